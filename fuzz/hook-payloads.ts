@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
-import { mostChanges, PayloadError, type Facts } from '../src/hooks/facts.ts';
+import { most } from '../src/lib/bounds.ts';
+import { PayloadError, type Facts } from '../src/hooks/facts.ts';
 import { openBody } from '../src/hooks/payload.ts';
 import { providerOf, providerNames } from '../src/hooks/providers.ts';
 import { mutated, oddBytes } from './mutations.ts';
@@ -59,6 +60,6 @@ export const hookPayloads = pure(
     const text = JSON.stringify(facts);
     assert.ok(text.length < 100_000, 'it takes too much room');
     assert.ok(!text.includes('\\u0000'), 'no database takes it');
-    assert.ok(facts.changes.length <= mostChanges);
+    assert.ok(facts.changes.length <= most.hookChanges);
   }),
 );

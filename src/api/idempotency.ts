@@ -4,6 +4,7 @@ import type { Database, Transaction } from '../db/open.ts';
 import { sealedPlace } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
 import type { Answer, Incoming } from '../http/route.ts';
+import { longest } from '../lib/bounds.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import type { Services } from './call.ts';
 
@@ -20,7 +21,7 @@ const answerPlace = { table: 'idempotency_keys', column: 'answer' } as const;
 export function readIdempotencyKey(headers: Incoming['headers']): string | undefined {
   const key = headers['idempotency-key'];
   if (key === undefined) return undefined;
-  if (typeof key !== 'string' || !/^[\x21-\x7e]{1,255}$/.test(key))
+  if (typeof key !== 'string' || key.length > longest.idempotencyKey || !/^[\x21-\x7e]+$/.test(key))
     throw new ApiError('invalid_format', 'idempotency_key');
   return key;
 }

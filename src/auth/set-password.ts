@@ -1,5 +1,6 @@
 import type { Database } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
+import { longest } from '../lib/bounds.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { hashPassword, matchesNothing, verifyPassword } from '../lib/passwords.ts';
 import { inBrowser, recordAudit, type Deed } from './audit.ts';
@@ -10,12 +11,11 @@ import type { SignedIn } from './sign-in.ts';
 import { updateUser } from './users.ts';
 
 const shortest = 12;
-const longest = 1024;
 
 /** Why a chosen password is refused, in words for the person. Length makes a password hard to guess. */
 export function weaknessOf(password: string, email: string): string | undefined {
   if (password.length < shortest) return `A password has at least ${shortest} characters.`;
-  if (password.length > longest) return `A password has at most ${longest} characters.`;
+  if (password.length > longest.password) return `A password has at most ${longest.password} characters.`;
   if (password.toLowerCase().includes(email)) return 'A password that contains your e-mail address is easily guessed.';
   if (new Set(password).size < 5) return 'A password with so few different characters is easily guessed.';
   return undefined;

@@ -2,6 +2,7 @@ import { ApiError } from '../errors.ts';
 import { isUniqueViolation, type Queries, type Transaction } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
 import type { UserRow } from '../db/schema.ts';
+import { longest } from '../lib/bounds.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { hashPassword, hashSecret, randomPassword, randomSecret } from '../lib/passwords.ts';
 import { dropLinkOf } from './password-links.ts';
@@ -19,12 +20,11 @@ export interface Credentials {
 
 /** The minimal form of an address: the rest is up to the mail server of its domain. */
 const emailForm = /^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u;
-export const longestEmail = 254;
 
 /** Addresses are stored in lower case: two spellings never mean two accounts. */
 export function normalizeEmail(text: string): string | undefined {
   const email = text.trim().toLowerCase();
-  return email.length <= longestEmail && emailForm.test(email) ? email : undefined;
+  return email.length <= longest.email && emailForm.test(email) ? email : undefined;
 }
 
 export const findUserByEmail = prepared<{ email: string }, UserRow>((db, value) =>

@@ -1,5 +1,6 @@
 import type { Config } from '../config.ts';
-import { longestTag, mostTags, readTags } from '../lib/tags.ts';
+import { longest, most } from '../lib/bounds.ts';
+import { readTags } from '../lib/tags.ts';
 import { UsageError } from './commands.ts';
 
 /** The configuration with the tags of the command line, if there are any, in the form in which they are sent. */
@@ -7,7 +8,7 @@ export function withTags(config: Config, given: readonly string[] | undefined): 
   const tags = readTags(given ?? config.tags.split(/[\s,]+/).filter((tag) => tag !== ''));
   if (tags === undefined) {
     throw new UsageError(
-      `a runner has at most ${mostTags} tags, and a tag is a word of at most ${longestTag} letters, digits and . _ : - that begins with a letter or a digit`,
+      `a runner has at most ${most.tags} tags, and a tag is a word of at most ${longest.tag} letters, digits and . _ : - that begins with a letter or a digit`,
     );
   }
   return { ...config, tags };

@@ -1,17 +1,7 @@
-import {
-  ignoring,
-  isNoCommit,
-  mostChanges,
-  movedRef,
-  numberIn,
-  PayloadError,
-  quoted,
-  refIn,
-  shaIn,
-  type Change,
-} from './facts.ts';
+import { ignoring, isNoCommit, movedRef, numberIn, PayloadError, quoted, refIn, shaIn, type Change } from './facts.ts';
 import { at, firstText, listOf, textOf, type Json } from './json.ts';
 import { areSame, repositoryNames, tell, type Reader } from './reading.ts';
+import { most } from '../lib/bounds.ts';
 
 /** Bitbucket Cloud, and Bitbucket Data Center, whose payloads have other field names. */
 export const readBitbucket: Reader = (event, payload) => {
@@ -45,7 +35,7 @@ function repositoryOf(payload: Json) {
 function several(list: Json, read: (change: Json) => Change): { changes: Change[]; left: number } {
   if (!Array.isArray(list)) throw new PayloadError('changes', 'is_blank', 'The payload has no list of changes.');
   const all = listOf(list);
-  return { changes: all.slice(0, mostChanges).map(read), left: Math.max(0, all.length - mostChanges) };
+  return { changes: all.slice(0, most.hookChanges).map(read), left: Math.max(0, all.length - most.hookChanges) };
 }
 
 /** `new` is null where a branch or tag was deleted, and `old` where it was created. */

@@ -4,7 +4,7 @@ import { isForeignKeyViolation, type Database } from '../db/open.ts';
 import { sealedPlace, type HookDeliveryRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import type { BareAnswer, BareCall, BareRoutes, Head } from '../http/bare-routes.ts';
-import { addressOf } from '../http/client-address.ts';
+import { longest } from '../lib/bounds.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import { parseId, type IdSource } from '../lib/ids.ts';
 import { isLoopback, networkOf } from '../lib/networks.ts';
@@ -116,13 +116,11 @@ async function tellUnreadable({ db, ids }: HookServices, hookId: bigint, event: 
   });
 }
 
-const longestKey = 200;
-
 /** The sender's identifier of the delivery, with a prefix that separates it from our own keys. */
 function deliveryKey(names: readonly string[], headers: IncomingHttpHeaders): string | null {
   const sent = names.map((name) => textIn(headers, name)).find((value) => value !== '');
   if (sent === undefined) return null;
-  return `sent ${sent.length <= longestKey ? sent : createHash('sha256').update(sent).digest('hex')}`;
+  return `sent ${sent.length <= longest.deliveryKey ? sent : createHash('sha256').update(sent).digest('hex')}`;
 }
 
 /** In the API's envelope. */

@@ -44,9 +44,6 @@ export interface Change {
   verdict?: { outcome: 'ignored' | 'skipped'; reason: string };
 }
 
-/** The most refs that are considered. No forge sends so many at once. */
-export const mostChanges = 100;
-
 /** The proof of the payload is right, but its content makes no sense. */
 export class PayloadError extends Error {
   readonly field: string;

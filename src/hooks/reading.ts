@@ -1,5 +1,6 @@
 import { tidy, type Facts, type RepositoryNames } from './facts.ts';
 import { at, listOf, textOf, type Json } from './json.ts';
+import { longest, most } from '../lib/bounds.ts';
 
 /** Reads a payload. Throws a PayloadError where it makes no sense. */
 export type Reader = (event: string, payload: Json) => Facts;
@@ -20,7 +21,12 @@ const nothing: Facts = {
  */
 export function tell(told: Partial<Facts>): Facts {
   const facts = { ...nothing, ...told };
-  return { ...facts, event: tidy(facts.event, 100), action: tidy(facts.action, 100), sender: tidy(facts.sender, 255) };
+  return {
+    ...facts,
+    event: tidy(facts.event, longest.hookEvent),
+    action: tidy(facts.action, longest.hookEvent),
+    sender: tidy(facts.sender, longest.hookSender),
+  };
 }
 
 /** Reads the names and addresses from the fields of all forges. */
@@ -56,10 +62,7 @@ function isIdentifier(value: Json): boolean {
   return typeof value === 'number' || (typeof value === 'string' && value !== '');
 }
 
-const longest = 1024;
-const most = 16;
-
 function texts(values: Json[]): string[] {
-  const found = values.map(textOf).filter((text) => text !== '' && text.length <= longest);
-  return [...new Set(found.map((text) => tidy(text, longest)))].slice(0, most);
+  const found = values.map(textOf).filter((text) => text !== '' && text.length <= longest.hookAddress);
+  return [...new Set(found.map((text) => tidy(text, longest.hookAddress)))].slice(0, most.hookNames);
 }

@@ -2,8 +2,6 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { parse as parseLosslessJson } from 'lossless-json';
 import { fromJson, RawCollector, unreadable, type RawGroup } from './raw.ts';
 
-export const largestBody = 1024 * 1024;
-
 /** Registers the three kinds of body. Any other or broken body gets one clear error. */
 export function readBodies(server: FastifyInstance): void {
   const read = (type: string, parse: (body: Buffer) => RawGroup | undefined): void => {

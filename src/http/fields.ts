@@ -1,4 +1,5 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
+import { longest, most, type ListBound, type TextBound } from '../lib/bounds.ts';
 import { parseId } from '../lib/ids.ts';
 import { isGroup, repeated, type Raw, type RawGroup } from './raw.ts';
 import { sentId, type JsonSchema } from './schema.ts';
@@ -122,8 +123,6 @@ function invalid(): ApiError {
 }
 
 export interface TextRules {
-  /** In characters (UTF-16 code units, as JavaScript counts). */
-  max: number;
   /** Whether it may contain line breaks. */
   lines?: 'one' | 'many';
   pattern?: RegExp;
@@ -131,14 +130,16 @@ export interface TextRules {
   description?: string;
 }
 
-export function text(rules: TextRules): Field<string> {
+/** A text without a bound does not compile: the bounds of all fields stand in one table. */
+export function text(bound: TextBound, rules: TextRules = {}): Field<string> {
+  const max = longest[bound];
   // One line: no control characters at all. Many: only NUL is refused, because no database and no process can hold it.
   const unfit = rules.lines === 'many' ? /\0/ : /\p{Cc}/u;
-  const schema: JsonSchema = { type: 'string', maxLength: rules.max };
+  const schema: JsonSchema = { type: 'string', maxLength: max };
   if (rules.pattern) schema.pattern = rules.pattern.source;
   if (rules.description) schema.description = rules.description;
   return optional('', schema, (raw) => {
-    if (typeof raw !== 'string' || raw.length > rules.max || !raw.isWellFormed() || unfit.test(raw)) throw invalid();
+    if (typeof raw !== 'string' || raw.length > max || !raw.isWellFormed() || unfit.test(raw)) throw invalid();
     if (rules.pattern && !rules.pattern.test(raw)) throw invalid();
     if (rules.check && !rules.check(raw)) throw invalid();
     return raw;
@@ -193,22 +194,23 @@ export function requiredIdentifier(): Field<bigint> {
 }
 
 /** A list of identifiers, in the order sent; blank entries (with which a form empties a list) do not count. */
-export function identifiers(most: number): Field<bigint[]> {
-  const schema: JsonSchema = { type: 'array', items: sentId, maxItems: most };
+export function identifiers(bound: ListBound): Field<bigint[]> {
+  const maxItems = most[bound];
+  const schema: JsonSchema = { type: 'array', items: sentId, maxItems };
   return optional([], schema, (raw) => {
     if (!Array.isArray(raw)) throw invalid();
     const ids = raw
       .filter((item) => !isBlank(item))
       .map((item) => (typeof item === 'string' ? parseId(item) : undefined));
     const known = ids.filter((id) => id !== undefined);
-    if (known.length !== ids.length || known.length > most || new Set(known).size !== known.length) throw invalid();
+    if (known.length !== ids.length || known.length > maxItems || new Set(known).size !== known.length) throw invalid();
     return known;
   });
 }
 
 export interface WordRules {
-  most: number;
-  max: number;
+  most: ListBound;
+  longest: TextBound;
   pattern: RegExp;
   description: string;
 }
@@ -217,21 +219,23 @@ export interface WordRules {
  * A list of words, sorted and each once. Blanks and commas, which no word has, separate words as well, so that a form
  * with one line for all of them needs no script; entries without a word do not count.
  */
-export function words({ most, max, pattern, description }: WordRules): Field<string[]> {
-  const items: JsonSchema = { type: 'string', maxLength: max, pattern: pattern.source };
-  return optional<string[]>([], { type: 'array', items, maxItems: most, description }, (raw) => {
+export function words({ pattern, description, ...bounds }: WordRules): Field<string[]> {
+  const maxItems = most[bounds.most];
+  const maxLength = longest[bounds.longest];
+  const items: JsonSchema = { type: 'string', maxLength, pattern: pattern.source };
+  return optional<string[]>([], { type: 'array', items, maxItems, description }, (raw) => {
     if (!Array.isArray(raw)) throw invalid();
     const texts = raw.filter((item) => typeof item === 'string');
     const named = new Set(texts.flatMap((line) => line.split(/[ ,]+/)).filter((word) => word !== ''));
-    if (texts.length !== raw.length || named.size > most) throw invalid();
-    if (![...named].every((word) => pattern.test(word))) throw invalid();
+    if (texts.length !== raw.length || named.size > maxItems) throw invalid();
+    if (![...named].every((word) => word.length <= maxLength && pattern.test(word))) throw invalid();
     return [...named].toSorted();
   });
 }
 
 export interface LineRules {
-  most: number;
-  max: number;
+  most: ListBound;
+  longest: TextBound;
   /** Whether a line is one of those that the field takes, if not every line is. */
   check?: (line: string) => boolean;
   /** Whether a line that was sent twice counts once. */
@@ -240,22 +244,23 @@ export interface LineRules {
 }
 
 /**
-/**
  * A list of texts of one line each, in the order sent, without blanks around them. Line breaks separate texts as well, so
  * that a form with one text area for all of them needs no script; blank texts do not count.
  */
-export function lines({ most, max, check = () => true, isSet = false, description }: LineRules): Field<string[]> {
-  const items: JsonSchema = { type: 'string', maxLength: max };
+export function lines({ check = () => true, isSet = false, description, ...bounds }: LineRules): Field<string[]> {
+  const maxItems = most[bounds.most];
+  const maxLength = longest[bounds.longest];
+  const items: JsonSchema = { type: 'string', maxLength };
   const isFit = (line: string): boolean =>
-    line.length <= max && line.isWellFormed() && !/\p{Cc}/u.test(line) && check(line);
-  return optional<string[]>([], { type: 'array', items, maxItems: most, description }, (raw) => {
+    line.length <= maxLength && line.isWellFormed() && !/\p{Cc}/u.test(line) && check(line);
+  return optional<string[]>([], { type: 'array', items, maxItems, description }, (raw) => {
     if (!Array.isArray(raw)) throw invalid();
     const texts = raw.filter((item) => typeof item === 'string');
     if (texts.length !== raw.length) throw invalid();
     const named = texts.flatMap((item) => item.split(/\r?\n/)).map((line) => line.trim());
     const filled = named.filter((line) => line !== '');
     const kept = isSet ? [...new Set(filled)] : filled;
-    if (kept.length > most || !kept.every(isFit)) throw invalid();
+    if (kept.length > maxItems || !kept.every(isFit)) throw invalid();
     return kept;
   });
 }

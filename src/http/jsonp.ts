@@ -1,8 +1,8 @@
 import { ApiError } from '../errors.ts';
+import { longest } from '../lib/bounds.ts';
 
 const identifier = String.raw`[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*`;
 const identifierPath = new RegExp(String.raw`^${identifier}(\.${identifier})*$`, 'u');
-const longest = 256;
 
 /** Words that cannot be a variable's name: a call of one would be a syntax error, or mean something else. */
 const reserved = new Set(
@@ -16,7 +16,7 @@ const reserved = new Set(
 /** Reads the `callback` of a request; undefined when there is none. */
 export function readCallback(raw: unknown): string | undefined {
   if (raw === undefined) return undefined;
-  if (typeof raw !== 'string' || raw.length > longest || !identifierPath.test(raw)) throw refused();
+  if (typeof raw !== 'string' || raw.length > longest.callback || !identifierPath.test(raw)) throw refused();
   const [first = ''] = raw.split('.', 1);
   if (reserved.has(first)) throw refused();
   return raw;

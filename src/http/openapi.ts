@@ -4,6 +4,7 @@ import { pageFields } from './paging.ts';
 import { scopes, type RouteDescription } from './route.ts';
 import { envelope } from './server.ts';
 import { idInPath, type JsonSchema } from './schema.ts';
+import { longest } from '../lib/bounds.ts';
 
 /**
  * The OpenAPI 3.1 document, made only of the routes and the service's address. Routes outside the envelope have their own
@@ -129,13 +130,20 @@ function queryParameters(route: RouteDescription): object[] {
 }
 
 const wrapping = [
-  { name: 'callback', in: 'query', required: false, schema: { type: 'string' } },
+  { name: 'callback', in: 'query', required: false, schema: { type: 'string', maxLength: longest.callback } },
   { name: 'suppress_status', in: 'query', required: false, schema: { type: 'string', enum: ['true'] } },
 ];
 
 function headerParameters(route: RouteDescription): object[] {
   if (route.method !== 'POST' || route.status !== 201) return [];
-  return [{ name: 'Idempotency-Key', in: 'header', required: false, schema: { type: 'string', maxLength: 255 } }];
+  return [
+    {
+      name: 'Idempotency-Key',
+      in: 'header',
+      required: false,
+      schema: { type: 'string', maxLength: longest.idempotencyKey },
+    },
+  ];
 }
 
 /** Fields have the names of a form; JSON nests the same names. */

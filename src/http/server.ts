@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
-import { largestBody, parseForm, readBodies } from './bodies.ts';
+import { parseForm, readBodies } from './bodies.ts';
 import {
   guardConnections,
   lookEvery,
@@ -26,6 +26,7 @@ import { createStreams, type Streams } from './streams.ts';
 import { hearOut } from './unread-bodies.ts';
 import { withRawBodies } from './uploads.ts';
 import { headJudge, takeOddRequests, wireErrors } from './wire-errors.ts';
+import { bytes } from '../lib/bounds.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -84,7 +85,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     // the request's identifier themselves.
     logger: false,
     genReqId: requestIds(),
-    bodyLimit: largestBody,
+    bodyLimit: bytes.body,
     // Requests are read by `fields.ts` and answers written by `serializer.ts`. What Fastify would do both with is not even
     // loaded then, which takes 10 MB.
     schemaController: { compilersFactory: { buildValidator: unused, buildSerializer: unused } },

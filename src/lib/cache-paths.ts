@@ -1,15 +1,14 @@
+import { longest, most } from './bounds.ts';
+
 /**
  * The paths that a suite keeps from build to build: relative to the workspace, or under `~`, the home of builds. A path
  * is plain: no `..`, nothing absolute, none inside another, neither the whole workspace or home nor git's own folder.
  */
 
-export const mostCachePaths = 16;
-export const longestCachePath = 255;
-
 /** Whether every path is one, and none is inside another. */
 export function areCachePaths(paths: readonly string[]): boolean {
   const keys = paths.map((path) => partsOf(path));
-  if (paths.length > mostCachePaths || !keys.every((parts) => parts !== undefined)) return false;
+  if (paths.length > most.cachePaths || !keys.every((parts) => parts !== undefined)) return false;
   const places = keys.map((parts) => `${parts?.join('/')}/`);
   return places.every((place, at) => places.every((other, index) => index === at || !place.startsWith(other)));
 }
@@ -22,7 +21,7 @@ export function placeOf(path: string): { root: 'workspace' | 'home'; path: strin
 
 /** The parts of a path, the first of which is `~` for the home; undefined where it is no path for a cache. */
 function partsOf(path: string): string[] | undefined {
-  if (path.length > longestCachePath || !path.isWellFormed() || /\p{Cc}/u.test(path)) return undefined;
+  if (path.length > longest.cachePath || !path.isWellFormed() || /\p{Cc}/u.test(path)) return undefined;
   const parts = path.replace(/\/+$/, '').split('/');
   if (parts.some((part) => part === '' || part === '.' || part === '..' || Buffer.byteLength(part) > 255))
     return undefined;

@@ -1,3 +1,5 @@
+import { longest } from './bounds.ts';
+
 /**
  * Patterns for the names of files below a directory.
  *
@@ -11,7 +13,6 @@
  * A pattern leads down from the directory: it has no `..` and does not begin with a slash.
  */
 
-export const longestGlob = 255;
 /** One pattern stands for at most this many, after its alternatives are written out. */
 const mostAlternatives = 100;
 
@@ -21,7 +22,7 @@ const mostAlternatives = 100;
  * none contains a slash.
  */
 export function compileGlob(glob: string): string[][] | undefined {
-  if (glob.length > longestGlob || /^[!/]|[\p{Cc}\p{Cs}]/u.test(glob)) return undefined;
+  if (glob.length > longest.glob || /^[!/]|[\p{Cc}\p{Cs}]/u.test(glob)) return undefined;
   const expanded = alternatives(glob);
   const compiled = expanded?.map(compilePath);
   return compiled?.every((path) => path !== undefined) ? compiled : undefined;

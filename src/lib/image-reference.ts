@@ -1,3 +1,5 @@
+import { longest } from './bounds.ts';
+
 /**
  * References to container images, in the form that all tools for them share: `registry/name:tag`,
  * `registry/name@sha256:DIGEST`, or both. Without a registry it is Docker Hub's, as everywhere else.
@@ -24,11 +26,10 @@ const restForm = new RegExp(
   `^(${namePart}(?:/${namePart})*)(?::([A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?(?:@(sha256:[0-9a-f]{64}))?$`,
 );
 const longestName = 255;
-export const longestReference = 600;
 
 /** Undefined where the text is no reference. */
 export function parseImageReference(text: string): ImageReference | undefined {
-  if (text.length > longestReference) return undefined;
+  if (text.length > longest.image) return undefined;
   const slash = text.indexOf('/');
   const first = slash < 0 ? '' : text.slice(0, slash);
   // A first part without a dot and a port is a part of the name, unless it can be nothing else than a host.

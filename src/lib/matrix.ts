@@ -1,4 +1,5 @@
-import { longestVariableName, variableNameForm } from './variable-names.ts';
+import { longest, most } from './bounds.ts';
+import { variableNameForm } from './variable-names.ts';
 
 /**
  * The matrix of a suite: variables with several values each, written `NAME=a,b,c`. There is one build for every
@@ -10,7 +11,6 @@ export interface Axis {
   values: string[];
 }
 
-export const mostVariants = 256;
 /** It is part of an index, of names of statuses at forges, and of titles. */
 export const longestVariant = 500;
 
@@ -22,9 +22,9 @@ export function readMatrix(entries: readonly string[]): Axis[] | undefined {
   const known = axes.filter((axis) => axis !== undefined);
   if (known.length !== axes.length) return undefined;
   if (new Set(known.map(({ name }) => name)).size !== known.length) return undefined;
-  if (known.reduce((count, { values }) => count * values.length, 1) > mostVariants) return undefined;
-  const longest = known.map(({ name, values }) => name.length + 2 + Math.max(...values.map(({ length }) => length)));
-  return longest.reduce((sum, length) => sum + length, 0) - 1 > longestVariant ? undefined : known;
+  if (known.reduce((count, { values }) => count * values.length, 1) > most.variants) return undefined;
+  const lengths = known.map(({ name, values }) => name.length + 2 + Math.max(...values.map(({ length }) => length)));
+  return lengths.reduce((sum, length) => sum + length, 0) - 1 > longestVariant ? undefined : known;
 }
 
 function readAxis(entry: string): Axis | undefined {
@@ -34,7 +34,7 @@ function readAxis(entry: string): Axis | undefined {
     .slice(at + 1)
     .split(',')
     .map((value) => value.trim());
-  if (!variableNameForm.test(name) || name.length > longestVariableName) return undefined;
+  if (!variableNameForm.test(name) || name.length > longest.variableName) return undefined;
   const isFit = values.every((value) => valueForm.test(value) && value.isWellFormed());
   return isFit && new Set(values).size === values.length ? { name, values } : undefined;
 }

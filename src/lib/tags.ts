@@ -1,10 +1,10 @@
+import { most } from './bounds.ts';
+
 /**
  * Tags: words by which a suite chooses its runners. A runner may do work that needs tags only if it has all of them.
  * They are stored and sent as one text, sorted and with commas between them, so that the same tags are the same text.
  */
 
-export const mostTags = 16;
-export const longestTag = 64;
 /** Nothing that a shell, a list or a header would read as something else. */
 export const tagForm = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
 
@@ -22,7 +22,7 @@ export function tagsIn(text: string): string[] {
 
 /** The text of these tags; undefined where one of them is no tag, or where they are too many. */
 export function readTags(tags: readonly string[]): string | undefined {
-  return tags.every(isTag) && new Set(tags).size <= mostTags ? textOfTags(tags) : undefined;
+  return tags.every(isTag) && new Set(tags).size <= most.tags ? textOfTags(tags) : undefined;
 }
 
 /** Whether a runner with these tags may do work that needs those. */

@@ -13,6 +13,7 @@
 
 import { createRequire } from 'node:module';
 import type { RE2JS } from 're2js';
+import { longest } from '../lib/bounds.ts';
 import { expressionSize } from '../lib/expression-size.ts';
 
 /** Loaded when the first expression is met: most servers never meet one, and it takes several megabytes. */
@@ -92,8 +93,6 @@ export interface Judged {
   slow?: Rule;
 }
 
-export const longestValue = 1000;
-
 /**
  * The size limit of an expression, in atoms after repetitions are written out. People's expressions have some dozens.
  * The worst expression of this size takes some tens of microseconds per character of the text.
@@ -105,7 +104,7 @@ export function wrongFields(subject: string, operator: string, value: string): (
   const wrong: (keyof Rule)[] = [];
   if (!(subjects as readonly string[]).includes(subject)) wrong.push('subject');
   if (!(operators as readonly string[]).includes(operator)) wrong.push('operator');
-  const usable = value.trim() !== '' && value.length <= longestValue;
+  const usable = value.trim() !== '' && value.length <= longest.ruleValue;
   if (!usable || (operator === 'matches' && !compiles(value))) wrong.push('value');
   return wrong;
 }

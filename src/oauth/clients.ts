@@ -2,9 +2,10 @@ import type { Deed } from '../auth/audit.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { OauthClientRow } from '../db/schema.ts';
 import { commandLineId, commandLineName } from '../db/command-line-client.ts';
+import { longest, most } from '../lib/bounds.ts';
 import { parseId, type IdSource } from '../lib/ids.ts';
 import { hashSecret, randomSecret, secretMatches } from '../lib/passwords.ts';
-import { isLoopbackAddress, isRedirectAddress, mostAddresses } from './redirects.ts';
+import { isLoopbackAddress, isRedirectAddress } from './redirects.ts';
 
 /** A registered application. */
 export interface Client {
@@ -34,20 +35,20 @@ export interface ClientForm {
   redirectUris: readonly string[];
 }
 
-export const longestName = 100;
-
 /** The errors in a registration, in words for the person. */
 export function mistakesIn({ name, redirectUris }: ClientForm): { name?: string; redirectUris?: string } {
   const mistakes: { name?: string; redirectUris?: string } = {};
   if (name.trim() === '') mistakes.name = 'Give it a name.';
-  else if (name.length > longestName) mistakes.name = `A name has at most ${longestName} characters.`;
+  else if (name.length > longest.applicationName)
+    mistakes.name = `A name has at most ${longest.applicationName} characters.`;
   // A person decides by this name: no character in it may reverse or hide text.
   else if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(name) || !name.isWellFormed()) {
     mistakes.name = 'The name has characters in it that cannot be seen.';
   }
   const unfit = redirectUris.find((address) => !isRedirectAddress(address));
   if (redirectUris.length === 0) mistakes.redirectUris = 'Give it at least one redirect address.';
-  else if (redirectUris.length > mostAddresses) mistakes.redirectUris = `At most ${mostAddresses} redirect addresses.`;
+  else if (redirectUris.length > most.redirectAddresses)
+    mistakes.redirectUris = `At most ${most.redirectAddresses} redirect addresses.`;
   else if (unfit !== undefined)
     mistakes.redirectUris = `${unfit} is not a redirect address: it must be complete, without a fragment.`;
   return mistakes;

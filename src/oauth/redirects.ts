@@ -1,10 +1,9 @@
+import { longest } from '../lib/bounds.ts';
+
 /** The address where an application gets its answer, and how the answer is added to it. */
 
 /** Not an address: the code is shown to the person, who copies it into the application. */
 export const outOfBand = 'urn:ietf:wg:oauth:2.0:oob';
-
-const longestAddress = 2000;
-export const mostAddresses = 20;
 
 /**
  * Whether an address may be registered. It is sent in a header, so it is plain ASCII. RFC 6749 section 3.1.2: it is
@@ -14,7 +13,7 @@ export const mostAddresses = 20;
  */
 export function isRedirectAddress(text: string): boolean {
   if (text === outOfBand) return true;
-  if (text.length > longestAddress || !/^[\x21-\x7e]+$/.test(text) || /[#"<>\\^`{|}]/.test(text)) return false;
+  if (text.length > longest.redirectAddress || !/^[\x21-\x7e]+$/.test(text) || /[#"<>\\^`{|}]/.test(text)) return false;
   if (!URL.canParse(text)) return false;
   const { protocol, hostname, username, password } = new URL(text);
   if (username !== '' || password !== '') return false;

@@ -103,7 +103,7 @@ export const routes = [
     scope: 'none',
     summary:
       'A picture of the state of a project, or of one of its branches; only where its field public_badge is true',
-    query: { branch: text({ max: 255 }) },
+    query: { branch: text('ref') },
     streams: ['image/svg+xml'],
     answer: schema.string,
     async handle({ db, params, query, headers }) {

@@ -1,5 +1,5 @@
 import { projectRoute } from '../api/route.ts';
-import { findUser, insertUser, longestEmail, normalizeEmail } from '../auth/users.ts';
+import { findUser, insertUser, normalizeEmail } from '../auth/users.ts';
 import type { Queries } from '../db/open.ts';
 import type { CollaboratorRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
@@ -34,7 +34,7 @@ async function loadCollaborator(call: {
   return { collaborator: orNotFound(await named.executeTakeFirst()) };
 }
 
-const email = text({ max: longestEmail, check: (value) => normalizeEmail(value) !== undefined });
+const email = text('email', { check: (value) => normalizeEmail(value) !== undefined });
 
 export const routes = [
   projectRoute({

@@ -145,9 +145,10 @@ export function configRoutes(others: readonly Route[]): Route[] {
       access: 'users',
       scope: 'projects',
       summary:
-        'Make a project what a document says, all of it or nothing. What the document does not have is deleted, and that ' +
-        `is refused without prune. ${ofBoth}`,
-      body: { document: documentText(), prune: flag(), dry_run: flag() },
+        'Make a project what a document says, all of it or nothing; with dry_run only tell what would change. What the ' +
+        'document does not have is deleted, and that is refused without prune. Only this answer has the secrets of hooks ' +
+        'and notifications that it made',
+      body: { document: required(text('document', { lines: 'many' })), prune: flag(), dry_run: flag() },
       answer: changedAnswer,
       showsSecrets: true,
       audit: 'nothing', // each change has its own entry

@@ -14,7 +14,7 @@ function isReserved(prefix: string): boolean {
 
 /** An absolute path in normal form, so that two spellings cannot mean one place. */
 function prefix(): Field<string> {
-  const form = text({ max: 1024, pattern: /^\/(?!.*\/\/)[^\0]*$/, description: 'an absolute path' });
+  const form = text('path', { pattern: /^\/(?!.*\/\/)[^\0]*$/, description: 'an absolute path' });
   return {
     ...form,
     parse(raw) {
@@ -28,8 +28,7 @@ function prefix(): Field<string> {
 }
 
 /** A directory inside the archive. */
-const source = text({
-  max: 1024,
+const source = text('path', {
   check: (value) => !value.startsWith('/') && !value.split('/').includes('..'),
 });
 
@@ -41,7 +40,7 @@ export const dependencyFields = {
   launch_command: command(),
   description: description(),
   image: image(),
-  'related_dependencies[]': identifiers(64),
+  'related_dependencies[]': identifiers('relatedDependencies'),
 };
 
 /** Whether the command contains the prefix as a path, and not only as the start of a longer name. */

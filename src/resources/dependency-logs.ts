@@ -60,7 +60,7 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'Follow a dependency and its compile live, from the start of the log or from an offset',
-    query: { offset: text({ max: 15, pattern: plainOffset }) },
+    query: { offset: text('position', { pattern: plainOffset }) },
     streams,
     answer: schema.string,
     load: loadDependency,

@@ -7,7 +7,7 @@ import { flag, required, takingBlank, text, withDefault, type Field } from '../h
 import * as schema from '../http/schema.ts';
 import { isOrdinary } from '../lib/ordinary-words.ts';
 import { hasForms } from '../lib/secret-forms.ts';
-import { isReservedVariable, longestVariableName, variableNameForm } from '../lib/variable-names.ts';
+import { isReservedVariable, variableNameForm } from '../lib/variable-names.ts';
 import type { Vault } from '../lib/vault.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin } from './common.ts';
 import { checkName, orTaken } from './names.ts';
@@ -45,7 +45,7 @@ type VariableInPath = Parameters<typeof loadSuite>[0] & { params: { environment_
 
 /** A name that a shell can use. Names that the service sets itself are refused. */
 function variableName(): Field<string> {
-  const form = text({ max: longestVariableName, pattern: variableNameForm });
+  const form = text('variableName', { pattern: variableNameForm });
   return {
     ...form,
     parse(raw) {
@@ -68,7 +68,7 @@ export async function noteSource(trx: Queries, id: bigint, source: string): Prom
 
 const fields = {
   name: required(variableName()),
-  content: takingBlank(text({ max: 32_768, lines: 'many' })),
+  content: takingBlank(text('variableContent', { lines: 'many' })),
   secret: withDefault(flag(), true),
 };
 

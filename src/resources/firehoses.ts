@@ -52,7 +52,7 @@ export function recordFirehose(logged: Logged, followed: (db: Queries, id: bigin
     access: 'both',
     scope: logged.scope,
     summary: `Follow ${logged.name} live, from the start of its log or from an offset`,
-    query: { offset: text({ max: 15, pattern: plainOffset }) },
+    query: { offset: text('position', { pattern: plainOffset }) },
     streams,
     answer: schema.string,
     async handle(call) {
@@ -82,7 +82,7 @@ export function requestFirehose(logged: Logged): Route {
     summary:
       'Follow a build request live: its fetch and all its builds. The identifier of an event says how far each log was ' +
       'told: the offset in the log of the fetch, and for each build a comma, its identifier, a colon and the offset',
-    query: { offset: text({ max: 16_000, pattern: formOfPosition }) },
+    query: { offset: text('positions', { pattern: formOfPosition }) },
     streams,
     answer: schema.string,
     async handle(call) {
@@ -110,7 +110,7 @@ export const projectFirehose = projectRoute({
   access: 'both',
   scope: 'projects',
   summary: 'Follow everything that happens in a project, from now on or from an event on',
-  query: { offset: text({ max: 15, pattern: plainOffset }) },
+  query: { offset: text('position', { pattern: plainOffset }) },
   streams,
   answer: schema.string,
   async handle(call) {

@@ -1,27 +1,26 @@
 import { ApiError } from '../errors.ts';
 import { lines, text, words, type Field } from '../http/fields.ts';
-import { areCachePaths, longestCachePath, mostCachePaths } from '../lib/cache-paths.ts';
-import { compileGlob, longestGlob } from '../lib/globs.ts';
-import { longestReference, parseImageReference } from '../lib/image-reference.ts';
-import { longestTag, mostTags, tagForm } from '../lib/tags.ts';
+import { areCachePaths } from '../lib/cache-paths.ts';
+import { compileGlob } from '../lib/globs.ts';
+import { parseImageReference } from '../lib/image-reference.ts';
+import { tagForm } from '../lib/tags.ts';
 
 /** Forms that fields of several resources share. */
 
-export const name = (): Field<string> => text({ max: 255 });
-export const description = (): Field<string> => text({ max: 10_000, lines: 'many' });
+export const name = (): Field<string> => text('name');
+export const description = (): Field<string> => text('description', { lines: 'many' });
 export const tags = (): Field<string[]> =>
-  words({ most: mostTags, max: longestTag, pattern: tagForm, description: 'only runners that have all of them' });
+  words({ most: 'tags', longest: 'tag', pattern: tagForm, description: 'only runners that have all of them' });
 export const image = (): Field<string> =>
-  text({
-    max: longestReference,
+  text('image', {
     check: (value) => parseImageReference(value) !== undefined,
     description: "an OCI reference, such as registry/name:tag; blank for the machine's programs",
   });
 /** Files in the workspace. */
 export const globs = (description: string): Field<string[]> =>
-  lines({ most: 50, max: longestGlob, check: (glob) => compileGlob(glob) !== undefined, isSet: true, description });
+  lines({ most: 'globs', longest: 'glob', check: (glob) => compileGlob(glob) !== undefined, isSet: true, description });
 export function cachePaths(description: string): Field<string[]> {
-  const field = lines({ most: mostCachePaths, max: longestCachePath, isSet: true, description });
+  const field = lines({ most: 'cachePaths', longest: 'cachePath', isSet: true, description });
   return { ...field, parse: (raw) => checkedPaths(field.parse(raw)) };
 }
 
@@ -32,8 +31,7 @@ function checkedPaths(paths: string[]): string[] {
 
 /** A document in the repository. Its path is one that git has: relative, without steps up or names of git's own. */
 export const configFile = (): Field<string> =>
-  text({
-    max: 255,
+  text('file', {
     check: isDocumentPath,
     description: 'a path in the repository, such as .headrace.toml; blank for none',
   });
@@ -43,7 +41,7 @@ function isDocumentPath(path: string): boolean {
   return isPlain && path.split('/').every((name) => !['', '.', '..'].includes(name) && name.toLowerCase() !== '.git');
 }
 
-export const command = (): Field<string> => text({ max: 65_536, lines: 'many' });
+export const command = (): Field<string> => text('command', { lines: 'many' });
 
 /**
  * `user@host:path`. Neither part can begin with a dash, because git and ssh would read it as an option. Transport
@@ -53,10 +51,10 @@ const scpLike =
   /^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}@(?:[A-Za-z0-9][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):(?!\/*(?:\.git)?\/*$)[^-:\s][^\s]*$/;
 
 export const repositoryUrl = (): Field<string> =>
-  text({ max: 1024, pattern: scpLike, description: 'user@host:path, without a protocol' });
+  text('repositoryUrl', { pattern: scpLike, description: 'user@host:path, without a protocol' });
 
 /** The rules of git-check-ref-format for a branch, without names that git would take for an option. */
-export const branch = (): Field<string> => text({ max: 255, check: isBranchName });
+export const branch = (): Field<string> => text('ref', { check: isBranchName });
 
 function isBranchName(value: string): boolean {
   if (/[\s~^:?*[\\\p{Cc}]|\.\.|@\{|\/\/|^[-/]|[/.]$|\.lock(\/|$)|(^|\/)\./u.test(value)) return false;
@@ -65,4 +63,4 @@ function isBranchName(value: string): boolean {
 
 /** A branch, a tag, or a full or short SHA: any name of a commit that cannot be an option. */
 export const commitRef = (): Field<string> =>
-  text({ max: 255, check: (value) => isBranchName(value) || value === 'HEAD' });
+  text('ref', { check: (value) => isBranchName(value) || value === 'HEAD' });

@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts';
 import { required, text, wholeNumber, type Field } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import { lineIndex } from '../streams/line-index.ts';
-import { isExpression, longestExpression } from '../streams/line-matcher.ts';
+import { isExpression } from '../streams/line-matcher.ts';
 import { lineNumber, readLines } from '../streams/lines.ts';
 import { searchLog, type SearchResult } from '../streams/search.ts';
 import { BusyThreadError } from '../lib/worker-thread.ts';
@@ -45,9 +45,7 @@ export const linesAnswer = schema.record({
 });
 
 export const searchQuery = () => ({
-  q: required(
-    text({ max: longestExpression, check: isExpression, description: 'a regular expression in the syntax of RE2' }),
-  ),
+  q: required(text('expression', { check: isExpression, description: 'a regular expression in the syntax of RE2' })),
   from: line(),
   limit: limit(),
 });

@@ -7,7 +7,7 @@ import { failureExpression } from '../streams/failures.ts';
 import { withKeepAlive } from '../streams/firehose.ts';
 import { growthOf } from '../streams/growth.ts';
 import { lineIndex } from '../streams/line-index.ts';
-import { isExpression, longestExpression } from '../streams/line-matcher.ts';
+import { isExpression } from '../streams/line-matcher.ts';
 import { lineNumber, readLines } from '../streams/lines.ts';
 import { loadDependency } from './dependency-views.ts';
 import { line, searchFairly, type LineCall } from './log-lines.ts';
@@ -56,7 +56,7 @@ async function viewOf(call: LineCall, id: bigint, { from, limit }: { from: numbe
 }
 
 const matchesQuery = () => ({
-  q: text({ max: longestExpression, check: isExpression }),
+  q: text('expression', { check: isExpression }),
   /** Searches for lines that report a failure instead. */
   failures: flag(),
   from: line(),

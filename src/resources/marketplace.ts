@@ -52,7 +52,7 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'List the dependencies that every account may use; `name` searches',
-    query: { name: text({ max: 255 }) },
+    query: { name: text('name') },
     paged: true,
     answer: schema.listOf(answer),
     async handle({ db, query: { name }, page }) {

@@ -58,7 +58,7 @@ export function isWebAddress(value: string): boolean {
 const fields = {
   notifiable_type: required(oneOf(['build', 'dependency'])),
   name: required(oneOf(['webhook'])),
-  'options[url]': required(text({ max: 2048, check: isWebAddress })),
+  'options[url]': required(text('webAddress', { check: isWebAddress })),
 };
 
 /** The audit log gets only the host of an address: many receivers have a secret in the path. */

@@ -19,7 +19,7 @@ function view({ id, host, username }: RegistryRow) {
 
 /** A registry as references name it: a host and maybe a port, in one spelling. */
 function host(): Field<string> {
-  const form = text({ max: 255, description: 'a host, with its port where it has one: registry.example.org:5000' });
+  const form = text('host', { description: 'a host, with its port where it has one: registry.example.org:5000' });
   return {
     ...form,
     parse(raw) {
@@ -33,8 +33,8 @@ function host(): Field<string> {
 const fields = {
   host: required(host()),
   // Both become one header, in which a colon stands between them.
-  username: required(text({ max: 255, pattern: /^[^:]+$/ })),
-  password: required(text({ max: 16_384 })),
+  username: required(text('name', { pattern: /^[^:]+$/ })),
+  password: required(text('registryPassword')),
 };
 
 async function checkHost(db: Queries, owner: bigint, name: string | undefined): Promise<FieldErrors> {

@@ -42,9 +42,9 @@ function view(schedule: ScheduleRow) {
 }
 
 const fields = {
-  cron: required(text({ max: 255, description: 'five fields: minute, hour, day, month, day of the week' })),
+  cron: required(text('cron', { description: 'five fields: minute, hour, day, month, day of the week' })),
   time_zone: withDefault(
-    text({ max: 64, check: isTimeZone, description: 'a name of the IANA, as Europe/Berlin' }),
+    text('timeZone', { check: isTimeZone, description: 'a name of the IANA, as Europe/Berlin' }),
     'UTC',
   ),
   commit_ref: commitRef(),

@@ -31,7 +31,6 @@ const furthest = 10 ** 15 - 1;
 const position = () => wholeNumber({ min: 0, max: furthest, fallback: 0 });
 /** So long somebody who types waits until the shell has taken it. */
 const holdMs = 10_000;
-const mostBytes = 64 * 1024;
 
 interface ShellInPath {
   db: Queries;
@@ -103,20 +102,15 @@ export const routes = [
     method: 'POST',
     path: `${path}/:shell_id/input`,
     access: 'both',
-    scope: 'shells',
-    summary:
-      'Type into a shell: frames in base64, at a position; answers up to where the shell has them. Without any it says ' +
-      'that somebody is there, which has to be said at least every 45 seconds',
-    body: { offset: position(), data: text({ max: 2 * mostBytes, pattern: /^[A-Za-z0-9+/]+={0,2}$/ }) },
+    scope: 'build_requests_create',
+    summary: 'Type into a shell: frames in base64, at a position; answers up to where the shell has them',
+    body: { offset: position(), data: required(text('shellInput', { pattern: /^[A-Za-z0-9+/]+={0,2}$/ })) },
     answer: schema.record({ taken: schema.integer }),
     load: holdShell,
     audit: { action: 'shell.connected', subject: (call) => (isNew(call.shell) ? asSubject(call) : undefined) },
     async handle({ db, shell, input }) {
       if (shell.state === 'ended') throw new ApiError('not_found');
-      const bytes = Buffer.from(input.data, 'base64');
-      if (bytes.length > mostBytes) throw new ApiError('invalid_format', 'data');
-      await noteClient(db, shell);
-      return { id: shell.id, offset: input.offset, bytes };
+      return { id: shell.id, offset: input.offset, bytes: Buffer.from(input.data, 'base64') };
     },
     async follow({ relay, subscriptions, signal }, { id, ...piece }: { id: bigint; offset: number; bytes: Buffer }) {
       if (piece.bytes.length === 0) return { taken: piece.offset };

@@ -90,7 +90,7 @@ export const routes = [
     summary:
       'Download what the last compile of a dependency left, as a tar compressed with zstd, or a range of it: of one of ' +
       'your own or a shared one; with suite_id of one that a suite stands on, also as it was pinned (digest)',
-    query: { suite_id: identifier(), digest: text({ max: 64, pattern: /^[0-9a-f]{64}$/ }) },
+    query: { suite_id: identifier(), digest: text('digest', { pattern: /^[0-9a-f]{64}$/ }) },
     streams: [packed],
     answer: schema.string,
     isForEverybody: isSharedByOther,

@@ -55,12 +55,12 @@ const ownerAndName = /^[^/]+\/[^/]+$/;
 
 const fields = {
   provider: required(oneOf(providers)),
-  api_url: text({ max: 2048, check: (value) => isWebAddress(value) && !/[?#]/.test(value) }),
+  api_url: text('webAddress', { check: (value) => isWebAddress(value) && !/[?#]/.test(value) }),
   repository: required(
-    text({ max: 512, pattern: repositoryForm, description: 'owner/name; for GitLab a path or number' }),
+    text('repository', { pattern: repositoryForm, description: 'owner/name; for GitLab a path or number' }),
   ),
   // It becomes part of a header, so only visible ASCII characters are allowed.
-  token: required(text({ max: 4096, pattern: /^[\x21-\x7e]+$/ })),
+  token: required(text('forgeToken', { pattern: /^[\x21-\x7e]+$/ })),
 };
 
 async function loadTarget(call: TargetInPath): Promise<{ target: NotificationRow }> {

@@ -47,7 +47,11 @@ export function columnsOf<Sent extends object>(sent: Sent): Columns<Sent> {
 }
 
 function matrix(): Field<string[]> {
-  const field = lines({ most: 16, max: 10_000, description: 'NAME=a,b,c: one build for every combination' });
+  const field = lines({
+    most: 'matrixLines',
+    longest: 'matrixLine',
+    description: 'NAME=a,b,c: one build for every combination',
+  });
   return {
     ...field,
     parse(raw) {

@@ -3,7 +3,7 @@ import type { SuiteRow, SuiteRuleRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
 import { oneOf, required, text, type ValuesOf } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
-import { longestValue, operators, subjects, wrongFields } from '../lifecycle/rules.ts';
+import { operators, subjects, wrongFields } from '../lifecycle/rules.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
 import { inSuite, loadSuite } from './suites.ts';
 
@@ -32,7 +32,7 @@ type RuleInPath = Parameters<typeof loadSuite>[0] & { params: { rule_id: bigint 
 const fields = {
   subject: required(oneOf(subjects)),
   operator: required(oneOf(operators)),
-  value: required(text({ max: longestValue, lines: 'many' })),
+  value: required(text('ruleValue', { lines: 'many' })),
 };
 
 /** Whether a value is valid depends on the operator: not every text is a regular expression. */

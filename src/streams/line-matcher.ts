@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module';
 import type { RE2JS } from 're2js';
+import { longest } from '../lib/bounds.ts';
 import { expressionSize } from '../lib/expression-size.ts';
 import { countBreaks } from '../lib/line-scan.ts';
 import { requiredTexts, type Required } from './required-text.ts';
@@ -9,14 +10,13 @@ function engine(): typeof RE2JS {
   return (createRequire(import.meta.url)('re2js') as { RE2JS: typeof RE2JS }).RE2JS;
 }
 
-export const longestExpression = 1000;
 /** In atoms after repetitions are written out; see lifecycle/rules.ts. */
 const largestExpression = 300;
 /** This much of a line is searched: an expression may take microseconds per character. */
 export const longestSearched = 64 * 1024;
 
 export function isExpression(text: string): boolean {
-  if (text.length > longestExpression || expressionSize(text) > largestExpression) return false;
+  if (text.length > longest.expression || expressionSize(text) > largestExpression) return false;
   try {
     engine().compile(text);
     return true;

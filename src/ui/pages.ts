@@ -1,6 +1,6 @@
 import type { RouteName } from '../api/inner-calls.ts';
 import { ApiError, type ErrorCode } from '../errors.ts';
-import { largestBody } from '../http/bodies.ts';
+import { bytes } from '../lib/bounds.ts';
 import { emptyGroup, type Raw, type RawGroup } from '../http/raw.ts';
 import { pageForError } from './answers.ts';
 import type { Refused } from './forms.ts';
@@ -45,7 +45,7 @@ export function page(definition: PageDefinition): Place[] {
   const acted = forPeople({
     method: 'POST',
     path,
-    largestForm: largestBody,
+    largestForm: bytes.body,
     async visit(visit) {
       const name = visit.formText('do');
       const action = Object.hasOwn(actions, name) ? actions[name] : undefined;

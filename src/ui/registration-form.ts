@@ -1,4 +1,5 @@
-import { longestName, type ClientForm, type mistakesIn } from '../oauth/clients.ts';
+import { longest } from '../lib/bounds.ts';
+import { type ClientForm, type mistakesIn } from '../oauth/clients.ts';
 import { outOfBand } from '../oauth/redirects.ts';
 import { html, type Html } from './html.ts';
 import { keyField, type Page } from './layout.ts';
@@ -32,7 +33,7 @@ export function fields({ name, redirectUris }: ClientForm, mistakes: Mistakes): 
       name="name"
       type="text"
       required
-      maxlength="${longestName}"
+      maxlength="${longest.applicationName}"
       value="${name}"
       aria-describedby="name-hint name-mistake"
       ${invalid(mistakes.name)}

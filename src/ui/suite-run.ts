@@ -1,6 +1,6 @@
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
-import { mostVariants } from '../lib/matrix.ts';
+import { most } from '../lib/bounds.ts';
 
 /** How a suite is run. */
 export interface RunRecord {
@@ -35,6 +35,6 @@ export function runPart(form: PageForm, suite?: RunRecord): Html {
     hint: html`One variable in each line, with its values: <code>NODE=20,22,24</code>. There is one build for every
       combination, with these values in its environment.`,
     wrong: `Each line is a different variable and its values, such as NODE=20,22; values have no blanks in them and are
-      not repeated. There are at most ${mostVariants} combinations.`,
+      not repeated. There are at most ${most.variants} combinations.`,
   })}`;
 }

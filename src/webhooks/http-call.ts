@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import https from 'node:https';
+import { bytes as bounds } from '../lib/bounds.ts';
 import { http } from '../lib/http.ts';
 import type { Mask } from '../lib/masking.ts';
 import { judgedLookup, type AddressRules } from '../lib/public-addresses.ts';
@@ -20,9 +21,6 @@ export interface CallRules extends AddressRules {
   /** Ends a call whose result is not needed any more. */
   signal: AbortSignal;
 }
-
-/** The part of an answer that is read and stored. The rest is not received. */
-const mostOfAnswer = 1024;
 
 /**
  * Makes one call and returns the result; anything the receiver does is a result and no exception. The name is resolved
@@ -100,7 +98,7 @@ async function beginningOf(incoming: IncomingMessage, mask: Mask): Promise<strin
       const shown = mask.push(chunk);
       chunks.push(shown);
       size += shown.length;
-      if (size >= mostOfAnswer) break;
+      if (size >= bounds.receiverAnswer) break;
     }
   } catch {
     // The bytes so far are kept.
@@ -108,7 +106,7 @@ async function beginningOf(incoming: IncomingMessage, mask: Mask): Promise<strin
   const held = mask.flush();
   // Held bytes may be the beginning of a secret, unless the answer ended here.
   if (incoming.complete) chunks.push(held);
-  const bytes = Buffer.concat(chunks).subarray(0, mostOfAnswer);
+  const bytes = Buffer.concat(chunks).subarray(0, bounds.receiverAnswer);
   // A character that was cut in the middle is left out. A zero character is replaced, because no database stores it in
   // a text.
   return new TextDecoder().decode(bytes, { stream: true }).replaceAll('\0', '\uFFFD');

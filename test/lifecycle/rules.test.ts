@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
+import { longest as bounds } from '../../src/lib/bounds.ts';
 import {
   isQuick,
   judge,
   largestExpression,
-  longestValue,
   type Operator,
   type Rule,
   type Texts,
@@ -153,7 +153,7 @@ describe('a rule that is offered', () => {
 
   it('has a value of bounded length', () => {
     for (const operator of operators) {
-      const longest = operator === 'matches' ? largestExpression : longestValue;
+      const longest = operator === 'matches' ? largestExpression : bounds.ruleValue;
       assert.equal(validRule('commit.message', operator, 'x'.repeat(longest)), true);
       assert.equal(validRule('commit.message', operator, 'x'.repeat(longest + 1)), false);
     }

@@ -1,0 +1,153 @@
+/**
+ * The bounds of everything that a stranger can make large, in one place. Fields, runners' messages, hooks and documents
+ * name them, `docs/limits.md` tells them to people, and a test walks over all of them. They are far above what people
+ * need: each only keeps one sender from taking the server away from all others.
+ */
+
+/** Texts, in UTF-16 code units, as JavaScript counts. */
+export const longest = {
+  name: 255,
+  description: 10_000,
+  command: 65_536,
+  /** Of repositories in git's form. */
+  repositoryUrl: 1024,
+  /** Of the web. */
+  webAddress: 2048,
+  /** At a forge: owner and name, or the path of groups. */
+  repository: 512,
+  /** Branches, tags and SHAs that people type. */
+  ref: 255,
+  /** A file of the repository. */
+  file: 255,
+  /** On the machine of a build. */
+  path: 1024,
+  cron: 255,
+  timeZone: 64,
+  /** Of a rule: texts and regular expressions. */
+  ruleValue: 1000,
+  /** A regular expression that a log is searched for. */
+  expression: 1000,
+  variableName: 255,
+  variableContent: 32_768,
+  tag: 64,
+  image: 600,
+  glob: 255,
+  cachePath: 255,
+  matrixLine: 10_000,
+  email: 254,
+  password: 1024,
+  host: 255,
+  /** For a registry or a forge: some are signed documents. */
+  registryPassword: 16_384,
+  forgeToken: 4096,
+  digest: 64,
+  /** A position in one log, and in all logs of a build request. */
+  position: 15,
+  positions: 16_000,
+  /** Almost 64 KB for a shell, in base64. */
+  shellInput: 87_380,
+  /** The settings of a project. Its request has at most `bytes.body`, as all others. */
+  document: 1_000_000,
+  callback: 256,
+  idempotencyKey: 255,
+  applicationName: 100,
+  redirectAddress: 2000,
+
+  /** What forges send: shortened to that. */
+  hookEvent: 100,
+  hookSender: 255,
+  hookAddress: 1024,
+  deliveryKey: 200,
+} as const;
+
+export type TextBound = keyof typeof longest;
+
+/** Entries of lists. */
+export const most = {
+  tags: 16,
+  globs: 50,
+  cachePaths: 16,
+  matrixLines: 16,
+  /** All values of a matrix combined. */
+  variants: 256,
+  relatedDependencies: 64,
+  /** Named in one build request. */
+  namedSuites: 500,
+  redirectAddresses: 20,
+  /** One transaction applies a document, and holds up others while it does. */
+  suitesInDocument: 200,
+  entriesInDocument: 5000,
+
+  /** What forges send: the rest is not considered. */
+  hookChanges: 100,
+  hookNames: 16,
+} as const;
+
+export type ListBound = keyof typeof most;
+
+/** What is sent in one piece, in bytes. */
+export const bytes = {
+  body: 1_048_576,
+  /** The first of what a receiver of webhooks answers; the rest is not read. */
+  receiverAnswer: 1024,
+} as const;
+
+interface RecordBound {
+  /** What has them, and the column that says so. */
+  per: 'account' | 'project' | 'suite';
+  column: string;
+  most: number;
+  /** Of all projects of the account together. */
+  ofAccount?: number;
+  /** These columns of all of them together: they are listed in one answer. */
+  texts?: { columns: readonly string[]; bytes: number };
+}
+
+const megabyte = 1_048_576;
+
+/** Records, by their table. Those that were deleted do not count. */
+export const mostRecords = {
+  projects: {
+    per: 'account',
+    column: 'owner_id',
+    most: 10_000,
+    texts: { columns: ['name', 'repository_url', 'description'], bytes: 8 * megabyte },
+  },
+  /** More than anybody writes: the contract of the API knows no limit on suites, and none on software. */
+  suites: {
+    per: 'project',
+    column: 'project_id',
+    most: 10_000,
+    texts: {
+      columns: ['name', 'description', 'command', 'matrix', 'reports', 'artifacts', 'cache'],
+      bytes: 8 * megabyte,
+    },
+  },
+  dependencies: {
+    per: 'account',
+    column: 'owner_id',
+    most: 10_000,
+    texts: { columns: ['name', 'description', 'command', 'launch_command'], bytes: 8 * megabyte },
+  },
+  suite_rules: { per: 'suite', column: 'suite_id', most: 100 },
+  environment_variables: {
+    per: 'suite',
+    column: 'suite_id',
+    most: 200,
+    texts: { columns: ['content'], bytes: 2 * megabyte },
+  },
+  suite_dependencies: { per: 'suite', column: 'suite_id', most: 50 },
+  schedules: { per: 'project', column: 'project_id', most: 100, ofAccount: 1000 },
+  hooks: { per: 'project', column: 'project_id', most: 100 },
+  /** Webhooks and status targets together. */
+  notifications: { per: 'project', column: 'project_id', most: 100 },
+  deploy_strategies: { per: 'project', column: 'project_id', most: 100 },
+  collaborators: { per: 'project', column: 'project_id', most: 1000 },
+  registries: { per: 'account', column: 'owner_id', most: 100 },
+  oauth_clients: { per: 'account', column: 'owner_id', most: 100 },
+} as const satisfies Record<string, RecordBound>;
+
+export type BoundedTable = keyof typeof mostRecords;
+
+/** Jobs of one account that wait for a runner. Who asks for more is told to come again later. */
+export const mostWaitingJobs = 20_000;
