@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { ProjectRow, ScheduleRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
@@ -20,7 +21,7 @@ export const schedulesTopic = 'schedules';
 
 /** If the last run lies this far in the future, the clock was wrong then, and the next time is calculated again. */
 const clockWasWrongMs = 24 * 60 * 60 * 1000;
-const mostAtOnce = 50;
+const mostAtOnce = 20;
 const never = Date.UTC(9999, 11, 31);
 
 export type ScheduleSettings = Pick<ScheduleRow, 'cron' | 'time_zone' | 'commit_ref'>;
@@ -83,22 +84,42 @@ export async function nextScheduleAt(db: Queries): Promise<number | undefined> {
   return next && Number(next.next_run_at);
 }
 
-/** Runs all due schedules and answers how many. A failing schedule does not stop the others. */
+/**
+ * Some of the schedules that are due, by turns of accounts: of each account the one that is due longest, then the next of
+ * each. What becomes due meanwhile is found by the next look, so an account with a thousand that are due at the same time
+ * keeps others waiting for a few of them.
+ */
+function dueByTurns(db: Queries, now: number): Promise<Due[]> {
+  return db
+    .selectFrom((of) =>
+      of
+        .selectFrom('schedules')
+        .innerJoin('projects', 'projects.id', 'schedules.project_id')
+        .select(['schedules.id', 'schedules.next_run_at'])
+        .select(
+          sql<number>`row_number() over (partition by projects.owner_id order by schedules.next_run_at, schedules.id)`.as(
+            'turn',
+          ),
+        )
+        .where('schedules.next_run_at', '<=', BigInt(now))
+        .as('due'),
+    )
+    .select(['due.id', 'due.next_run_at'])
+    .orderBy('due.turn')
+    .orderBy('due.next_run_at')
+    .orderBy('due.id')
+    .limit(mostAtOnce)
+    .execute();
+}
+
+/** Runs some due schedules and answers how many. A failing schedule does not stop the others. */
 export async function runDueSchedules(
   { db, ids, observers }: Omit<WriteContext, 'trx'>,
   now: number,
   trouble: (error: unknown) => void,
 ): Promise<number> {
-  const due = await db.read
-    .selectFrom('schedules')
-    .select(['id', 'next_run_at'])
-    .where('next_run_at', '<=', BigInt(now))
-    .orderBy('next_run_at')
-    .orderBy('id')
-    .limit(mostAtOnce)
-    .execute();
   let run = 0;
-  for (const schedule of due) {
+  for (const schedule of await dueByTurns(db.read, now)) {
     try {
       await db.transaction((trx) => runSchedule({ db, trx, ids, observers }, schedule, now));
       run += 1;

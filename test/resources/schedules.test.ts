@@ -140,6 +140,28 @@ describeService('schedules', (service) => {
     assert.equal((await requests()).length, 2);
   });
 
+  test('of one account keep nobody else’s waiting [promise: account-turns]', async () => {
+    const { db, ids } = service.store;
+    alice = await service.user(); // nothing of hers is due
+    const crowd = await create({ cron: '0 3 * * *' });
+    const row = await db.read.selectFrom('schedules').selectAll().where('id', '=', crowd.id).executeTakeFirstOrThrow();
+    const before = { ...row, next_run_at: row.next_run_at - 60_000n }; // all of them are due before the other one
+    const copies = Array.from({ length: 999 }, () => ({ ...before, id: ids.next() }));
+    await db.transaction(async (trx) => {
+      await trx.insertInto('schedules').values(copies.slice(0, 500)).execute();
+      await trx.insertInto('schedules').values(copies.slice(500)).execute();
+    });
+    const bob = await service.user();
+    const { id } = await bob.createProject();
+    const { record } = await bob.post(`/projects/${id}/schedules`, { cron: '0 3 * * *' });
+    assert.equal(due(record), due(crowd));
+    const done = await run(due(crowd));
+    assert.ok(done < 100, `${done} were run before anything else was looked at`);
+    assert.equal((await bob.get(`/projects/${id}/build_requests`)).list.length, 1);
+    assert.notEqual((await requests()).length, 0); // the first account is served as well
+    await alice.delete(`/projects/${project.id}`);
+  });
+
   describe('of a project that is deleted', () => {
     test('go with it', async () => {
       const schedule = await create({ cron: '0 3 * * *' });
