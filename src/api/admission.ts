@@ -10,6 +10,7 @@ import type { Database } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import type { Incoming } from '../http/route.ts';
 import { parseId } from '../lib/ids.ts';
+import { isQueueFull } from '../lifecycle/full-queue.ts';
 import type { Route } from './route.ts';
 
 /** The caller, and the account or project that the caller was admitted to. */
@@ -30,7 +31,16 @@ export async function admitAnybody({ params }: Pick<Incoming, 'params'>): Promis
 export async function judge(route: Route, db: Database, request: Incoming): Promise<Admitted> {
   const calling = authenticate(request, db);
   const sought = soughtMeanwhile(route, db, request);
-  return admitCaller(route, db, await calling, request.params, sought);
+  const filling = route.startsWork && sendsCredentials(request) ? isFull(db, request) : undefined;
+  filling?.catch(() => {}); // a caller who is refused before does not wait for it
+  const admitted = await admitCaller(route, db, await calling, request.params, sought);
+  if (await filling) throw new ApiError('resource_temporary_unavailable');
+  return admitted;
+}
+
+async function isFull(db: Database, { params }: Incoming): Promise<boolean> {
+  const projectId = parseId(params.project_id ?? '');
+  return projectId !== undefined && (await isQueueFull(db.read, projectId));
 }
 
 /**

@@ -14,6 +14,7 @@ import type { AnswerCache } from './answer-cache.ts';
 import { noteDone } from './audit.ts';
 import type { Call, Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
+import { holdRoom, type Parents } from './room.ts';
 import { routesByName, type FindRoute, type Route, type RouteName } from './route.ts';
 
 /** The services of endpoints, in addition to those of handlers. */
@@ -244,10 +245,28 @@ interface AnyCall extends Admitted {
   input: unknown;
   query: unknown;
   page: Partial<Page>;
+  /** Found by `load`. */
+  suite?: { id: bigint };
 }
 
 /** Most routes neither load nor verify anything, and skip those steps. */
 async function handle(route: Route, call: AnyCall, input: unknown): Promise<unknown> {
+  const answer = await work(route, call, input);
+  const table = route.creates ?? route.changes;
+  if (table !== undefined && table !== 'work' && table !== 'account')
+    await holdRoom(call.database, call.db as Transaction, table, parentsOf(call));
+  return answer;
+}
+
+/** An account's own records are the caller's, and those of a project its owner's. */
+function parentsOf({ caller, project, suite }: AnyCall): Parents {
+  return {
+    ...(project ? { project: project.id, account: project.owner_id } : caller && { account: caller.id }),
+    ...(suite && { suite: suite.id }),
+  };
+}
+
+async function work(route: Route, call: AnyCall, input: unknown): Promise<unknown> {
   if (route.load) await loaded(route, call);
   if (route.verify) {
     const found = await verified(route, call, input);

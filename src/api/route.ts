@@ -3,6 +3,7 @@ import type { Queries } from '../db/open.ts';
 import type { FieldErrors } from '../errors.ts';
 import type { FieldSet, NoFields, ValuesOf } from '../http/fields.ts';
 import type { RouteDescription } from '../http/route.ts';
+import type { BoundedTable } from '../lib/bounds.ts';
 import type { Call, WithCaller, WithProject, WithUpload } from './call.ts';
 
 /** A route of the API. Plain data: the services it needs come with each call. */
@@ -10,7 +11,9 @@ export interface Route extends RouteDescription {
   /** The caller is admitted to this before the handler runs. */
   concerns: 'nobody' | 'account' | 'project';
   /** A POST that creates a record: answered with 201, and safe to repeat with an Idempotency-Key. */
-  creates: boolean;
+  creates?: Created | undefined;
+  /** A PUT that changes a record, whose texts have a bound together with those of its neighbours. */
+  changes?: BoundedTable | undefined;
   /** Whether every account is admitted to the record in the path, whatever `access` says. */
   isForEverybody?(call: never): Promise<boolean>;
   /** A GET whose answer changes without a commit: it is not cached. */
@@ -24,6 +27,12 @@ export interface Route extends RouteDescription {
   /** The audit entry; only GET routes may leave it out. */
   audit?: Audit<never> | 'nothing';
 }
+
+/**
+ * What a route creates. Records have a bound (lib/bounds.ts); accounts are made by operators, and of work there is as
+ * much as may wait (lifecycle/full-queue.ts).
+ */
+export type Created = BoundedTable | 'account' | 'work';
 
 /** A route by its method and path, as it was declared: `POST /projects/:project_id/suites`. */
 export type RouteName = `${Route['method']} /${string}`;
@@ -71,7 +80,8 @@ interface Definition<
   path: Path;
   body?: Body;
   query?: Query;
-  creates?: M extends 'POST' ? boolean : never;
+  creates?: M extends 'POST' ? Created : never;
+  changes?: M extends 'PUT' ? BoundedTable : never;
   isForEverybody?(call: Pick<Call<M, Path>, 'params'> & { db: Queries } & Context): Promise<boolean>;
   goesByTheClock?: M extends 'GET' ? boolean : never;
   /** Loads the record in the path below the project or account; the result is added to the call. */
@@ -134,10 +144,6 @@ export function uploadRoute<Path extends string, Loaded extends object = object>
   return complete({ ...definition, method: 'POST' }, 'account');
 }
 
-function complete(
-  definition: Omit<Route, 'status' | 'creates' | 'concerns'> & { creates?: boolean },
-  concerns: Route['concerns'],
-): Route {
-  const creates = definition.creates ?? false;
-  return { ...definition, concerns, creates, status: creates ? 201 : 200 };
+function complete(definition: Omit<Route, 'status' | 'concerns'>, concerns: Route['concerns']): Route {
+  return { ...definition, concerns, status: definition.creates === undefined ? 200 : 201 };
 }

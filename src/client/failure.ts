@@ -65,7 +65,8 @@ export function failureOf(status: number, body: string, requestId: string): Fail
     return new Failure('invalid', 'The server does not know this. Is it older than this program?', more);
   const words = Object.entries(fields).map(([field, said]) => {
     const means = said.map((code) => meanings[code] ?? code).join(', ');
-    return field === 'generic' ? `this ${means}` : `${field} ${means}`;
+    if (field !== 'generic') return `${field} ${means}`;
+    return said.includes('is_reserved') ? 'there are as many of these as there can be' : `this ${means}`;
   });
   const kind = codes.includes('not_found') ? 'not_found' : 'invalid';
   const isLater = codes.length > 0 && codes.every((code) => code === 'resource_temporary_unavailable');

@@ -1,7 +1,9 @@
 import { sql } from 'kysely';
 import { prepared } from '../db/prepared.ts';
 import type { BuildRequestRow, ProjectRow, UserRow } from '../db/schema.ts';
+import { mostWaitingJobs } from '../lib/bounds.ts';
 import type { ForkPolicy } from './forks.ts';
+import { isQueueFull } from './full-queue.ts';
 import { callOff, openRequest, type Trigger } from './requests.ts';
 import type { WriteContext } from './write-context.ts';
 
@@ -54,8 +56,11 @@ export async function triggerRequests(
   project: TriggeredProject,
   all: readonly Asked[],
 ): Promise<Triggered[]> {
-  const [owner] = await findOwner(context.trx, { id: project.owner_id });
-  const refusals = all.map(({ trigger }) => whyNot(owner, project, trigger));
+  const [[owner], isFull] = await Promise.all([
+    findOwner(context.trx, { id: project.owner_id }),
+    isQueueFull(context.trx, project.id),
+  ]);
+  const refusals = all.map(({ trigger }) => (isFull ? queueIsFull : whyNot(owner, project, trigger)));
   const groups = all.filter((_, at) => refusals[at] === undefined).map(({ trigger }) => trigger.group);
   const superseded = await supersede(context, project, groups);
   const triggered: Triggered[] = [];
@@ -68,6 +73,8 @@ export async function triggerRequests(
   }
   return triggered;
 }
+
+const queueIsFull = `The account of the project’s owner has ${mostWaitingJobs} jobs that wait, and may not have more.`;
 
 function whyNot(
   owner: Pick<UserRow, 'suspended' | 'billing'> | undefined,

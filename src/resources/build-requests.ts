@@ -90,7 +90,7 @@ export const routes = [
     summary:
       'Ask for a commit to be built, by all suites or by some: a branch, a tag, a SHA, or any ref by its full name',
     body: { commit_ref: required(commitRef()), 'suites[]': identifiers('namedSuites') },
-    creates: true,
+    creates: 'work',
     answer,
     verify: ({ db, project }, values) => checkSuites(db, project.id, values['suites[]']),
     audit: 'nothing',

@@ -143,7 +143,7 @@ export const routes = [
     scope: 'build_requests_create',
     startsWork: true,
     summary: 'Make another attempt at the suite and variant of a build that is over',
-    creates: true,
+    creates: 'work',
     answer,
     audit: 'nothing',
     async handle(call) {

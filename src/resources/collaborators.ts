@@ -55,7 +55,7 @@ export const routes = [
     scope: 'projects',
     summary: 'Add a collaborator to a project; a person without an account is invited',
     body: { email: required(email) },
-    creates: true,
+    creates: 'collaborators',
     answer,
     audit: { action: 'collaborator.invited' },
     async handle({ db, project, caller, ids, input }) {

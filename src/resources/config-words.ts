@@ -49,7 +49,7 @@ const wordsFor: Readonly<Record<string, string>> = {
   invalid_format: 'is not known, or not of the right form',
   already_exists: 'is there twice',
   not_found: 'is not there',
-  is_reserved: 'is a reserved name',
+  is_reserved: 'is a reserved name, or one more than there can be',
   too_long: 'is too long',
   payment_required: 'the owner of the project has to pay first',
 };

@@ -81,7 +81,7 @@ export const routes = [
     scope: 'deploys',
     summary: 'Create a deploy strategy; the receiving repository must take pushes with the project’s SSH key',
     body: fields,
-    creates: true,
+    creates: 'deploy_strategies',
     answer,
     verifyNames: ({ db, project }, values) =>
       checkName(db, 'deploy_strategies', { within: project.id, name: values.name }),

@@ -173,7 +173,7 @@ export const routes = [
     startsWork: true,
     summary: 'Deploy a commit; by default the newest one that passed on the local branch of the strategy',
     body: fields,
-    creates: true,
+    creates: 'work',
     answer,
     verify: ({ db, project }, values) => checkReferences(db, project.id, values),
     audit: {

@@ -94,7 +94,7 @@ export const routes = [
     scope: 'suites',
     summary: 'Add an environment variable to a suite; it is stored encrypted, and masked in logs if it is secret',
     body: fields,
-    creates: true,
+    creates: 'environment_variables',
     answer: writtenAnswer,
     load: loadSuite,
     verifyNames: ({ db, suite }, values) =>
@@ -125,6 +125,7 @@ export const routes = [
     scope: 'suites',
     summary: 'Change an environment variable; builds that begin later get it',
     body: fields,
+    changes: 'environment_variables',
     answer: writtenAnswer,
     load: loadVariable,
     verifyNames: ({ db, variable }, values) =>

@@ -102,7 +102,7 @@ export const routes = [
     scope: 'projects',
     summary: 'Create a hook: an address for a forge to call; only this answer has the secret',
     body: fields,
-    creates: true,
+    creates: 'hooks',
     answer: secretAnswer,
     showsSecrets: true,
     audit: {

@@ -88,7 +88,7 @@ export const routes = [
     scope: 'notifications',
     summary: 'Create a webhook for events of the project; only this answer has the secret that signs the calls',
     body: fields,
-    creates: true,
+    creates: 'notifications',
     answer: createdAnswer,
     audit: { action: 'notification.created', details: ({ input }) => hostOf(input['options[url]']) },
     async handle(call) {

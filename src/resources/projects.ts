@@ -107,7 +107,7 @@ export const routes = [
     scope: 'projects',
     summary: 'Create a project; its SSH key is made with it, to be installed in the repository',
     body: fields,
-    creates: true,
+    creates: 'projects',
     answer,
     verifyNames: ({ db, caller }, values) => checkName(db, 'projects', { within: caller.id, name: values.name }),
     audit: {
@@ -141,6 +141,7 @@ export const routes = [
     scope: 'projects',
     summary: 'Change a project',
     body: fields,
+    changes: 'projects',
     answer,
     verifyNames: ({ db, project }, values) =>
       checkName(db, 'projects', { within: project.owner_id, name: values.name, except: project.id }),

@@ -74,7 +74,7 @@ export const routes = [
     scope: 'dependencies',
     summary: 'Add your credentials for a registry of images; the password is never shown',
     body: fields,
-    creates: true,
+    creates: 'registries',
     answer,
     verify: ({ db, caller }, values) => checkHost(db, caller.id, values.host),
     audit: {

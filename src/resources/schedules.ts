@@ -91,7 +91,7 @@ export const routes = [
     scope: 'projects',
     summary: 'Create a schedule, which builds a commit at certain times',
     body: fields,
-    creates: true,
+    creates: 'schedules',
     answer,
     verify: (_, values) => checkTimes(values),
     audit: { action: 'schedule.created' },

@@ -67,7 +67,7 @@ export const routes = [
     scope: 'shells',
     startsWork: true,
     summary: 'Open a shell in the files of a failed build, as they were when it ended',
-    creates: true,
+    creates: 'work',
     answer,
     audit: { action: 'shell.opened', details: ({ params }) => ({ build_id_str: String(params.build_id) }) },
     async handle(call) {

@@ -102,7 +102,7 @@ export const routes = [
     scope: 'projects',
     summary: 'Report the status of each suite on each commit to a forge; the token is never shown',
     body: fields,
-    creates: true,
+    creates: 'notifications',
     answer,
     async verify(_, { provider, repository }): Promise<FieldErrors> {
       if (provider === undefined || provider === 'gitlab' || repository === undefined) return {};

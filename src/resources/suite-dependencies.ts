@@ -93,7 +93,7 @@ export const routes = [
     scope: 'suites',
     summary: 'Attach a dependency of the project’s owner, or a shared one, which is pinned to its present result',
     body: { dependency_id: requiredIdentifier() },
-    creates: true,
+    creates: 'suite_dependencies',
     answer,
     load: loadSuite,
     async verify({ db, project }, { dependency_id: id }): Promise<FieldErrors> {

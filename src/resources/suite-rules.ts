@@ -63,7 +63,7 @@ export const routes = [
     scope: 'suites',
     summary: 'Add a rule to a suite',
     body: fields,
-    creates: true,
+    creates: 'suite_rules',
     answer,
     load: loadSuite,
     verify: (_, values) => checkValue(values),

@@ -1,5 +1,8 @@
 import { inBrowser, recordAudit, type Deed } from '../auth/audit.ts';
+import { holdRoom } from '../api/room.ts';
 import type { Transaction } from '../db/open.ts';
+import { ApiError } from '../errors.ts';
+import { mostRecords } from '../lib/bounds.ts';
 import {
   applicationCreated,
   changesIn,
@@ -81,6 +84,17 @@ function renewal(path: string, formKey: string): Html {
   </details>`;
 }
 
+const tooMany = `You have ${mostRecords.oauth_clients.most} applications, and may not have more. Delete one first.`;
+
+async function orRefused<T>(made: Promise<T>): Promise<T | undefined> {
+  try {
+    return await made;
+  } catch (error) {
+    if (error instanceof ApiError) return undefined;
+    throw error;
+  }
+}
+
 /** Another user's application is answered as missing. */
 async function ownClient({ db, person, param }: PersonVisit): Promise<Client | undefined> {
   const client = await findClient(db.read, param('client_id'));
@@ -132,11 +146,16 @@ export const places: Place[] = [
       const mistakes = mistakesIn(form);
       if (Object.keys(mistakes).length > 0) return newPage(formKey, form, mistakes, isPublic);
       const registration = { ...form, isPublic, ownerId: person.id };
-      const { clientId, secret } = await db.transaction(async (trx) => {
-        const made = await insertClient(trx, ids, registration);
-        await recordAudit(trx, ids, inBrowser(person, address), applicationCreated(made.clientId, registration));
-        return made;
-      });
+      const made = await orRefused(
+        db.transaction(async (trx) => {
+          const made = await insertClient(trx, ids, registration);
+          await holdRoom(db, trx, 'oauth_clients', { account: person.id });
+          await recordAudit(trx, ids, inBrowser(person, address), applicationCreated(made.clientId, registration));
+          return made;
+        }),
+      );
+      if (!made) return newPage(formKey, form, { name: tooMany }, isPublic);
+      const { clientId, secret } = made;
       const client = await findClient(db.read, clientId);
       if (!client) return notFound;
       const message = isPublic ? notice('good', 'Registered.') : shownOnce;

@@ -10,7 +10,7 @@ import { Service } from '../support/service.ts';
  * What one build costs the database, from the request for it to its end: how many statements, and how many answers are
  * waited for. These may become less. Where they have to become more, say why in docs/performance.md.
  */
-const most = { statements: 43, answers: 24 };
+const most = { statements: 44, answers: 25 };
 
 onEveryDatabase((database) => {
   if (database.kind === 'sqlite') return; // there, a statement is a call of a function

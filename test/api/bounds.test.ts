@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { updateUser } from '../../src/auth/users.ts';
+import { openApiDocument } from '../../src/http/openapi.ts';
+import type { JsonSchema } from '../../src/http/schema.ts';
+import { bytes, longest } from '../../src/lib/bounds.ts';
+import { routes } from '../../src/resources/index.ts';
+import type { Answer } from '../support/client.ts';
+import { describeService } from '../support/service.ts';
+import { addShell } from '../support/shells.ts';
+import type { User } from '../support/user.ts';
+import { buildWorld, type World } from '../support/world.ts';
+
+/** A field of a route, as the OpenAPI document shows it. */
+interface Place {
+  route: (typeof routes)[number];
+  where: 'body' | 'query';
+  name: string;
+  schema: JsonSchema;
+}
+
+const places: Place[] = routes.flatMap((route) =>
+  (['body', 'query'] as const).flatMap((where) =>
+    Object.entries(route[where] ?? {}).map(([name, { schema }]) => ({ route, where, name, schema })),
+  ),
+);
+const titleOf = ({ route, name }: Place): string => `${route.method} ${route.path} ${name}`;
+const isText = ({ schema }: Place): boolean => schema.type === 'string' && schema.enum === undefined;
+const isList = ({ schema }: Place): boolean => schema.type === 'array';
+
+/** The longest text of a field that is not any text, of this length. */
+const largest: Record<string, (length: number) => string> = {
+  repository_url: (length) => 'git@example.org:'.padEnd(length, 'x'),
+  'options[repository_url]': (length) => 'git@example.org:'.padEnd(length, 'x'),
+  'options[url]': (length) => 'https://example.org/'.padEnd(length, 'x'),
+  api_url: (length) => 'https://example.org/'.padEnd(length, 'x'),
+  repository: (length) => 'owner/'.padEnd(length, 'x'),
+  email: (length) => `${'x'.repeat(length - 60)}@${'y'.repeat(55)}.org`,
+  cron: (length) => `${'0,'.repeat((length - 9) / 2)}0 0 1 1 *`.padEnd(length, ' '),
+  prefix: (length) => '/srv/'.padEnd(length, 'x'),
+  config_file: (length) => 'x'.repeat(length - 5).concat('.toml'),
+  host: (length) =>
+    `${'x'.repeat(60)}.`
+      .repeat(9)
+      .slice(0, length - 4)
+      .concat('.org'),
+  data: (length) => 'A'.repeat(length),
+  digest: (length) => 'a'.repeat(length),
+  offset: (length) => '9'.repeat(length),
+};
+/** No text of such a length is taken, because the form is shorter; and what is typed into a shell is waited for. */
+const neverSoLong = new Set(['time_zone', 'image', 'document', 'offset', 'digest', 'host', 'q', 'data']);
+
+const entryOf: Record<string, (index: number) => string> = {
+  'suites[]': (index) => String(index + 1),
+  'related_dependencies[]': (index) => String(index + 1),
+  'matrix[]': (index) => `V${index}=a`,
+};
+
+describe('the fields of routes', () => {
+  test('all have a bound, and the OpenAPI document tells it [promise: bounds]', () => {
+    assert.ok(places.length > 100);
+    const unbounded = places.filter(({ schema }) => {
+      if (schema.type === 'array') return schema.maxItems === undefined;
+      return schema.type === 'string' && schema.enum === undefined && schema.maxLength === undefined;
+    });
+    assert.deepEqual(unbounded.map(titleOf), []);
+    const loose: string[] = [];
+    const look = (value: unknown, path: string): void => {
+      if (typeof value !== 'object' || value === null) return;
+      const { type, enum: choices, maxLength, pattern } = value as JsonSchema;
+      const isFree = type === 'string' && choices === undefined && maxLength === undefined && pattern === undefined;
+      if (isFree && /requestBody|parameters/.test(path)) loose.push(path);
+      for (const [name, inner] of Object.entries(value)) look(inner, `${path}/${name}`);
+    };
+    look(openApiDocument(routes), '');
+    assert.deepEqual(loose, []);
+  });
+});
+
+describeService('a field', (service) => {
+  let owner: User;
+  let world: World;
+  before(async () => {
+    owner = await service.user();
+    await service.store.db.transaction((trx) => updateUser(trx, owner.email, { operator: 1 }));
+    world = await buildWorld(service, owner);
+  });
+
+  const send = async ({ route, where, name }: Place, value: string | string[]): Promise<Answer> => {
+    const shell = route.path.includes(':shell_id') ? await addShell(service.store, world, owner.email) : { id: 0n };
+    const path = world.path(route.path.replace(':shell_id', String(shell.id)));
+    const pairs = [value].flat().map((one): [string, string] => [name, one]);
+    if (where === 'query')
+      return owner.api.ask(route.method, `${path}?${new URLSearchParams(pairs)}`, { as: owner.credentials });
+    const group = name.replace(/\[\]$/, '').match(/^(\w+)\[(\w+)\]$/);
+    const json = group ? { [group[1] ?? '']: { [group[2] ?? '']: value } } : { [name.replace(/\[\]$/, '')]: value };
+    return owner.api.ask(route.method, path, { as: owner.credentials, json });
+  };
+  const errorsOf = (answer: Answer, place: Place): string[] => {
+    if (answer.status < 300) return [];
+    assert.ok(answer.status < 500 && !answer.text.includes('generic'), `${titleOf(place)}: ${answer.text}`);
+    return (answer.body.error as Record<string, string[]> | undefined)?.[place.name.replace(/\[\]$/, '')] ?? [];
+  };
+
+  test('that is one character too long is refused under its name [promise: bounds]', async () => {
+    for (const place of places.filter(isText)) {
+      const { maxLength = 0 } = place.schema;
+      const make = largest[place.name] ?? ((length: number) => 'x'.repeat(length));
+      const wrong = errorsOf(await send(place, make(maxLength + 1)), place);
+      assert.deepEqual(wrong, ['invalid_format'], titleOf(place));
+    }
+  });
+
+  test('that is as long as it can be is not refused for it', async () => {
+    for (const place of places.filter((one) => isText(one) && !neverSoLong.has(one.name))) {
+      const { maxLength = 0 } = place.schema;
+      const make = largest[place.name] ?? ((length: number) => 'x'.repeat(length));
+      const value = make(maxLength);
+      assert.equal(value.length, maxLength, titleOf(place));
+      const wrong = errorsOf(await send(place, value), place);
+      assert.ok(!wrong.includes('invalid_format'), titleOf(place)); // another record may have the same name by now
+    }
+  });
+
+  test('that lists one entry too many, or one that is too long, is refused under its name [promise: bounds]', async () => {
+    for (const place of places.filter(isList)) {
+      const { maxItems = 0, items } = place.schema;
+      const make = entryOf[place.name] ?? ((index: number) => items?.enum?.[0] ?? `entry-${index}`);
+      const entries = Array.from({ length: maxItems + 1 }, (_, index) => make(index));
+      assert.deepEqual(errorsOf(await send(place, entries), place), ['invalid_format'], titleOf(place));
+      const few = errorsOf(await send(place, entries.slice(0, maxItems)), place);
+      // Records that are not there, and choices that are there twice, are refused for that.
+      if (items?.enum === undefined)
+        assert.deepEqual(
+          few.filter((code) => code !== 'not_found'),
+          [],
+          titleOf(place),
+        );
+      if (items?.maxLength === undefined) continue;
+      const long = errorsOf(await send(place, ['x'.repeat(items.maxLength + 1)]), place);
+      assert.deepEqual(long, ['invalid_format'], titleOf(place));
+    }
+  });
+
+  test('of a request that no route declares is bounded too [promise: bounds]', async () => {
+    const { api, credentials: as } = owner;
+    const callback = (length: number): Promise<Answer> => api.get(`/ping?callback=${'x'.repeat(length)}`);
+    assert.equal((await callback(longest.callback)).status, 200);
+    assert.deepEqual((await callback(longest.callback + 1)).body.error, { callback: ['invalid_format'] });
+    const keyed = (length: number): Promise<Answer> =>
+      api.post('/projects', { as, form: {}, headers: { 'idempotency-key': 'k'.repeat(length) } });
+    assert.equal(JSON.stringify((await keyed(longest.idempotencyKey)).body).includes('idempotency_key'), false);
+    const project = { name: 'keyed', repository_url: 'git@example.org:a.git' };
+    const tooLong = await api.post('/projects', {
+      as,
+      form: project,
+      headers: { 'idempotency-key': 'k'.repeat(longest.idempotencyKey + 1) },
+    });
+    assert.deepEqual(tooLong.body.error, { idempotency_key: ['invalid_format'] });
+    const large = await api.post('/projects', { as, json: { name: 'x'.repeat(bytes.body) } });
+    assert.equal(large.status, 403, large.text);
+    const many = Object.fromEntries(Array.from({ length: 1001 }, (_, index) => [`f${index}`, 'x']));
+    assert.deepEqual((await api.post('/projects', { as, json: many })).body.error, { generic: ['invalid_format'] });
+  });
+});
