@@ -9,6 +9,7 @@ import {
   type Driver,
   type QueryResult,
 } from 'kysely';
+import { LoopTurns } from './loop-turns.ts';
 import type { SnapshotCache } from './snapshot-cache.ts';
 import type { DirectWay } from './prepared.ts';
 import { notByKysely, type Session } from './session.ts';
@@ -42,7 +43,7 @@ export function sqliteDialect(file: string): SqliteParts {
   };
   return {
     dialect,
-    reading: { execute: (query) => driver.readNow(query) },
+    reading: { execute: (query) => driver.read(query) },
     begin: () => driver.begin(),
     cache: () => driver.cache(),
     close: () => driver.close(),
@@ -57,6 +58,7 @@ class SqliteDriver implements Driver {
   #reader: Connection | undefined;
   #cache: SqliteSnapshotCache | undefined;
   #writer: Writer | undefined;
+  readonly #turns = new LoopTurns();
 
   constructor(file: string) {
     this.#file = file;
@@ -76,16 +78,19 @@ class SqliteDriver implements Driver {
     this.#writer = new Writer(new Connection(writer), () => cache.doubt());
   }
 
-  readNow<R>(query: CompiledQuery<R>): QueryResult<R> {
+  read<R>(query: CompiledQuery<R>): QueryResult<R> | Promise<QueryResult<R>> {
     this.#open();
-    return this.#readerConnection().execute<R>(query);
+    const { wait } = this.#turns;
+    return wait
+      ? wait.then(() => this.#readerConnection().execute<R>(query))
+      : this.#readerConnection().execute<R>(query);
   }
 
   async begin(): Promise<Session> {
     this.#open();
     const writer = this.#openWriter();
     await writer.enter();
-    return new Turn(writer);
+    return new Turn(writer, this.#turns);
   }
 
   cache(): SnapshotCache {
@@ -95,7 +100,7 @@ class SqliteDriver implements Driver {
   }
 
   async acquireConnection(): Promise<DatabaseConnection> {
-    return new Reading(this.#readerConnection());
+    return new Reading(this.#readerConnection(), this.#turns);
   }
 
   readonly beginTransaction = notByKysely;
@@ -129,12 +134,23 @@ class SqliteDriver implements Driver {
 /** Kysely's connection during a query. */
 class Reading implements DatabaseConnection {
   readonly #connection: Connection;
+  readonly #turns: LoopTurns;
 
-  constructor(connection: Connection) {
+  constructor(connection: Connection, turns: LoopTurns) {
     this.#connection = connection;
+    this.#turns = turns;
   }
 
   async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
+    return this.execute<R>(query);
+  }
+
+  execute<R>(query: CompiledQuery): QueryResult<R> | Promise<QueryResult<R>> {
+    const { wait } = this.#turns;
+    return wait ? wait.then(() => this.now<R>(query)) : this.now<R>(query);
+  }
+
+  protected now<R>(query: CompiledQuery): QueryResult<R> {
     return this.#connection.execute<R>(query);
   }
 
@@ -148,13 +164,15 @@ class Turn extends Reading implements Session {
   readonly #writer: Writer;
   #isOver = false;
 
-  constructor(writer: Writer) {
-    super(writer.connection);
+  constructor(writer: Writer, turns: LoopTurns) {
+    super(writer.connection, turns);
     this.#writer = writer;
   }
 
-  execute<R>(query: CompiledQuery<R>): QueryResult<R> {
-    return this.#writer.connection.execute<R>(query);
+  /** While a query waited, another one of the same transaction may have failed: the connection is somebody else's then. */
+  protected override now<R>(query: CompiledQuery): QueryResult<R> {
+    if (this.#isOver) throw new Error('the transaction is over');
+    return super.now<R>(query);
   }
 
   commit(): Promise<void> {

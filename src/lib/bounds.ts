@@ -76,7 +76,7 @@ export const most = {
   redirectAddresses: 20,
   /** One transaction applies a document, and holds up others while it does. */
   suitesInDocument: 200,
-  entriesInDocument: 5000,
+  entriesInDocument: 2000,
 
   /** What forges send: the rest is not considered. */
   hookChanges: 100,

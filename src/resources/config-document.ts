@@ -1,4 +1,6 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
+import { most } from '../lib/bounds.ts';
+import { exactJson, parseExactJson } from '../lib/exact-json.ts';
 import { sections, suites, variables, type DocumentField, type Entry, type Kind, type Value } from './config-kinds.ts';
 
 /** A document that was read: every entry with its fields, in the form of the API, and its parts. */
@@ -16,7 +18,8 @@ export type FieldsOf = (kind: Kind) => readonly DocumentField[];
 /** Reads a document, and throws all its mistakes at once, each under its place. */
 export function readDocument(text: string, projectFields: readonly DocumentField[], fieldsOf: FieldsOf): Node {
   const errors: FieldErrors = {};
-  const node = readNode(parsed(text), { at: '', errors, fields: projectFields, children: sections, fieldsOf });
+  const room = { entries: most.entriesInDocument };
+  const node = readNode(parsed(text), { at: '', errors, fields: projectFields, children: sections, fieldsOf, room });
   if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
   return node;
 }
@@ -36,9 +39,13 @@ interface Reading {
   children: readonly Kind[];
   fieldsOf: FieldsOf;
   kind?: Kind;
+  /** How many more entries the document may have. */
+  room: { entries: number };
 }
 
-function readNode(value: unknown, { at, errors, fields, children, fieldsOf, kind }: Reading): Node {
+function readNode(value: unknown, { at, errors, fields, children, fieldsOf, kind, room }: Reading): Node {
+  room.entries -= 1;
+  if (room.entries < 0) throw new ApiError('invalid_format', 'document');
   const place = (name: string): string => (at === '' ? name : `${at}[${name}]`);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     errors[at === '' ? 'document' : at] = ['invalid_format'];
@@ -65,11 +72,12 @@ function readNode(value: unknown, { at, errors, fields, children, fieldsOf, kind
   if (!Array.isArray(dependencies)) errors[place('dependencies')] = ['invalid_format'];
   const nodes = children.map((child) => {
     const list = said[child.section] ?? [];
-    if (!Array.isArray(list)) errors[place(child.section)] = ['invalid_format'];
+    const isTooLong = child === suites && Array.isArray(list) && list.length > most.suitesInDocument;
+    if (!Array.isArray(list) || isTooLong) errors[place(child.section)] = ['invalid_format'];
     const read = (Array.isArray(list) ? list : []).map((item: unknown, index) => {
       const inner = `${place(child.section)}[${nameOf(item, child) ?? index}]`;
       const of = { at: inner, errors, fields: fieldsOf(child), children: child.children ?? [], fieldsOf, kind: child };
-      return readNode(item, of);
+      return readNode(item, { ...of, room });
     });
     refuseTwins(read, child, errors);
     return [child.section, read] as const;

@@ -7,33 +7,10 @@ import { routes } from '../../src/resources/index.ts';
 import { registerApplication } from '../support/applications.ts';
 import type { Answer, Record_ } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
-import { describeService, type Service } from '../support/service.ts';
+import { copyRows } from '../support/rows.ts';
+import { describeService } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 import { freshName, type User } from '../support/user.ts';
-
-type Row = Record<string, unknown> & { id: bigint };
-
-/** Copies of the newest row of a table, each with its own identifier and with what must be unique. */
-async function copyRows(
-  { store }: Service,
-  table: BoundedTable,
-  count: number,
-  differing: (index: number) => Record<string, unknown>,
-): Promise<bigint[]> {
-  const query = store.db.read.selectFrom(table as 'suites').selectAll();
-  const row = (await query.orderBy('id', 'desc').limit(1).executeTakeFirstOrThrow()) as unknown as Row;
-  const copies = Array.from({ length: count }, (_, index) => ({ ...row, id: store.ids.next(), ...differing(index) }));
-  for (let from = 0; from < count; from += 500) {
-    const some = copies.slice(from, from + 500) as never[];
-    await store.db.transaction((trx) =>
-      trx
-        .insertInto(table as 'suites')
-        .values(some)
-        .execute(),
-    );
-  }
-  return copies.map(({ id }) => id);
-}
 
 const full = { generic: ['is_reserved'] };
 
@@ -115,7 +92,7 @@ describeService('the number of', (service) => {
     test(`${table} is bounded, also when two come at once, and deleting makes room [promise: bounds]`, async () => {
       assert.equal((await alice.post(path(), form())).status, 201);
       const { list } = await alice.get(path());
-      const filled = await copyRows(service, table, most - 1 - list.length, (index) =>
+      const filled = await copyRows(service.store, table, most - 1 - list.length, (index) =>
         unique === '' ? {} : { [unique]: `copy-${index}.example.org` },
       );
       const answers = await Promise.all(Array.from({ length: 4 }, () => alice.post(path(), form())));
@@ -174,7 +151,7 @@ describeService('the number of', (service) => {
     const count = Math.floor(mostRecords.suites.texts.bytes / longest.command);
     const made = await alice.post(path, { name: 'large', command });
     assert.equal(made.status, 201);
-    await copyRows(service, 'suites', count - 2, (index) => ({ name: `copy-${index}` }));
+    await copyRows(service.store, 'suites', count - 2, (index) => ({ name: `copy-${index}` }));
     assertRefused(await alice.post(path, { name: 'last', command: `${command.slice(1)}é` }), 403, full);
     const small = await alice.post(path, { name: 'small', command: 'make' });
     assert.equal(small.status, 201);
@@ -190,7 +167,7 @@ describeService('the number of', (service) => {
     for (let filled = 0; filled < ofAccount; filled += most) {
       const { id } = await bob.createProject();
       assert.equal((await bob.post(`/projects/${id}/schedules`, { cron: '0 0 1 1 *' })).status, 201);
-      await copyRows(service, 'schedules', most - 1, () => ({}));
+      await copyRows(service.store, 'schedules', most - 1, () => ({}));
     }
     const { id } = await bob.createProject();
     assertRefused(await bob.post(`/projects/${id}/schedules`, { cron: '0 0 1 1 *' }), 403, full);
@@ -230,7 +207,7 @@ describeService('the number of', (service) => {
   test('applications of an account is bounded [promise: bounds]', async () => {
     const bob = await service.user();
     await registerApplication(service, bob);
-    await copyRows(service, 'oauth_clients', mostRecords.oauth_clients.most - 2, () => ({}));
+    await copyRows(service.store, 'oauth_clients', mostRecords.oauth_clients.most - 2, () => ({}));
     const tab = new Tab(service);
     await tab.signIn(bob.credentials);
     const form = { name: 'Lamp', redirect_uris: 'https://lamp.example/cb' };

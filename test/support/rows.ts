@@ -1,6 +1,14 @@
 import { crc32 } from 'node:zlib';
 import type { Services } from '../../src/api/call.ts';
-import type { ArtifactRow, BuildRow, CacheRow, CommitRow, DeliveryRow, DependencyRow } from '../../src/db/schema.ts';
+import type {
+  ArtifactRow,
+  BuildRow,
+  CacheRow,
+  CommitRow,
+  DeliveryRow,
+  DependencyRow,
+  Schema,
+} from '../../src/db/schema.ts';
 import { receive } from '../../src/hooks/deliveries.ts';
 import { contentTypeOf } from '../../src/lib/file-types.ts';
 import { tell } from '../../src/hooks/reading.ts';
@@ -176,4 +184,30 @@ export async function addCache(
     await trx.insertInto('cache_layers').values(layer).execute();
   });
   return cache;
+}
+
+/** Copies of the newest row of a table, each with an identifier of its own and with what differs. */
+export async function copyRows(
+  { db, ids }: Services,
+  table: keyof Schema,
+  count: number,
+  differing: (index: number) => Record<string, unknown>,
+): Promise<bigint[]> {
+  const query = db.read
+    .selectFrom(table as 'suites')
+    .selectAll()
+    .orderBy('id', 'desc')
+    .limit(1);
+  const row = await query.executeTakeFirstOrThrow();
+  const copies = Array.from({ length: count }, (_, index) => ({ ...row, id: ids.next(), ...differing(index) }));
+  for (let from = 0; from < count; from += 500) {
+    const some = copies.slice(from, from + 500);
+    await db.transaction((trx) =>
+      trx
+        .insertInto(table as 'suites')
+        .values(some)
+        .execute(),
+    );
+  }
+  return copies.map(({ id }) => id);
 }
