@@ -2,6 +2,7 @@ import { openDatabases } from './support/databases.ts';
 import { holds, line, type Benchmark } from './support/report.ts';
 import { cli } from './cli.ts';
 import { fetches } from './fetches.ts';
+import { largestHolds } from './holds.ts';
 import { builds } from './builds.ts';
 import { outputs } from './outputs.ts';
 import { reads } from './reads.ts';
@@ -35,6 +36,7 @@ const benchmarks: Benchmark[] = [
   webhooks,
   triggers,
   cli,
+  largestHolds,
   scale,
 ];
 

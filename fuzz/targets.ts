@@ -1,5 +1,6 @@
 import { archiveListings, archives } from './archives.ts';
 import { bodies, formFiles, forms } from './bodies.ts';
+import { configFiles } from './config-files.ts';
 import { fetches } from './fetches.ts';
 import { archiveStarts, backups, seekable } from './files.ts';
 import { gitObjects } from './git-objects.ts';
@@ -21,6 +22,7 @@ export const targets: readonly Target[] = [
   bodies,
   cacheLayers,
   commits,
+  configFiles,
   fetches,
   firehose,
   formFiles,

@@ -6,6 +6,7 @@ import { sealedPlace } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { flag, oneOf, required, wholeNumber, type Field, type ValuesOf } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
+import { mapByTurns } from '../lib/by-turns.ts';
 import type { Vault } from '../lib/vault.ts';
 import { forkPolicies } from '../lifecycle/forks.ts';
 import { changeProject, createProject, deleteProject } from '../lifecycle/projects.ts';
@@ -98,7 +99,7 @@ export const routes = [
     scope: 'projects',
     summary: 'List the projects you own and those you collaborate on',
     answer: schema.listOf(answer),
-    handle: async ({ db, caller, vault }) => (await projectsOf(db, caller)).map((row) => view(row, vault)),
+    handle: async ({ db, caller, vault }) => mapByTurns(await projectsOf(db, caller), (row) => view(row, vault)),
   }),
   accountRoute({
     method: 'POST',

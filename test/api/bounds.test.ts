@@ -92,7 +92,7 @@ describeService('a field', (service) => {
     const path = world.path(route.path.replace(':shell_id', String(shell.id)));
     const pairs = [value].flat().map((one): [string, string] => [name, one]);
     if (where === 'query')
-      return owner.api.ask(route.method, `${path}?${new URLSearchParams(pairs)}`, { as: owner.credentials });
+      return owner.api.ask(route.method, `${path}?${new URLSearchParams(pairs).toString()}`, { as: owner.credentials });
     const group = name.replace(/\[\]$/, '').match(/^(\w+)\[(\w+)\]$/);
     const json = group ? { [group[1] ?? '']: { [group[2] ?? '']: value } } : { [name.replace(/\[\]$/, '')]: value };
     return owner.api.ask(route.method, path, { as: owner.credentials, json });

@@ -190,7 +190,12 @@ describeService('the number of', (service) => {
     }
     assertRefused(await bob.post(path, { commit_ref: 'main' }), 403, { generic: ['resource_temporary_unavailable'] });
     const { ids, observers } = service.store;
-    const asked = { id: crowded.id, owner_id: job.account_id, fork_builds: 'always', cancel_superseded: 'none' };
+    const asked = {
+      id: crowded.id,
+      owner_id: job.account_id,
+      fork_builds: 'without_secrets',
+      cancel_superseded: 'none',
+    };
     const trigger = { source: 'poll', event: 'poll', pullRequest: null, targetBranch: '', fromFork: false } as const;
     const wanted = { commitRef: 'main', trigger: { ...trigger, sender: '', fetchRef: '', group: '' } };
     const { outcome, reason } = await db.transaction((trx) =>

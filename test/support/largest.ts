@@ -1,6 +1,8 @@
 import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import { sealedPlace } from '../../src/db/schema.ts';
 import { longest, most, mostRecords } from '../../src/lib/bounds.ts';
-import type { Answer, Record_ } from './client.ts';
+import type { Answer, Client, Credentials, Record_ } from './client.ts';
 import { addArtifact, addBuild, addCommit, copyRows } from './rows.ts';
 import type { Service } from './service.ts';
 import { Tab } from './tab.ts';
@@ -9,7 +11,7 @@ import { freshName, type User } from './user.ts';
 /** Something that costs the most that a stranger can make it cost. What it needs was made before. */
 export interface Largest {
   name: string;
-  work(): Promise<Answer>;
+  work: () => Promise<Pick<Answer, 'status'>>;
 }
 
 /** The largest inputs that are allowed, and the longest answers, one after the other. */
@@ -72,7 +74,7 @@ export async function* largestInputs(service: Service): AsyncGenerator<Largest> 
   yield { name: "a project's page", work: () => tab.get(`/ui/projects/${busy.id}`) };
 
   const outcome = await artifactBuild(service, owner);
-  yield { name: 'an archive of artifacts', work: () => api.get(`${outcome}/artifacts.zip`, { as }) };
+  yield { name: 'the begin of an archive of artifacts', work: () => begun(api, `${outcome}/artifacts.zip`, as) };
 
   await owner.createDependency({ description: 'x'.repeat(700) });
   await copyRows(store, 'dependencies', mostRecords.dependencies.most - 1, (index) => ({ name: `copy-${index}` }));
@@ -173,6 +175,14 @@ async function artifactBuild({ store }: Service, owner: User): Promise<string> {
   const buildRequest = await owner.requestBuild(project);
   const build = await addBuild(store, project, { commit, buildRequest, suite });
   await addArtifact(store, build, freshName('file'));
-  await copyRows(store, 'artifacts', 9_999, (index) => ({ path: `${'d/'.repeat(400)}${index}` }));
+  await copyRows(store, 'artifacts', 9_999, (index) => ({ path: `${'dddddddd/'.repeat(100)}${index}` }));
   return `/projects/${project.id}/builds/${build.id}`;
+}
+
+/** All of it would be ten thousand files. */
+async function begun(api: Client, path: string, as: Credentials): Promise<Pick<Answer, 'status'>> {
+  const answer = await api.open(path, { as });
+  await once(answer, 'data');
+  answer.destroy();
+  return { status: answer.statusCode ?? 0 };
 }

@@ -33,19 +33,21 @@ export interface ServiceOptions extends Pick<
   ownCertificate?: boolean;
 }
 
+type Place = Pick<TestDatabase, 'kind' | 'migratedUrl' | 'afterwards'>;
+
 /** Tests make thousands of accounts, so hashing passwords must be cheap. */
 const cheap = { memory: 8, passes: 1, parallelism: 1, tagLength: 32 };
 
 /** The real server, over TLS, on its own database and data folder. */
 export class Service {
-  readonly #database: TestDatabase;
+  readonly #database: Place;
   readonly #options: ServiceOptions;
   #parts: Parts | undefined;
   #users = 0;
   /** The whole log, at the most detailed level. */
   log = '';
 
-  constructor(database: TestDatabase, options: ServiceOptions = {}) {
+  constructor(database: Place, options: ServiceOptions = {}) {
     this.#database = database;
     this.#options = options;
   }
@@ -129,6 +131,7 @@ export class Service {
 
   /** Copies existing tables: creating them takes longer than starting. */
   async #tables(folder: string): Promise<{ database_url?: string }> {
+    if (this.#options.settings?.database_url !== undefined) return {};
     if (this.#database.kind === 'postgres') return { database_url: await this.#database.migratedUrl() };
     copyTables(join(folder, 'headrace.db'));
     return {};

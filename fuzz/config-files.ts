@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as fc from 'fast-check';
+import { insertUser } from '../src/auth/users.ts';
+import { openStore, type Store } from '../src/cli/store.ts';
+import { readConfig } from '../src/config.ts';
+import type { Queries } from '../src/db/open.ts';
+import { removeTree } from '../src/lib/remove-tree.ts';
+import { createProject } from '../src/lifecycle/projects.ts';
+import { openRequest } from '../src/lifecycle/requests.ts';
+import { mostOfConfigFile } from '../src/protocol/index.ts';
+import { configuringFrom } from '../src/resources/config-repository.ts';
+import { routes } from '../src/resources/index.ts';
+import { mutated, oddBytes } from './mutations.ts';
+import { anyProperty, type Target } from './target.ts';
+
+const text = fc.oneof(
+  fc.constantFrom(
+    '',
+    'unit',
+    'lint',
+    'main',
+    'commit.message',
+    'contains',
+    'x'.repeat(300),
+    '../x',
+    '\u0000',
+    '__proto__',
+  ),
+  fc.string({ unit: 'binary', maxLength: 20 }),
+);
+const value = fc.oneof(text, fc.integer(), fc.boolean(), fc.array(text, { maxLength: 3 }), fc.constant({}));
+const names = fc.constantFrom(
+  ...`name command description tags timeout allow_failure retries matrix image cache artifacts reports rules variables
+    dependencies subject operator value content keep from_env secret cron time_zone commit_ref strategy_type
+    repository_url local_branch remote_branch provider url project_id id __proto__ constructor`.split(/\s+/),
+);
+const entry = fc.dictionary(
+  names,
+  fc.oneof(value, fc.array(fc.dictionary(names, value, { maxKeys: 4 }), { maxLength: 2 })),
+  {
+    maxKeys: 6,
+  },
+);
+const suite = fc.tuple(text, text, entry).map(([name, command, more]) => ({ ...more, name, command }));
+const document = fc.record(
+  {
+    suites: fc.oneof(fc.array(suite, { maxLength: 3 }), value),
+    schedules: fc.array(entry, { maxLength: 2 }),
+    deploy_strategies: fc.array(entry, { maxLength: 2 }),
+    hooks: fc.array(entry, { maxLength: 1 }),
+    notifications: value,
+    name: text,
+    public_badge: value,
+  },
+  { requiredKeys: [] },
+);
+const toml = `[[suites]]
+name = "unit"
+command = "make test"
+matrix = [ "CC=gcc,clang" ]
+
+[[suites.rules]]
+subject = "commit.branches"
+operator = "equals"
+value = "main"
+
+[[schedules]]
+cron = "0 3 * * *"
+
+[[deploy_strategies]]
+name = "live"
+strategy_type = "git"
+repository_url = "deploy@example.org:live.git"
+local_branch = "main"
+remote_branch = "production"
+`;
+const file = fc.oneof(
+  document.map((said) => ({ path: 'ci.json', bytes: Buffer.from(JSON.stringify(said)) })),
+  mutated(fc.constant(Buffer.from(toml))).map((bytes) => ({ path: 'ci.toml', bytes })),
+  fc.tuple(fc.constantFrom('ci.toml', 'ci.json'), oddBytes).map(([path, bytes]) => ({ path, bytes })),
+);
+
+/** Tables that a document could write, with the column that says whose a row is. */
+const tables = ['suites', 'schedules', 'deploy_strategies', 'hooks', 'notifications', 'collaborators'] as const;
+
+async function ofOthers(db: Queries, own: bigint): Promise<unknown[]> {
+  const rows: unknown[] = [await db.selectFrom('projects').selectAll().where('id', '!=', own).execute()];
+  for (const table of tables)
+    rows.push(
+      await db
+        .selectFrom(table as 'suites')
+        .selectAll()
+        .where('project_id', '!=', own)
+        .execute(),
+    );
+  return rows;
+}
+
+/** What a try has changed is undone. */
+class Undone extends Error {}
+
+/**
+ * A file of a repository that configures its project: whatever its bytes are, it is applied or refused in words, and
+ * neither another project nor what is its owner's alone is changed.
+ */
+export const configFiles: Target = {
+  name: 'config-files',
+  runs: 150,
+  async open() {
+    const folder = mkdtempSync(join(tmpdir(), 'headrace-fuzz-'));
+    const config = readConfig({ flags: { data_dir: folder, port: '0' }, env: {} });
+    const store = await openStore(config, (error) => {
+      throw error;
+    });
+    const configure = configuringFrom(routes, store, '');
+    const { project, request } = await twoProjects(store);
+    const property = fc.asyncProperty(file, async ({ path, bytes }) => {
+      const { db, ids, observers } = store;
+      const trying = db.transaction(async (trx) => {
+        const before = await ofOthers(trx, project.id);
+        const found = { ...project, config_file: path };
+        const text = bytes.toString().replaceAll('\0', ' ').slice(0, mostOfConfigFile);
+        const outcome = await configure(
+          { db, trx, ids, observers },
+          { project: found, request, sha: 'a'.repeat(40), text },
+        );
+        const lines = 'told' in outcome ? outcome.told : outcome.refused;
+        assert.ok(lines.length > 0 && lines.every((line) => line.trim() !== ''), JSON.stringify(outcome));
+        assert.deepEqual(await ofOthers(trx, project.id), before);
+        const own = trx.selectFrom('projects').selectAll().where('id', '=', project.id);
+        assert.deepEqual({ ...(await own.executeTakeFirst()), last_event: 0n }, { ...project, last_event: 0n });
+        const owners = await trx.selectFrom('hooks').select('id').where('project_id', '=', project.id).execute();
+        assert.deepEqual(owners, []);
+        throw new Undone();
+      });
+      await trying.catch((error: unknown) => {
+        if (!(error instanceof Undone)) throw error;
+      });
+    });
+    return {
+      property: anyProperty(property),
+      async close() {
+        await store.close();
+        await removeTree(folder);
+      },
+    };
+  },
+};
+
+const settings = (name: string) => ({
+  name,
+  description: '',
+  repository_url: 'git@example.org:team/code.git',
+  poll_interval: 0,
+  fork_builds: 'without_secrets' as const,
+  cancel_superseded: 'none' as const,
+  public_badge: 0,
+  config_file: '',
+});
+
+async function twoProjects({ db, ids, observers, vault }: Store) {
+  const secrets = { password_hash: null, api_key_hash: null };
+  return db.transaction(async (trx) => {
+    const context = { db, trx, ids, observers };
+    const owner = await insertUser(trx, ids, { email: 'owner@example.org', kind: 'user', secrets });
+    const other = await createProject(context, owner, vault, settings('other'));
+    const suite = { id: ids.next(), project_id: other.id, name: 'unit', command: 'make', description: '' };
+    await trx
+      .insertInto('suites')
+      .values(suite as never)
+      .execute();
+    const { id } = await createProject(context, owner, vault, settings('configured'));
+    const request = await openRequest(context, { id, owner_id: owner }, { commitRef: 'main', createdBy: owner });
+    const row = trx.selectFrom('projects').selectAll().where('id', '=', id);
+    return { project: await row.executeTakeFirstOrThrow(), request };
+  });
+}
