@@ -4,6 +4,7 @@ import { isForeignKeyViolation, type Database } from '../db/open.ts';
 import { sealedPlace, type HookDeliveryRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import type { BareAnswer, BareCall, BareRoutes, Head } from '../http/bare-routes.ts';
+import { addressOf } from '../http/client-address.ts';
 import { longest } from '../lib/bounds.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import { parseId, type IdSource } from '../lib/ids.ts';

@@ -78,6 +78,9 @@ export const most = {
   suitesInDocument: 200,
   entriesInDocument: 2000,
 
+  /** Branches, tags and files of a commit, each. */
+  namesOfCommit: 10_000,
+
   /** What forges send: the rest is not considered. */
   hookChanges: 100,
   hookNames: 16,
@@ -88,6 +91,12 @@ export type ListBound = keyof typeof most;
 /** What is sent in one piece, in bytes. */
 export const bytes = {
   body: 1_048_576,
+  /** Of a commit, as a runner reports it. The rest is left out. */
+  commitMessage: 65_536,
+  /** The name or the e-mail address of somebody. */
+  person: 1024,
+  /** The branches, the tags and the files, each as JSON: rules read them with every build request. */
+  namesOfCommit: 524_288,
   /** The first of what a receiver of webhooks answers; the rest is not read. */
   receiverAnswer: 1024,
 } as const;

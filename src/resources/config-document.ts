@@ -1,6 +1,5 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { most } from '../lib/bounds.ts';
-import { exactJson, parseExactJson } from '../lib/exact-json.ts';
 import { sections, suites, variables, type DocumentField, type Entry, type Kind, type Value } from './config-kinds.ts';
 
 /** A document that was read: every entry with its fields, in the form of the API, and its parts. */

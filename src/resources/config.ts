@@ -41,7 +41,7 @@ const changed = { applied: schema.boolean, changes: schema.listOf(madeChange) };
 const changedAnswer = schema.record(changed);
 const madeAnswer = schema.record({ ...idTwin, ...changed, ssh_public_key: schema.string });
 
-const documentText = () => required(text({ max: 4 * 1024 * 1024, lines: 'many' }));
+const documentText = () => required(text('document', { lines: 'many' }));
 
 const ofBoth =
   'With dry_run it only tells what would change, and refuses what it would refuse; variables with from_env are then ' +
@@ -145,10 +145,9 @@ export function configRoutes(others: readonly Route[]): Route[] {
       access: 'users',
       scope: 'projects',
       summary:
-        'Make a project what a document says, all of it or nothing; with dry_run only tell what would change. What the ' +
-        'document does not have is deleted, and that is refused without prune. Only this answer has the secrets of hooks ' +
-        'and notifications that it made',
-      body: { document: required(text('document', { lines: 'many' })), prune: flag(), dry_run: flag() },
+        'Make a project what a document says, all of it or nothing. What the document does not have is deleted, and that ' +
+        `is refused without prune. ${ofBoth}`,
+      body: { document: documentText(), prune: flag(), dry_run: flag() },
       answer: changedAnswer,
       showsSecrets: true,
       audit: 'nothing', // each change has its own entry
@@ -172,7 +171,7 @@ export function configRoutes(others: readonly Route[]): Route[] {
       scope: 'projects',
       summary: `Create the project that a document tells of, all of it or nothing. ${ofBoth}`,
       body: { document: documentText(), dry_run: flag() },
-      creates: true,
+      creates: 'projects',
       answer: madeAnswer,
       showsSecrets: true,
       audit: 'nothing', // each change has its own entry

@@ -102,15 +102,19 @@ export const routes = [
     method: 'POST',
     path: `${path}/:shell_id/input`,
     access: 'both',
-    scope: 'build_requests_create',
-    summary: 'Type into a shell: frames in base64, at a position; answers up to where the shell has them',
-    body: { offset: position(), data: required(text('shellInput', { pattern: /^[A-Za-z0-9+/]+={0,2}$/ })) },
+    scope: 'shells',
+    summary:
+      'Type into a shell: frames in base64, at a position; answers up to where the shell has them. Without any it says ' +
+      'that somebody is there, which has to be said at least every 45 seconds',
+    body: { offset: position(), data: text('shellInput', { pattern: /^[A-Za-z0-9+/]+={0,2}$/ }) },
     answer: schema.record({ taken: schema.integer }),
     load: holdShell,
     audit: { action: 'shell.connected', subject: (call) => (isNew(call.shell) ? asSubject(call) : undefined) },
     async handle({ db, shell, input }) {
       if (shell.state === 'ended') throw new ApiError('not_found');
-      return { id: shell.id, offset: input.offset, bytes: Buffer.from(input.data, 'base64') };
+      const bytes = Buffer.from(input.data, 'base64');
+      await noteClient(db, shell);
+      return { id: shell.id, offset: input.offset, bytes };
     },
     async follow({ relay, subscriptions, signal }, { id, ...piece }: { id: bigint; offset: number; bytes: Buffer }) {
       if (piece.bytes.length === 0) return { taken: piece.offset };

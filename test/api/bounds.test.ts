@@ -73,7 +73,7 @@ describe('the fields of routes', () => {
       if (isFree && /requestBody|parameters/.test(path)) loose.push(path);
       for (const [name, inner] of Object.entries(value)) look(inner, `${path}/${name}`);
     };
-    look(openApiDocument(routes), '');
+    look(openApiDocument(routes, {}), '');
     assert.deepEqual(loose, []);
   });
 });

@@ -81,19 +81,22 @@ export async function* largestInputs(service: Service): AsyncGenerator<Largest> 
   yield { name: 'a list of dependencies', work: () => api.get('/dependencies', { as }) };
   const { list } = await owner.get('/projects');
   await owner.createProject({ description: 'x'.repeat(700) });
-  await copyRows(store, 'projects', mostRecords.projects.most - list.length - 1, (index) => ({
+  await copyRows(store, 'projects', mostRecords.projects.most - list.length - 1, (index, id) => ({
     name: `copy-${index}`,
+    ssh_public_key: store.vault.seal(String(list[0]?.ssh_public_key), sealedPlace(keyColumn, id)),
   }));
   yield { name: 'a list of projects', work: () => api.get('/projects', { as }) };
   yield { name: 'the dashboard', work: () => tab.get('/ui/') };
 }
+
+const keyColumn = { table: 'projects', column: 'ssh_public_key' } as const;
 
 /** As many suites as a document can have, with rules and variables up to its length. */
 function documentFor(project: Record_): string {
   const suites = Array.from({ length: most.suitesInDocument }, (_, index) => ({
     name: `suite ${index}`,
     command: 'x'.repeat(2500),
-    rules: Array.from({ length: 8 }, (_, rule) => ({ subject: 'commit.ref', operator: 'equals', value: `v${rule}` })),
+    rules: Array.from({ length: 7 }, (_, rule) => ({ subject: 'commit.ref', operator: 'equals', value: `v${rule}` })),
     variables: [{ name: 'V', content: 'x'.repeat(1000) }],
   }));
   const { name, repository_url: url } = project;

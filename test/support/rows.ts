@@ -191,7 +191,7 @@ export async function copyRows(
   { db, ids }: Services,
   table: keyof Schema,
   count: number,
-  differing: (index: number) => Record<string, unknown>,
+  differing: (index: number, id: bigint) => Record<string, unknown>,
 ): Promise<bigint[]> {
   const query = db.read
     .selectFrom(table as 'suites')
@@ -199,7 +199,10 @@ export async function copyRows(
     .orderBy('id', 'desc')
     .limit(1);
   const row = await query.executeTakeFirstOrThrow();
-  const copies = Array.from({ length: count }, (_, index) => ({ ...row, id: ids.next(), ...differing(index) }));
+  const copies = Array.from({ length: count }, (_, index) => {
+    const id = ids.next();
+    return { ...row, id, ...differing(index, id) };
+  });
   for (let from = 0; from < count; from += 500) {
     const some = copies.slice(from, from + 500);
     await db.transaction((trx) =>

@@ -1,6 +1,7 @@
 import { FetchError } from './failures.ts';
 import { expectSuccess, GitError } from './git.ts';
-import { boundedNames, mostNames } from '../../lib/commit-bounds.ts';
+import { most } from '../../lib/bounds.ts';
+import { boundedNames } from '../../lib/commit-bounds.ts';
 import type { CommitMetadata } from '../../protocol/index.ts';
 import { readCommitObject } from './commit-object.ts';
 import { remoteHead, type Place } from './refs.ts';
@@ -117,7 +118,7 @@ async function changedFiles(session: Session, sha: string): Promise<Pick<KnownCo
   const how = ['-r', '-z', '--root', '--diff-merges=first-parent', '--no-commit-id', '--name-only', '--no-renames'];
   const args = ['diff-tree', ...how, '--no-ext-diff', '--no-textconv', sha];
   const finished = wholeOrCut('listing files', await session.git(args));
-  const names = linesOf(finished, '\0', mostNames + 1);
+  const names = linesOf(finished, '\0', most.namesOfCommit + 1);
   const files = boundedNames(names);
   return { files, filesTruncated: files.length < names.length || finished.truncated };
 }
@@ -128,9 +129,9 @@ function wholeOrCut(what: string, finished: Said): Said {
 }
 
 /** The text after the last line end is empty, or was cut off. */
-function linesOf({ stdout }: Said, end: string, most = Infinity): string[] {
+function linesOf({ stdout }: Said, end: string, limit = Infinity): string[] {
   const whole = stdout.subarray(0, stdout.lastIndexOf(end) + 1).toString();
-  return whole.split(end, Math.min(most, 2 ** 32 - 1)).filter(Boolean);
+  return whole.split(end, Math.min(limit, 2 ** 32 - 1)).filter(Boolean);
 }
 
 /** Whether `ancestor` is in the history of `sha`; false if the mirror does not have it. */
