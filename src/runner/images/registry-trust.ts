@@ -75,7 +75,7 @@ function covers(text: string, host: string): boolean {
   if (registries !== undefined || !Array.isArray(registry)) return true;
   return registry.some((entry) => {
     const { prefix, location = '' } = entry as { prefix?: string; location?: string };
-    const [named = ''] = `${prefix ?? location}`.split('/');
+    const [named = ''] = (prefix ?? location).split('/');
     // A name without a port also stands for the same host at any port.
     const names = [host, host.replace(/:\d+$/, '')];
     return (
