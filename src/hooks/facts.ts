@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../errors.ts';
 import { isRefName } from '../lib/ref-names.ts';
+import { skipMark } from '../lifecycle/skip-marks.ts';
 import { textOf } from './json.ts';
 
 /** The content of a payload in one form for all forges. This form is stored and judged. */
@@ -107,7 +108,7 @@ export function ignoring(change: Change, reason: string): Change {
 
 /** A commit's message can ask for no build. */
 export function unlessSkipped(change: Change, message: string): Change {
-  const [mark] = /\[(?:skip ci|ci skip)\]/i.exec(message) ?? [];
+  const mark = skipMark(message);
   if (mark === undefined) return change;
   const reason = `The message of commit ${change.sha} says ${mark}.`;
   return { ...change, verdict: { outcome: 'skipped', reason } };

@@ -5,6 +5,7 @@ import { variantsOf } from '../lib/matrix.ts';
 import type { Tried } from './builds.ts';
 import { judgedIn, textsOf } from './judging.ts';
 import type { Rule } from './rules.ts';
+import { whySkipped } from './skip-marks.ts';
 import type { WriteContext } from './write-context.ts';
 
 /** Which suites of a project are run on a commit, and in which variants. */
@@ -55,6 +56,7 @@ export async function applying(
   commit: CommitRow,
   request: BuildRequestRow,
 ): Promise<Tried[]> {
+  if (whySkipped(commit, request) !== undefined) return [];
   const named = new Set(suitesOf(request));
   const suites = Array.from(Map.groupBy(rows, ({ id }) => id)).filter(([id]) => named.size === 0 || named.has(id));
   const question = {

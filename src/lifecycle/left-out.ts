@@ -1,6 +1,7 @@
 import type { Database } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
 import { judged, textsOf } from './judging.ts';
+import { whySkipped } from './skip-marks.ts';
 import { tooSlow, type Rule, type Unmet } from './rules.ts';
 
 /** Why suites were not run on a commit. */
@@ -38,6 +39,10 @@ export async function leftOut(
     .where('suites.project_id', '=', projectId)
     .orderBy('suite_rules.id')
     .execute();
+  const skipped = whySkipped(commit, request);
+  if (skipped !== undefined) {
+    return suites.filter(({ id }) => !built.has(id)).map((suite) => ({ suite, reason: skipped }));
+  }
   const rulesOf = Map.groupBy(rules, (rule) => rule.suite_id);
   const named = new Set(request.named);
   const others = suites.filter(({ id }) => !built.has(id));

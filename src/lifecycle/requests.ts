@@ -1,10 +1,11 @@
 import { forEachKind, prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow } from '../db/schema.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
-import { beginLog, completeLog, reopenLog } from '../streams/logs.ts';
+import { addLine, beginLog, completeLog, reopenLog } from '../streams/logs.ts';
 import { applying, findSuites } from './chosen-suites.ts';
 import { addBuilds, cancelBuilds, triedBefore, type Tried } from './builds.ts';
 import { fetchFailed, recordEvent, rollUp, applyLedger } from './ledger.ts';
+import { whySkipped } from './skip-marks.ts';
 import type { WriteContext } from './write-context.ts';
 import { isForeign } from './forks.ts';
 import { holdForBuilds, isOurs } from './apply-rollup.ts';
@@ -189,6 +190,8 @@ export async function startSuites(
   const { trx } = context;
   const fetched = fetchedAs(request, commit, branch);
   await recordFetch(trx, { id: request.id, ...fetched });
+  const skipped = whySkipped(commit, request);
+  if (skipped !== undefined) await addLine(context.db, trx, request.id, skipped);
   await completeLog(context.db, trx, request.id);
   await holdForBuilds(context, request.id, commit.id);
   const facts = await findSuites(trx, { project: project.id, ref: commit.ref });

@@ -63,5 +63,22 @@ onEveryDatabase((database) => {
     assert.equal(all.length, 2);
     const [newest] = all;
     assert.equal((await project.end(newest ?? assert.fail())).build_state, 'passed');
+
+    // The poll tells only the SHA, so it is fetched before anybody knows what its message says.
+    const third = await project.repository.commit({ message: 'Tidy [skip ci]' });
+    nextPoll();
+    await until(async () => (await requests()).length > 2);
+    const [skipped = assert.fail()] = await requests();
+    assert.equal((await project.end(skipped)).build_state, 'passed');
+    const [tidied] = await project.commits();
+    assert.deepEqual([tidied?.ref, tidied?.build_state, await project.builds(tidied)], [third, 'skipped', []]);
+    const place = `${project.path}/build_requests/${skipped.id_str}`;
+    const why = `The message of commit ${third} says [skip ci]: nothing is built.`;
+    const { text } = await project.api().get<{ text: string }>(`${place}/log`);
+    assert.ok(text.endsWith(`\n${why}\n`), text);
+    const [unit] = await project.api().get<{ why: string }[]>(`${place}/explanation`);
+    assert.equal(unit?.why, why);
+    assert.equal((await project.build(third)).build_state, 'passed'); // who asks by hand means it
+    assert.equal((await project.builds(tidied)).length, 1);
   });
 });
