@@ -10,6 +10,7 @@ import {
 import { findUser } from '../auth/users.ts';
 import type { Queries } from '../db/open.ts';
 import { timestamp } from '../lib/timestamps.ts';
+import { loseUploadsOf } from '../lifecycle/uploads.ts';
 import { lapse } from '../queue/queue.ts';
 import { print, readEmail } from './admin.ts';
 import type { Command } from './commands.ts';
@@ -49,8 +50,9 @@ export const runnerAdmin: Command[] = [
     run: ({ config, values: [name = ''] }) =>
       print(config, async ({ db, ids }) => {
         await db.transaction(async (trx) => {
-          const holder = await revokeRunner(trx, name);
-          await lapse(db, trx, holder ?? unknown(name));
+          const holder = (await revokeRunner(trx, name)) ?? unknown(name);
+          await lapse(db, trx, holder);
+          await loseUploadsOf(db, trx, holder);
           await recordAudit(trx, ids, onTheMachine(), { action: 'runner.revoked', subject: { id: null, name } });
         });
         return { name, revoked: true };

@@ -15,7 +15,7 @@ import type {
 import type { CacheLayerRow, CacheRow } from './rows/caches.ts';
 import type { HookDeliveryRow, HookRow } from './rows/hooks.ts';
 import type { PolledRefsRow, PollRow, ScheduleRow } from './rows/clock.ts';
-import type { ArtifactRow } from './rows/outputs.ts';
+import type { ArtifactRow, UploadRow } from './rows/outputs.ts';
 import type { DoomedBlobRow, LogChunkRow, LogIndexRow, LogMarkRow, LogRow } from './rows/logs.ts';
 import type {
   CollaboratorRow,
@@ -97,6 +97,7 @@ export interface Schema {
   queue_turns: QueueTurnRow;
   events: EventRow;
   artifacts: ArtifactRow;
+  uploads: UploadRow;
   logs: LogRow;
   doomed_blobs: DoomedBlobRow;
   log_chunks: LogChunkRow;
@@ -157,6 +158,7 @@ export const blobColumns = [
   { table: 'dependency_pins', column: 'digest' },
   { table: 'cache_layers', column: 'digest' },
   { table: 'jobs', column: 'stored_blob' },
+  { table: 'uploads', column: 'stored_blob' },
 ] as const;
 
 /** The place that a sealed value is bound to. */

@@ -16,6 +16,9 @@ export class UnavailableError extends Error {
   }
 }
 
+/** It is the store of the blobs that is away: what needs none goes on. */
+export class BlobsAwayError extends UnavailableError {}
+
 export function isUnavailable(error: unknown): error is UnavailableError {
   return error instanceof UnavailableError;
 }

@@ -10,7 +10,7 @@ import { BrokenFramesError, frameReader, type Frame } from '../lib/frames.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { addArtifacts, type NewArtifact } from '../lifecycle/artifacts.ts';
 import type { Kept } from '../protocol/index.ts';
-import { holdJob, jobOf, type ClaimedJob } from '../queue/queue.ts';
+import { buildUnder, holdBuildUnder } from './held-builds.ts';
 import { oneAtATime, whileHeld } from './intakes.ts';
 import type { ArtifactLimits } from './job-handler.ts';
 
@@ -26,9 +26,6 @@ const atOnce = 16;
 const mostRows = 200;
 const longestMs = 2000;
 
-const isHeld = (job: ClaimedJob | undefined, { holder }: Runner): job is ClaimedJob =>
-  job?.holder === holder && job.kind === 'run_suite';
-
 export function artifactIntake(parts: {
   db: Database;
   ids: IdSource;
@@ -40,9 +37,9 @@ export function artifactIntake(parts: {
 
   const note = async (runner: Runner, claim: string, rows: readonly NewArtifact[]): Promise<void> => {
     const noting = db.transaction(async (trx) => {
-      const job = await holdJob(db, trx, claim);
-      if (!isHeld(job, runner)) throw new Ended({ gone: true });
-      const { files, bytes } = await addArtifacts(trx, parts.ids, { buildId: job.subject_id, files: rows });
+      const buildId = await holdBuildUnder(db, trx, runner, claim);
+      if (buildId === undefined) throw new Ended({ gone: true });
+      const { files, bytes } = await addArtifacts(trx, parts.ids, { buildId, files: rows });
       // Whatever was sent beside: what is kept stays within the limits.
       if (files > limits.mostFiles || bytes > limits.mostBytes) throw new Ended({ refused: 'too_large' });
     });
@@ -54,14 +51,14 @@ export function artifactIntake(parts: {
 
   return {
     async keep(runner, claim, content) {
-      const job = await jobOf(db.read, claim);
-      if (!isHeld(job, runner)) return { gone: true };
+      const buildId = await buildUnder(db.read, runner, claim);
+      if (buildId === undefined) return { gone: true };
       using _ = alone(claim);
       const check = async (): Promise<void> => {
         await checkRunner(db.read, runner);
-        if (!isHeld(await jobOf(db.read, claim), runner)) throw new Ended({ gone: true });
+        if ((await buildUnder(db.read, runner, claim)) === undefined) throw new Ended({ gone: true });
       };
-      const before = db.read.selectFrom('artifacts').select(['path', 'size']).where('build_id', '=', job.subject_id);
+      const before = db.read.selectFrom('artifacts').select(['path', 'size']).where('build_id', '=', buildId);
       const known = new Map((await before.execute()).map(({ path, size }) => [path, Number(size)]));
       let bytes = [...known.values()].reduce((sum, size) => sum + size, 0);
       const stored: NewArtifact[] = [];
@@ -90,7 +87,7 @@ export function artifactIntake(parts: {
         }
         const { digest, size } = await blobs.put(counted());
         const facts = { size: BigInt(size), sha256: digest, crc32: BigInt(sum), content_type: contentTypeOf(path) };
-        stored.push({ build_id: job.subject_id, path, ...facts });
+        stored.push({ build_id: buildId, path, ...facts });
       };
       const arriving = whileHeld(content, check);
       const several = inParallel(atOnce);

@@ -25,19 +25,30 @@ export async function cacheOrder(context: JobContext, build: CachedBuild): Promi
   };
 }
 
+/** A passed build, and what its runner has stored under its claim. */
+interface Leaving {
+  buildId: bigint;
+  stored: Pick<ClaimedJob, 'stored_blob' | 'stored_bytes'>;
+  accountId: bigint;
+  /** It comes after the build: a cache that a newer build has saved meanwhile stays. */
+  isLate?: boolean;
+}
+
 /** A passed build left a cache. Its newest layer must be the blob that was stored under the claim. */
 export async function keepCache(
   context: JobContext,
-  build: CachedBuild,
-  { stored_blob: digest, stored_bytes: bytes, account_id: accountId }: ClaimedJob,
+  { buildId, stored, accountId, isLate = false }: Leaving,
   sent: readonly CacheLayer[],
 ): Promise<void> {
-  if (sent.length === 0 || !mayWrite(build)) return;
+  const build = await cachedBuild(context.trx, buildId);
+  if (!build || sent.length === 0 || !mayWrite(build) || (isLate && build.build_state !== 'passed')) return;
+  const { stored_blob: digest, stored_bytes: bytes } = stored;
   const isSaved = await saveCache(context, placeOf(build), {
     layers: sent.map((layer) => ({ build_id: BigInt(layer.name), digest: layer.digest })),
     newest: { build_id: build.id, digest: digest ?? '', bytes: bytes ?? 0n },
     mostBytes: BigInt(context.cacheBytes),
     accountId,
+    isLate,
   });
   if (!isSaved) await addLine(context.db, context.trx, build.id, notKept);
 }
@@ -47,14 +58,30 @@ const notKept =
 
 /** Whether a build may store a layer: its suite keeps something, and it may write. */
 export async function writesCache(db: Queries, buildId: bigint): Promise<boolean> {
-  const build = await db
+  const build = await cachedBuild(db, buildId);
+  return build !== undefined && build.cache !== '[]' && mayWrite(build);
+}
+
+async function cachedBuild(
+  db: Queries,
+  buildId: bigint,
+): Promise<(CachedBuild & Pick<BuildRow, 'build_state'>) | undefined> {
+  return db
     .selectFrom('builds')
     .innerJoin('suites', 'suites.id', 'builds.suite_id')
+    .innerJoin('projects', 'projects.id', 'builds.project_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
-    .select(['suites.cache', 'build_requests.from_fork', 'build_requests.branch'])
+    .select([
+      'builds.id',
+      'builds.project_id',
+      'builds.suite_id',
+      'builds.variant',
+      'builds.build_state',
+      'suites.cache',
+    ])
+    .select(['build_requests.from_fork', 'build_requests.branch', 'projects.default_branch'])
     .where('builds.id', '=', buildId)
     .executeTakeFirst();
-  return build !== undefined && build.cache !== '[]' && mayWrite(build);
 }
 
 /** Builds of forks read caches but never write them. A build of no branch has none of its own. */

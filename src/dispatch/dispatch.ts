@@ -21,6 +21,7 @@ import type {
   Receipt,
   TestBatch,
   TestReceipt,
+  UploadReport,
   Wanted,
   WorkKind,
 } from '../protocol/index.ts';
@@ -33,6 +34,7 @@ import { createConfiguring, type Configure } from './configuring.ts';
 import { createFinishing } from './finishing.ts';
 import { goneProjects } from './gone-projects.ts';
 import { staleLayers } from './stale-layers.ts';
+import { endUploads } from './held-builds.ts';
 import { heldRequests } from './held-requests.ts';
 import { createAsking } from './asking.ts';
 import type { ArtifactLimits, JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
@@ -93,6 +95,8 @@ export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'>, 
   tests(runner: Runner, batch: TestBatch): Promise<TestReceipt>;
   extend(runner: Runner, claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
   finish(runner: Runner, report: FinishReport): Promise<Finished>;
+  /** The files of a build that waited on this runner are here, or lost. */
+  uploaded(runner: Runner, report: UploadReport): Promise<Receipt>;
   /** The private key for a suite; undefined when the runner does not hold that claim. */
   key(runner: Runner, claim: string): Promise<string | undefined>;
   /** The credentials for the registry of an image; undefined when the runner does not hold that claim. */
@@ -177,6 +181,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     log: ({ holder }, chunk) => intake.take(holder, chunk),
     tests: ({ holder }, batch) => tests.take(holder, batch),
     finish: createFinishing({ db, held, settling, ordering, accountConcurrency, configured }),
+    uploaded: (runner, report) => endUploads(db, context, runner, report),
     key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
     registry: ({ holder }, claim) => registryOf(db.read, vault, holder, claim),
     goneProjects: (runner, projects) => goneProjects(db, runner, projects),

@@ -12,6 +12,7 @@ import {
   mostShellBytes,
   mostSteps,
   shellEnds,
+  uploadsLost,
   type CacheLayer,
   type CommitReport,
   type ConfigFile,
@@ -24,6 +25,7 @@ import {
   type ShellEnd,
   type StepReport,
   type TrunkNews,
+  type UploadReport,
 } from '../protocol/index.ts';
 
 /**
@@ -190,7 +192,18 @@ export function readReport(body: unknown): FinishReport {
     logSize: size(report.logSize, 'logSize'),
     ...(report.steps === undefined ? {} : { steps: list(mostSteps, readStep)(report.steps, 'steps') }),
     ...(report.kept === undefined ? {} : { kept: readKeptFiles(report.kept) }),
+    ...(report.uploads === undefined ? {} : { uploads: flag(report.uploads, 'uploads') }),
     next: report.next === undefined || report.next === null ? undefined : claim(report.next, 'next'),
+  };
+}
+
+/** What became of the files of a build that waited on its runner. */
+export function readUploaded(body: unknown): UploadReport {
+  const { claim: under, cache, lost } = group(body, 'generic');
+  return {
+    claim: claim(under, 'claim'),
+    ...(cache === undefined ? {} : { cache: list(mostLayers, readLayer)(cache, 'cache') }),
+    ...(lost === undefined ? {} : { lost: uploadsLost.find((why) => why === lost) ?? refuse('lost') }),
   };
 }
 

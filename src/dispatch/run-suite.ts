@@ -127,8 +127,8 @@ export const runSuite: JobHandler = {
   async settle(context, job, outcome) {
     if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
     if (outcome.kind === 'exited' && outcome.status === 0 && outcome.cache && job.cancelled === 0) {
-      const [parts] = await findParts(context.trx, { build: job.subject_id });
-      if (parts) await keepCache(context, parts, job, outcome.cache);
+      const { subject_id: buildId, account_id: accountId } = job;
+      await keepCache(context, { buildId, accountId, stored: job }, outcome.cache);
     }
     const ended = { id: job.subject_id, accountId: job.account_id, isCancelled: job.cancelled === 1 };
     await endBuild(context, ended, ...endingOf(outcome));

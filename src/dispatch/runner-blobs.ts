@@ -5,10 +5,11 @@ import { ApiError } from '../errors.ts';
 import { DiskFullError } from '../lib/disk-reserve.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Stored, Work } from '../protocol/index.ts';
-import { isNamedTo, noteStored } from '../queue/claimed-blobs.ts';
-import { holdJob, jobOf } from '../queue/queue.ts';
+import { isNamedTo } from '../queue/claimed-blobs.ts';
+import { jobOf } from '../queue/queue.ts';
 import { artifactIntake, type ArtifactIntake } from './artifact-intake.ts';
 import { writesCache } from './caches.ts';
+import { buildUnder, noteBlobUnder } from './held-builds.ts';
 import { atMost, oneAtATime, TooLargeError, whileHeld } from './intakes.ts';
 import type { ArtifactLimits, UnpackLimits } from './job-handler.ts';
 
@@ -34,12 +35,12 @@ export function runnerBlobs(parts: {
   const { db, blobs, unpacked, cacheBytes } = parts;
   const alone = oneAtATime();
   /** How many bytes the work of a claim may store; undefined where it may store nothing. */
-  const mostFor = async ({ holder }: Runner, claim: string): Promise<number | undefined> => {
+  const mostFor = async (runner: Runner, claim: string): Promise<number | undefined> => {
     const job = await jobOf(db.read, claim);
-    if (job?.holder !== holder) return undefined;
-    if (job.kind === 'compile_dependency') return unpacked.bytes;
-    const isCache =
-      job.kind === 'fold_cache' || (job.kind === 'run_suite' && (await writesCache(db.read, job.subject_id)));
+    if (job && job.holder !== runner.holder) return undefined;
+    if (job?.kind === 'compile_dependency') return unpacked.bytes;
+    const build = await buildUnder(db.read, runner, claim);
+    const isCache = job?.kind === 'fold_cache' || (build !== undefined && (await writesCache(db.read, build)));
     return isCache && cacheBytes > 0 ? cacheBytes : undefined;
   };
   return {
@@ -64,12 +65,8 @@ export function runnerBlobs(parts: {
       };
       try {
         const stored = await blobs.put(atMost(most, whileHeld(content, check)));
-        return await db.transaction(async (trx) => {
-          const held = await holdJob(db, trx, claim);
-          const job = held?.holder === runner.holder ? held : undefined;
-          await noteStored(trx, job, stored);
-          return job ? { digest: stored.digest } : { gone: true };
-        });
+        const isNoted = await db.transaction((trx) => noteBlobUnder(db, trx, { runner, claim, stored }));
+        return isNoted ? { digest: stored.digest } : { gone: true };
       } catch (error) {
         if (error instanceof LostClaimError) return { gone: true };
         if (error instanceof DiskFullError) return { refused: 'disk_full' };

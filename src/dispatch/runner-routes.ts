@@ -2,12 +2,12 @@ import type { IncomingMessage } from 'node:http';
 import type { Visit } from '../auth/runner-visits.ts';
 import type { Runner } from '../auth/runners.ts';
 import { LeaseLapsedError } from '../db/node-lease.ts';
-import { isUnavailable } from '../db/unavailable.ts';
+import { BlobsAwayError, isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
 import { json } from '../http/bare-bodies.ts';
 import type { BareCall, BareRoute, BareRoutes, Head } from '../http/bare-routes.ts';
 import { unreadable } from '../http/raw.ts';
-import { DrainedError, understandEachOther, unnamedVersion, version } from '../protocol/index.ts';
+import { blobsAwayField, DrainedError, understandEachOther, unnamedVersion, version } from '../protocol/index.ts';
 import { blobRoutes } from './blob-routes.ts';
 import { createChunkBuffers, type ChunkBuffers, type HeldChunk } from './chunk-buffers.ts';
 import type { Dispatch } from './dispatch.ts';
@@ -29,6 +29,7 @@ import {
   readShellOutput,
   readShellsAsked,
   readTagsHeader,
+  readUploaded,
   readWantedRoom,
 } from './messages.ts';
 
@@ -76,10 +77,11 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
       return { ...runner, tags, orders };
     },
     // Other statuses than for callers of the API: to a runner, 4xx means that a retry is useless.
-    refuse: (error) =>
-      isUnavailable(error) || error instanceof LeaseLapsedError
-        ? { status: 503, content: new ApiError('resource_temporary_unavailable').body }
-        : undefined,
+    refuse(error) {
+      if (!isUnavailable(error) && !(error instanceof LeaseLapsedError)) return undefined;
+      const field = error instanceof BlobsAwayError ? blobsAwayField : undefined;
+      return { status: 503, content: new ApiError('resource_temporary_unavailable', field).body };
+    },
     routes: [
       post('/runner/next', json(short), async ({ admitted, body, signal }) => {
         const [claim, room] = [readClaim(body), readWantedRoom(body)];
@@ -106,6 +108,9 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
         words: await dispatch.extend(admitted, readClaims(body), signal),
       })),
       post('/runner/finish', json(long), ({ admitted, body }) => dispatch.finish(admitted, readReport(body))),
+      post('/runner/uploaded', json(64 * 1024), ({ admitted, body }) =>
+        dispatch.uploaded(admitted, readUploaded(body)),
+      ),
       post('/runner/key', json(short), async ({ admitted, body }) => {
         const privateKey = await dispatch.key(admitted, readClaim(body));
         return privateKey === undefined ? { gone: true } : { privateKey };

@@ -10,6 +10,7 @@ import type { LapsedClaim } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { noteKept } from '../lifecycle/shells.ts';
+import { awaitUploads } from '../lifecycle/uploads.ts';
 import { traceSteps } from '../lifecycle/traces.ts';
 import { addLine, findLog } from '../streams/logs.ts';
 import type { JudgedReport } from './configuring.ts';
@@ -89,7 +90,7 @@ export function createSettling({
       });
     },
 
-    async settle(trx, { holder }, { claim, outcome, logSize, steps = [], lines, kept }) {
+    async settle(trx, { holder }, { claim, outcome, logSize, steps = [], lines, kept, uploads }) {
       const [held] = await holdWithLog(db)(trx, { claim });
       if (held?.holder !== holder) return { gone: true };
       const { size, ...row } = held;
@@ -119,6 +120,8 @@ export function createSettling({
         const { vault, shellHours: hours } = context(trx);
         await noteKept(context(trx), vault, { buildId: job.subject_id, holder, hours, files: kept });
       }
+      if (uploads && job.kind === 'run_suite' && outcome.kind !== 'cancelled' && job.cancelled === 0)
+        await awaitUploads(trx, { claim, holder, buildId: job.subject_id, accountId: job.account_id });
       await conclude(trx, job, isCut ? undefined : stored);
       return { taken: true };
     },

@@ -225,6 +225,7 @@ export async function addBuilds(
     tests_passed: 0,
     tests_failed: 0,
     tests_skipped: 0,
+    uploads: '',
   }));
   const buildIds = builds.map(({ id }) => id);
   await insertBuilds(trx, ...builds);

@@ -74,6 +74,8 @@ interface Saved {
   mostBytes: bigint;
   /** The account whose runners do what follows. */
   accountId: bigint;
+  /** Whether one that a newer build has saved stays instead. */
+  isLate: boolean;
 }
 
 /**
@@ -84,7 +86,7 @@ interface Saved {
 export async function saveCache(
   context: WriteContext,
   place: CachePlace,
-  { layers: named, newest, mostBytes, accountId }: Saved,
+  { layers: named, newest, mostBytes, accountId, isLate }: Saved,
 ): Promise<boolean> {
   const { db, trx, ids } = context;
   const { projectId, suiteId, variant, branch, paths } = place;
@@ -92,7 +94,10 @@ export async function saveCache(
   await db.holdNumber(trx, projectId);
   const suite = trx.selectFrom('suites').select('id').where('id', '=', suiteId).where('cache', '=', paths);
   if (!(await suite.executeTakeFirst())) return false;
-  if (await isThere(trx, place, named)) return true;
+  const { projectId: _, ...key } = place;
+  const there = await findLayers(trx, { ...key, fallback: branch });
+  if (there.length === named.length && named.every(({ build_id: by }, at) => there[at]?.build_id === by)) return true;
+  if (isLate && there.some(({ build_id: by }) => by > newest.build_id)) return false;
   const layers = await measured(trx, projectId, named, newest);
   const size = layers?.reduce((sum, { bytes }) => sum + bytes, 0n) ?? 0n;
   if (!layers || size > mostBytes) return false;
@@ -113,13 +118,6 @@ export async function saveCache(
   await makeRoom(trx, projectId, id, mostBytes);
   if (layers.length >= foldsFrom) await foldLater(context, id, accountId);
   return true;
-}
-
-/** Whether the cache has these layers already. */
-async function isThere(db: Queries, place: CachePlace, layers: readonly LayerName[]): Promise<boolean> {
-  const { projectId: _, ...key } = place;
-  const found = await findLayers(db, { ...key, fallback: place.branch });
-  return found.length === layers.length && layers.every(({ build_id: by }, at) => found[at]?.build_id === by);
 }
 
 /**

@@ -19,7 +19,7 @@ import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
  * of their identifiers:
  *
  *  1. an idempotency key; a hook; the runner that asks; the turn of its account
- *  2. jobs, except delivery jobs
+ *  2. jobs, except delivery jobs; then what runners still have to bring of builds (`uploads`)
  *  3. the build, deploy or dependency of a job, and its log
  *  4. the lane of a deploy, with its place in the queue; build requests
  *  5. rights that a number stands for (`holdNumber`): to record a fetched commit of a project, to open a shell at a

@@ -7,6 +7,7 @@ import { dropDeliveryJob } from '../queue/delivery-jobs.ts';
 import { drop } from '../queue/queue.ts';
 import { arrangePolling } from './polls.ts';
 import { projectMachine } from './states.ts';
+import { dropUploads } from './uploads.ts';
 import { projectTopic, type WriteContext } from './write-context.ts';
 
 /** The settings of a project that its owner writes. */
@@ -80,6 +81,7 @@ async function dropWork({ db, trx }: WriteContext, projectId: bigint): Promise<v
   for (const table of ['build_requests', 'builds', 'deploys', 'connection_checks'] as const) {
     await drop(db, trx, trx.selectFrom(table).select('id').where('project_id', '=', projectId) as never);
   }
+  await dropUploads(db, trx, projectId);
   const project = trx.selectFrom('projects').select('id').where('id', '=', projectId);
   await db.locked(project, 'projects').execute();
   const notifications = trx.selectFrom('notifications').select('id').where('project_id', '=', projectId).orderBy('id');

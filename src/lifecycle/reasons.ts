@@ -29,6 +29,10 @@ const reasons: Record<string, string> = {
   registry_unreachable: 'The registry of the image does not answer.',
   registry_untrusted: 'The runner does not trust the certificate of the registry.',
   registry_not_allowed: 'The address of the registry is not public, and the operator has not allowed it.',
+  too_late: 'Artifacts or the cache are lost: they waited on the runner for longer than they may.',
+  no_room: 'Artifacts or the cache are lost: the runner on which they waited needed the room.',
+  not_taken: 'Artifacts or the cache are lost: the server did not take them from the runner on which they waited.',
+  runner_gone: 'Artifacts or the cache are lost: the runner on which they waited is gone.',
   fetch_timed_out: 'The repository could not be fetched in time.',
 };
 

@@ -1,6 +1,6 @@
 import type { LookOrder, LookReport } from './looks.ts';
 import type { Order, RegistryAccess } from './orders.ts';
-import type { FinishReport, Finished, Receipt } from './outcomes.ts';
+import type { FinishReport, Finished, Receipt, UploadReport } from './outcomes.ts';
 import type { ShellEnd, ShellOrder } from './shells.ts';
 import type { TestBatch, TestReceipt } from './tests.ts';
 export * from './versions.ts';
@@ -52,6 +52,12 @@ export * from './shells.ts';
  * build. A file that is there already under its path is passed over, so a request that broke off can be repeated. The
  * order says how much may be kept, and the server holds to that too: it answers `refused` with the reason, and what it
  * took before stays. The files of a build that is lost are removed.
+ *
+ * Where the server cannot store files, because its store of blobs is away, it answers 503 with `blobsAwayField` as the field
+ * at fault. Then files and cache of a build stay on the runner, which reports the outcome at once and says that they wait
+ * (`uploads`). The claim is over with it, but for this: the runner may still *keep* files and *store* a layer under it, until
+ * it says with *uploaded* that everything is there, or what is lost, and why. The answer to any of these is `gone` when the
+ * build is gone or the wait was given up.
  *
  * A suite's order may name reports. The runner reads the tests in them, and sends these under its claim, some at a time
  * and each batch with the position of its first test, before it reports the outcome. So a repeated batch changes nothing,
@@ -110,6 +116,9 @@ export * from './shells.ts';
 
 /** Sent with a read by runners that follow an answer to another address. */
 export const followsHeader = 'headrace-follows';
+
+/** In the body of a 503: it is the store of the blobs that is away, and not the server. */
+export const blobsAwayField = 'blobs';
 
 /** A claim that is not extended for this long has expired. */
 export const claimSeconds = 15;
@@ -178,6 +187,8 @@ export interface Link {
   /** Extends the claims; returns signals about some of them. */
   extend(claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
   finish(report: FinishReport, signal: AbortSignal): Promise<Finished>;
+  /** Tells what became of the files that waited here. */
+  uploaded(report: UploadReport, signal: AbortSignal): Promise<Receipt>;
   /** A blob from an offset on, as a stream; undefined when the server has no such blob. */
   read(digest: string, offset: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined>;
   store(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Stored>;

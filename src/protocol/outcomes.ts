@@ -98,11 +98,25 @@ export interface FinishReport {
   steps?: StepReport[];
   /** Where the files of a failed build are kept. */
   kept?: KeptFiles;
+  /** Whether files of the build wait on the runner: they are brought under the same claim, and *uploaded* ends it. */
+  uploads?: boolean;
   /** The name of the claim for another order, if the runner takes one with the answer. */
   next?: string | undefined;
 }
 
 export type Finished = Receipt & { next?: Order };
+
+/** Why files that waited on a runner never arrive. */
+export const uploadsLost = ['too_late', 'no_room', 'not_taken', 'runner_gone'] as const;
+
+/** What became of the files of a build that waited on its runner. */
+export interface UploadReport {
+  claim: string;
+  /** The layers of the cache that the build leaves, as an outcome names them. */
+  cache?: CacheLayer[];
+  /** Why some of it does not arrive. */
+  lost?: (typeof uploadsLost)[number];
+}
 
 export interface KeptFiles {
   keeper: string;

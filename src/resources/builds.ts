@@ -37,6 +37,8 @@ const answer = schema.record({
   tests_passed: schema.integer,
   tests_failed: schema.integer,
   tests_skipped: schema.integer,
+  uploads_pending: schema.boolean,
+  uploads_lost: schema.string,
 });
 const shownAnswer = orWaiting(answer);
 

@@ -9,6 +9,7 @@ import { randomName } from '../lib/random-name.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { CacheLayer, KeptLayer, Link } from '../protocol/index.ts';
 import { packedIn, parts, unpackLayer } from './cache-layers.ts';
+import { unlessStoreAway } from './retry.ts';
 import type { Sandboxes } from './sandbox/types.ts';
 import { fetchBlob } from './transfers.ts';
 
@@ -124,7 +125,8 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
     const { signal } = entry.leave;
     const packed = join(making.folder, 'packed');
     await mkdir(packed, { mode: 0o755 });
-    await fetchBlob(link, entry.digest, packedIn(packed), signal);
+    // A build can do without it, and does not wait for a store that is away.
+    await fetchBlob(link, entry.digest, packedIn(packed), signal, unlessStoreAway);
     const packing = { id: `unpack-${randomName()}`, sandboxes, signal };
     await unpackLayer(packing, { folder: packed, below, tree: making.tree });
     await finish(entry, making);

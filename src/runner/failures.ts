@@ -1,3 +1,4 @@
+import { blobsAwayField } from '../protocol/index.ts';
 import { hasUntrustedIssuer } from '../lib/untrusted-issuer.ts';
 
 /** The server refuses this runner: a retry would not help. */
@@ -5,6 +6,9 @@ export class RefusedError extends Error {}
 
 /** The server refuses this message, also if it is repeated. */
 export class RejectedError extends Error {}
+
+/** The server is there, and its store of blobs is away. */
+export class StoreAwayError extends Error {}
 
 /** The server's version and this runner's are not compatible. */
 export function otherVersion(own: string, theirs: string): RefusedError {
@@ -21,6 +25,7 @@ export function otherVersion(own: string, theirs: string): RefusedError {
 export function failureOf(path: string, status: number | undefined, text: string): Error {
   if (status === 401) return new RefusedError('the server does not know the token of this runner, or it was revoked');
   const message = `the server answered ${path} with ${status}: ${text.slice(0, 200)}`;
+  if (status === 503 && text.startsWith(`{"error":{"${blobsAwayField}":`)) return new StoreAwayError(message);
   const isFinal = status !== undefined && status >= 400 && status < 500 && text.startsWith('{"error":{');
   return isFinal ? new RejectedError(message) : new Error(message);
 }

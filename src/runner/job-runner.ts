@@ -7,6 +7,7 @@ import type { CacheStore } from './cache-store.ts';
 import type { DependencyCache } from './dependency-cache.ts';
 import type { Images } from './images/images.ts';
 import type { KeptBuilds } from './kept-builds.ts';
+import type { Outbox } from './outbox.ts';
 import type { StepTimes } from './step-times.ts';
 
 /** The services for every kind of job. */
@@ -22,6 +23,7 @@ export interface RunnerServices {
   /** For data that orders and outcomes do not carry. */
   link: Pick<Link, 'read' | 'store' | 'keep' | 'key' | 'tests'>;
   images: Images;
+  outbox: Outbox;
   /** The files of failed builds; undefined where none can be kept. */
   kept?: KeptBuilds | undefined;
   /** A folder for temporary files of a job. */
@@ -41,6 +43,8 @@ export interface Task {
   steps: StepTimes;
   /** The files of the job are kept. */
   onKept?: (files: KeptFiles) => void;
+  /** Some of what the job leaves waits here (outbox.ts). */
+  onWaiting?: () => void;
 }
 
 export type JobRunner<W> = (services: RunnerServices, work: W, task: Task) => Promise<Outcome>;

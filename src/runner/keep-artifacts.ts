@@ -1,148 +1,87 @@
 import { inUnits } from '../lib/amounts.ts';
 import { DiskFullError } from '../lib/disk-reserve.ts';
-import { frameHead } from '../lib/frames.ts';
-import type { Kept, Link, SuiteOrder } from '../protocol/index.ts';
-import { collectFiles, type CollectedFile, type Collection, type LeftOutReason } from './collector.ts';
-import { handOver } from './hand-over.ts';
+import type { SuiteOrder } from '../protocol/index.ts';
+import {
+  BrokenOffError,
+  inRequests,
+  LostClaimError,
+  oneRequest,
+  TooLargeError,
+  type Amount,
+} from './artifact-requests.ts';
+import { collectFiles, type Collection, type LeftOutReason } from './collector.ts';
+import { StoreAwayError } from './failures.ts';
 import type { RunnerServices } from './job-runner.ts';
-import { RejectedError } from './failures.ts';
-import { isFinal, untilAnswered } from './retry.ts';
+import { NoRoomHereError, type Waiting } from './outbox.ts';
+import { untilAnswered } from './retry.ts';
 import type { Left } from './sandbox/types.ts';
 
 type Wanted = NonNullable<SuiteOrder['artifacts']>;
 
 interface Keeping {
   claim: string;
+  /** Takes what the server cannot store at the moment. */
+  waiting: Pick<Waiting, 'isStuck' | 'addFile'>;
   /** Adds to the log of the build. */
   tell: (text: string) => void | Promise<void>;
   signal: AbortSignal;
 }
 
-/** One request carries so much and no more: when it breaks off, so much is sent again. */
-const requestBytes = 64 * 1024 * 1024;
-const requestFiles = 1000;
-/** So many requests in a row may break off before the rest is given up. */
+/** So many requests in a row may break off before the rest has to wait. */
 const mostInVain = 5;
 
 /**
- * Sends the files that a suite keeps to the server, from the collector's stream and as it comes: nothing is stored here.
- * Whatever happens is told in the log, and the result of the build does not change.
+ * Sends the files that a suite keeps to the server, from the collector's stream and as it comes: nothing is stored here,
+ * unless the server cannot store it at the moment. Whatever happens is told in the log, and the result of the build does not
+ * change.
  */
 export async function keepArtifacts(
   { link, log }: Pick<RunnerServices, 'link' | 'log'>,
   left: Left,
   wanted: Wanted,
-  { claim, tell, signal }: Keeping,
+  { claim, waiting, tell, signal }: Keeping,
 ): Promise<void> {
   const sent = { files: 0, bytes: 0 };
-  const open = (): Request => oneRequest(link, claim, signal);
+  const kept = { files: 0, bytes: 0 };
+  const open = () => oneRequest(link, claim, signal);
   const collect = async (): Promise<Collection> => {
     const requests = inRequests(open, sent);
     const collection = await collectFiles(left, { ...wanted, skip: sent.files, signal }, (file) => requests.take(file));
     await requests.end();
     return collection;
   };
-  /** After a request that broke off, goes on where the last one ended. */
-  const collectAll = async (): Promise<Collection> => {
+  /** After a request that broke off, goes on where the last one ended. Undefined when the rest has to wait. */
+  const sendAll = async (): Promise<Collection | undefined> => {
     for (let inVain = 0, before = 0; ; inVain = sent.files > before ? 0 : inVain + 1, before = sent.files) {
       await untilAnswered(signal, () => open().end()); // waits for a server that is away
       try {
         return await collect();
       } catch (error) {
-        if (!(error instanceof BrokenOffError) || inVain >= mostInVain) throw error;
+        if (error instanceof StoreAwayError) return undefined;
+        if (!(error instanceof BrokenOffError)) throw error;
+        if (inVain >= mostInVain) {
+          log(`the artifacts of a build wait here: ${words(error)}`);
+          return undefined;
+        }
       }
     }
   };
+  const keepRest = (): Promise<Collection> =>
+    collectFiles(left, { ...wanted, skip: sent.files, signal }, async (file) => {
+      await waiting.addFile(file);
+      kept.files += 1;
+      kept.bytes += file.size;
+    });
   try {
-    await tell(report(sent, await collectAll()));
+    const found = (waiting.isStuck() ? undefined : await sendAll()) ?? (await keepRest());
+    await tell(report(sent, kept, found));
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof LostClaimError) throw error;
     if (!(error instanceof DiskFullError)) log(`the artifacts of a build were not kept: ${words(error)}`);
-    await tell(`\nNot all artifacts are kept (${amount(sent)}): ${whyNot(error)}.\n`);
+    const rest = kept.files > 0 ? `; ${amount(kept)} wait on the runner` : '';
+    await tell(`\nNot all artifacts are kept (${keptAmount(sent)}${rest}): ${whyNot(error)}.\n`);
   }
-}
-
-class LostClaimError extends RejectedError {}
-
-/** A request did not get through; another one may. */
-class BrokenOffError extends Error {}
-
-/** The server keeps to its own limits, which may have changed since the order. */
-class TooLargeError extends DiskFullError {}
-
-interface Request {
-  take(file: CollectedFile): Promise<void>;
-  /** Throws unless the server has kept everything. */
-  end(): Promise<void>;
-}
-
-function oneRequest(link: Pick<Link, 'keep'>, claim: string, signal: AbortSignal): Request {
-  const over = new AbortController();
-  const passage = handOver();
-  const answered = link.keep(claim, passage.chunks(), AbortSignal.any([signal, over.signal])).then(check, brokenOff);
-  // An answer before the end is a refusal, or a lost connection; nobody takes more bytes then.
-  let early: { error: unknown } | undefined;
-  const stop = (error: unknown): void => {
-    early = { error };
-    passage.discard();
-  };
-  answered.then(() => stop(new BrokenOffError('the server answered too early')), stop);
-  const give = async (bytes: Buffer): Promise<void> => {
-    await passage.give(bytes);
-    if (early) throw early.error;
-  };
-  const dropping = async (work: Promise<void>): Promise<void> =>
-    work.catch((error: unknown) => {
-      passage.discard();
-      over.abort();
-      throw error;
-    });
-  return {
-    take: ({ path, size, content }) =>
-      dropping(
-        (async () => {
-          await give(frameHead('F', size, path));
-          for await (const piece of content) await give(piece);
-        })(),
-      ),
-    end: () => {
-      passage.end();
-      return dropping(answered);
-    },
-  };
-}
-
-function brokenOff(error: unknown): never {
-  throw isFinal(error) ? error : new BrokenOffError('a request broke off', { cause: error });
-}
-
-function check(answer: Kept): void {
-  if ('gone' in answer) throw new LostClaimError('the claim expired');
-  if ('refused' in answer) throw answer.refused === 'disk_full' ? new DiskFullError() : new TooLargeError();
-}
-
-/** Spreads the files over requests, and counts those that are certainly kept. */
-function inRequests(open: () => Request, sent: { files: number; bytes: number }): Request {
-  let current: { request: Request; files: number; bytes: number } | undefined;
-  const end = async (): Promise<void> => {
-    if (!current) return;
-    const { request, files, bytes } = current;
-    await request.end();
-    current = undefined;
-    sent.files += files;
-    sent.bytes += bytes;
-  };
-  return {
-    async take(file) {
-      current ??= { request: open(), files: 0, bytes: 0 };
-      await current.request.take(file);
-      current.files += 1;
-      current.bytes += file.size;
-      if (current.bytes >= requestBytes || current.files >= requestFiles) await end();
-    },
-    end,
-  };
 }
 
 function words(error: unknown): string {
@@ -152,6 +91,7 @@ function words(error: unknown): string {
 }
 
 function whyNot(error: unknown): string {
+  if (error instanceof NoRoomHereError) return 'the disk of the runner is full';
   if (error instanceof TooLargeError) return 'the server takes no more of this build';
   if (error instanceof DiskFullError) return 'the disk of the server is full';
   return 'the server did not take them';
@@ -175,8 +115,10 @@ const failures: Record<NonNullable<Collection['failure']>, string> = {
   failed: 'a file could not be read',
 };
 
-function report(sent: { files: number; bytes: number }, found: Collection): string {
-  const lines = [`Artifacts: ${amount(sent)}.`];
+function report(sent: Amount, waiting: Amount, found: Collection): string {
+  const lines = waiting.files === 0 || sent.files > 0 ? [`Artifacts: ${keptAmount(sent)}.`] : [];
+  if (waiting.files > 0)
+    lines.push(`Artifacts: ${amount(waiting)} wait on the runner, because the server cannot store them now.`);
   lines.push(...found.unmatched.map((glob) => `Artifacts: nothing matches ${glob}`));
   lines.push(...found.leftOut.map(({ path, reason }) => `Artifacts: left out ${path} (${reasons[reason]})`));
   const more = Object.values(found.leftOutCounts).reduce((sum, count) => sum + count, 0) - found.leftOut.length;
@@ -186,7 +128,14 @@ function report(sent: { files: number; bytes: number }, found: Collection): stri
   return `\n${lines.join('\n')}\n`;
 }
 
-function amount({ files, bytes }: { files: number; bytes: number }): string {
-  if (files === 0) return 'none kept';
-  return `${files === 1 ? '1 file' : `${files} files`} kept, ${inUnits(bytes)}`;
+function keptAmount({ files, bytes }: Amount): string {
+  return files === 0 ? 'none kept' : `${counted(files)} kept, ${inUnits(bytes)}`;
+}
+
+function amount({ files, bytes }: Amount): string {
+  return `${counted(files)} (${inUnits(bytes)})`;
+}
+
+function counted(files: number): string {
+  return files === 1 ? '1 file' : `${files} files`;
 }

@@ -6,6 +6,7 @@ import { sweepCaches } from './cache-store.ts';
 import { sweepMirrors } from './git/mirror.ts';
 import { sweepImages } from './images/image-store.ts';
 import { sweepKeptBuilds } from './kept-builds.ts';
+import { sweepOutbox } from './outbox.ts';
 import { sweepDependencyCache } from './unpacked-software.ts';
 
 const resolved = (path: string): string => (existsSync(path) ? realpathSync(path) : path);
@@ -31,6 +32,7 @@ export function placesOf(folder: string) {
     imageSockets: place('image-sockets'),
     caches: place('caches'),
     kept: place('kept'),
+    outbox: place('outbox'),
   };
 }
 
@@ -44,13 +46,14 @@ export async function holdFolder(folder: string): Promise<FileLock | undefined> 
  * and stops nothing.
  */
 export async function sweepLeftovers(folder: string, log: (message: string) => void): Promise<void> {
-  const { git, checkouts, scratch, spool, software, images, imageSockets, caches, kept } = placesOf(folder);
+  const { git, checkouts, scratch, spool, software, images, imageSockets, caches, kept, outbox } = placesOf(folder);
   for (const path of [spool, scratch, checkouts, imageSockets]) await sweepTree(path, log);
   await sweepMirrors(git, log);
   await sweepDependencyCache(software, log);
   await sweepImages(images, log);
   await sweepCaches(caches, log);
   await sweepKeptBuilds(kept, log);
+  await sweepOutbox(outbox, log);
 }
 
 /** The same, and the files of sandboxes: a starting runner removes these itself, after it has ended their processes. */

@@ -113,6 +113,9 @@ export function openLink(
     async finish(report, signal) {
       return (await postJson('/runner/finish', report, signal)) as Finished;
     },
+    async uploaded(report, signal) {
+      return (await postJson('/runner/uploaded', report, signal)) as Receipt;
+    },
     async key(claim, signal) {
       return ((await postJson('/runner/key', { claim }, signal)) as { privateKey?: string }).privateKey;
     },

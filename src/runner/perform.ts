@@ -60,12 +60,15 @@ export async function perform(
     const steps = stepTimes();
     let kept: KeptFiles | undefined;
     const onKept = (files: KeptFiles): void => void (kept = files);
-    const task: Task = { id: order.claim, say, signal: AbortSignal.any([ending, work.signal]), steps, onKept };
+    let isWaiting = false;
+    const onWaiting = (): void => void (isWaiting = true);
+    const task = { id: order.claim, say, signal: AbortSignal.any([ending, work.signal]), steps, onKept, onWaiting };
     const told = await outcomeOf(services, order, task, work.signal);
     if (work.signal.reason === notOurs || ending.aborted) return undefined;
     const traced = 'isTraced' in order.work && order.work.isTraced ? { steps: steps.report() } : {};
     const logSize = await sender.end();
-    return { claim: order.claim, outcome: orCutShort(told, work.signal), logSize, ...traced, ...(kept && { kept }) };
+    const left = { ...(kept && { kept }), ...(isWaiting ? { uploads: true } : {}) };
+    return { claim: order.claim, outcome: orCutShort(told, work.signal), logSize, ...traced, ...left };
   } finally {
     await sender.close();
   }

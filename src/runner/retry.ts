@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { DiskFullError } from '../lib/disk-reserve.ts';
 import { DrainedError } from '../protocol/index.ts';
-import { RefusedError, RejectedError } from './failures.ts';
+import { RefusedError, RejectedError, StoreAwayError } from './failures.ts';
 
 const longestPause = 2000;
 const final = [RefusedError, RejectedError, DiskFullError, DrainedError];
@@ -31,4 +31,9 @@ export async function untilAnswered<T>(
     }
     await pause(wait, undefined, { signal }).catch(() => {}); // the caller gets the signal's own reason
   }
+}
+
+/** For calls that are not repeated while the store of the blobs is away. */
+export function unlessStoreAway(error: unknown): void {
+  if (error instanceof StoreAwayError) throw error;
 }

@@ -16,7 +16,11 @@ import type { BuildFacts } from './kept-builds.ts';
 const mostHeard = 64 * 1024;
 
 /** Runs a suite's command in a new sandbox, over the commit's shared work tree. */
-export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say, signal, steps, onKept }) => {
+export const runSuite: JobRunner<SuiteOrder> = async (
+  services,
+  order,
+  { id, say, signal, steps, onKept, onWaiting },
+) => {
   const { checkouts, sandboxes, dependencyCache, images, link } = services;
   const mask = createMask(order.secrets);
   // The output of git belongs to the log of the fetch. If the runner fetches again, it shows the output only on
@@ -43,11 +47,13 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
     const image = await coming?.result;
     if (image) await tell(aboutImage);
     steps.end();
+    await using waiting = services.outbox.begin(id, order.source.projectId);
     await using cache = await openSuiteCache(services, order.cache, {
       id,
       project: order.source.projectId,
       checkout: checkout.path,
       say: async (text) => tell(text),
+      waiting,
       signal,
     });
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
@@ -71,7 +77,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
         if (order.artifacts && how.reason !== 'cancelled') {
           steps.begin('artifacts');
           if (how.reason === 'out_of_disk') await tell('\nNo artifacts are kept: the disk has to be freed at once.\n');
-          else await keepArtifacts(services, left, order.artifacts, { claim: id, tell, signal });
+          else await keepArtifacts(services, left, order.artifacts, { claim: id, waiting, tell, signal });
           steps.end();
         }
         // Last: these take the files away.
@@ -86,9 +92,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (services, order, { id, say
     if (!launch || ended.reason === 'cancelled' || ended.reason === 'timed_out') {
       const outcome = outcomeOf(ended);
       const saved = outcome.kind === 'exited' && outcome.status === 0 ? await cache?.save() : undefined;
-      return saved ? { ...outcome, cache: saved } : outcome;
+      const isLate = waiting.hasLayer();
+      if (await waiting.complete(isLate ? saved : undefined)) onWaiting?.();
+      return saved && !isLate ? { ...outcome, cache: saved } : outcome;
     }
     await say(mask.push(Buffer.from(failureOf(launch.name, ended))));
+    if (await waiting.complete()) onWaiting?.();
     return { kind: 'launch_failed' };
   } catch (error) {
     if (error instanceof FetchError) {

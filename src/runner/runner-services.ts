@@ -7,6 +7,7 @@ import { openMirrors } from './git/mirrors.ts';
 import { openKeptBuilds } from './kept-builds.ts';
 import { openImages } from './images/images.ts';
 import { placesOf, sweepLeftovers } from './leftovers.ts';
+import { openOutbox } from './outbox.ts';
 import { openSandboxes } from './sandbox/index.ts';
 import type { Network } from './sandbox/types.ts';
 import { openDependencyCache } from './dependency-cache.ts';
@@ -109,6 +110,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     log,
   });
   const caches = await openCacheStore({ folder: places.caches, link, sandboxes, disk, log });
+  const outbox = await openOutbox({ folder: places.outbox, disk, log });
   const kept =
     options.keepsBuilds && sandboxes.hasLayers ? await openKeptBuilds({ folder: places.kept, disk, log }) : undefined;
   return {
@@ -118,6 +120,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     dependencyCache,
     images,
     caches,
+    outbox,
     kept,
     link,
     scratch,

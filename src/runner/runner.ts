@@ -4,6 +4,7 @@ import { randomName } from '../lib/random-name.ts';
 import { DrainedError, type Link, type Order, type Outcome } from '../protocol/index.ts';
 import { Askers } from './askers.ts';
 import { Claims } from './claims.ts';
+import { deliverOutbox, emptyOutbox } from './deliver-outbox.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { placesOf } from './leftovers.ts';
 import { lookAtRepositories } from './looks.ts';
@@ -20,8 +21,8 @@ export interface RunnerOptions {
   services: RunnerServices;
   concurrency: number;
   log: (message: string) => void;
-  /** Ends after one job, or when none came for so long. */
-  once?: { idleMs: number } | undefined;
+  /** Ends after one job, or when none came for so long; waits for so long until what its job left is with the server. */
+  once?: { idleMs: number; emptyWithinMs?: number } | undefined;
   /** The pause between two checks whether there is time for cleanup. */
   upkeepEveryMs?: number;
 }
@@ -41,6 +42,8 @@ export interface Runner {
 
 const stopped = new Error('the runner was stopped');
 
+/** How long a runner that does one job stays for what waits of it: its disk may go with it. */
+const emptyWithinMs = 30 * 60_000;
 /** A runner that does one job and hears nothing from a server gives up so long after it would have ended anyway. */
 const awayMs = 30_000;
 /**
@@ -89,6 +92,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       return undefined;
     } finally {
       claims.release(order.claim);
+      services.outbox.release(order.claim);
     }
   };
 
@@ -169,17 +173,21 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   });
   const tidyingKept = tidyKept({ kept: services.kept, signal, log, everyMs: options.upkeepEveryMs });
   const shells = serveShells({ link, services, signal, log });
+  const delivery = { outbox: services.outbox, link, disk: services.disk, signal, log };
+  const delivering = deliverOutbox(delivery);
   const executors = options.once
     ? [doOne(options.once.idleMs)]
     : Array.from({ length: options.concurrency }, () => executor());
   const done = (async () => {
     const results = await Promise.allSettled(executors);
+    if (options.once) await emptyOutbox(delivery, options.once.emptyWithinMs ?? emptyWithinMs);
     ending.abort(stopped);
     await attending;
     await tidying;
     await tidyingCaches;
     await tidyingKept;
     await shells;
+    await delivering;
     await forgetting;
     await looking?.done;
     await services.close();

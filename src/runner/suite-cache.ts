@@ -6,7 +6,10 @@ import { isNoSpace } from '../lib/disk-reserve.ts';
 import { mostLayers, type CacheLayer, type CacheOrder } from '../protocol/index.ts';
 import { packedIn, packLayer, packWhole, parts, unpackLayer } from './cache-layers.ts';
 import type { Making, TakenLayers } from './cache-store.ts';
+import { StoreAwayError } from './failures.ts';
 import type { RunnerServices } from './job-runner.ts';
+import type { Waiting } from './outbox.ts';
+import { unlessStoreAway } from './retry.ts';
 import type { Ended, Left } from './sandbox/types.ts';
 import { storeBlob, TooLargeError } from './transfers.ts';
 
@@ -21,7 +24,7 @@ export interface SuiteCache extends AsyncDisposable {
   home: string[];
   /** To be called before the files of the run go. */
   take(left: Left, ended: Ended): Promise<void>;
-  /** Stores what was taken. Returns the layers of the cache from now on; undefined where there is nothing to keep. */
+  /** Stores what was taken, or leaves it to the outbox. Returns the layers of the cache from now on; undefined where there is nothing to keep. */
   save(): Promise<CacheLayer[] | undefined>;
 }
 
@@ -30,6 +33,8 @@ export interface CacheTask {
   project: string;
   checkout: string;
   say: (text: string) => Promise<void>;
+  /** Takes what the server cannot store at the moment. */
+  waiting?: Pick<Waiting, 'isStuck' | 'addLayer' | 'hasLayer'> | undefined;
   signal: AbortSignal;
 }
 
@@ -80,7 +85,7 @@ export async function openSuiteCache(
           layers,
           trees: taken.trees,
         });
-        if (saved) await task.say(`Saved the cache (${inWords(sizeOf(saved))}).\n`);
+        if (saved) await task.say(task.waiting?.hasLayer() ? waits : `Saved the cache (${inWords(sizeOf(saved))}).\n`);
         return saved;
       } catch (error) {
         task.signal.throwIfAborted();
@@ -134,10 +139,10 @@ interface Changes {
 async function store(
   services: RunnerServices,
   { name, most }: { name: string; most: number },
-  { id, project, signal }: CacheTask,
+  { id, project, waiting, signal }: CacheTask,
   { making, layers, trees }: Changes,
 ): Promise<CacheLayer[] | undefined> {
-  const { sandboxes, link, caches } = services;
+  const { sandboxes, caches } = services;
   const packing = { id: `${id}-cache`, sandboxes, signal };
   const { folder, tree } = making;
   const into = join(folder, 'packed');
@@ -149,17 +154,34 @@ async function store(
     throw error;
   });
   if (layers.length > 0 && added > room) {
-    const whole = await packAsOne(services, { id, project, name, most, signal }, folder, [...trees, tree]);
+    const whole = await packAsOne(services, { id, project, name, most, waiting, signal }, folder, [...trees, tree]);
     return whole && [whole];
   }
-  const digest = await storeBlob(link, id, packedIn(into), signal);
+  const digest = await send(services, { id, waiting, signal }, packedIn(into));
   if (digest === undefined) return undefined; // the claim is lost, and the build with it
   const layer = { name, digest, bytes: added };
-  await keepHere(services, signal, () => caches.place(project, layer, making));
+  if (!waiting?.hasLayer()) await keepHere(services, signal, () => caches.place(project, layer, making));
   return [...layers, layer];
 }
 
-export interface AsOne extends Pick<CacheTask, 'id' | 'project' | 'signal'> {
+const waits = 'The cache waits on the runner, because the server cannot store it now.\n';
+
+/** Stores a packed layer on the server; while that cannot store it, it goes to the outbox. Returns its digest. */
+async function send(
+  { link }: Pick<RunnerServices, 'link'>,
+  { id, waiting, signal }: Pick<CacheTask, 'id' | 'waiting' | 'signal'>,
+  packed: string,
+): Promise<string | undefined> {
+  if (waiting?.isStuck()) return waiting.addLayer(packed);
+  try {
+    return await storeBlob(link, id, packed, signal, unlessStoreAway);
+  } catch (error) {
+    if (!(error instanceof StoreAwayError) || !waiting) throw error;
+    return waiting.addLayer(packed);
+  }
+}
+
+export interface AsOne extends Pick<CacheTask, 'id' | 'project' | 'waiting' | 'signal'> {
   name: string;
   most: number;
 }
@@ -167,18 +189,19 @@ export interface AsOne extends Pick<CacheTask, 'id' | 'project' | 'signal'> {
 /** Packs what these layers show together as one layer, in a folder, and stores it on the server and here. */
 export async function packAsOne(
   services: Pick<RunnerServices, 'sandboxes' | 'link' | 'caches' | 'log'>,
-  { id, project, name, most, signal }: AsOne,
+  { id, project, name, most, waiting, signal }: AsOne,
   folder: string,
   layers: readonly string[],
 ): Promise<CacheLayer | undefined> {
-  const { sandboxes, link, caches } = services;
+  const { sandboxes, caches } = services;
   const packing = { id: `${id}-cache`, sandboxes, signal };
   const [into, scratch] = [join(folder, 'whole'), join(folder, 'scratch')];
   for (const path of [into, scratch, ...parts.map((part) => join(scratch, part))]) await mkdir(path, { mode: 0o755 });
   const bytes = await packWhole(packing, { layers, into, scratch, most });
-  const digest = await storeBlob(link, id, packedIn(into), signal);
+  const digest = await send(services, { id, waiting, signal }, packedIn(into));
   if (digest === undefined) return undefined; // the claim is lost, and the work with it
   const layer = { name, digest, bytes };
+  if (waiting?.hasLayer()) return layer;
   await keepHere(services, signal, async () => {
     await using whole = await caches.begin();
     await unpackLayer(packing, { folder: into, below: [], tree: whole.tree });

@@ -15,6 +15,8 @@ export class MissingBlobError extends Error {
 export class TooLargeError extends Error {
   override name = 'TooLargeError';
 }
+/** What is thrown here ends a transfer that failed; else it is tried again. */
+type OnAway = (error: unknown) => void;
 
 /** Fetches a blob into a file. After a lost connection it continues from there. */
 export async function fetchBlob(
@@ -22,22 +24,27 @@ export async function fetchBlob(
   digest: string,
   path: string,
   signal: AbortSignal,
+  onAway?: OnAway,
 ): Promise<void> {
   const hash = createHash('sha256');
   let at = 0;
   await using file = await open(path, 'wx', 0o644);
-  const isThere = await untilAnswered(signal, async () => {
-    const content = await link.read(digest, at, signal);
-    if (!content) return false;
-    for await (const piece of content) {
-      await file.writeFile(piece).catch((error: unknown) => {
-        throw isNoSpace(error) ? new DiskFullError({ cause: error }) : error;
-      });
-      hash.update(piece);
-      at += piece.length;
-    }
-    return true;
-  });
+  const isThere = await untilAnswered(
+    signal,
+    async () => {
+      const content = await link.read(digest, at, signal);
+      if (!content) return false;
+      for await (const piece of content) {
+        await file.writeFile(piece).catch((error: unknown) => {
+          throw isNoSpace(error) ? new DiskFullError({ cause: error }) : error;
+        });
+        hash.update(piece);
+        at += piece.length;
+      }
+      return true;
+    },
+    onAway,
+  );
   if (!isThere) throw new MissingBlobError(`the server has no blob ${digest}`);
   if (hash.digest('hex') !== digest) throw new Error(`the bytes of blob ${digest} have another digest`);
 }
@@ -48,27 +55,32 @@ export async function storeBlob(
   claim: string,
   path: string,
   signal: AbortSignal,
+  onAway?: OnAway,
 ): Promise<string | undefined> {
   await using file = await openMade(path);
-  const stored = await untilAnswered(signal, async () => {
-    const content = file.createReadStream({ start: 0, autoClose: false, highWaterMark: 1024 * 1024 });
-    const hash = createHash('sha256');
-    async function* hashed(): AsyncGenerator<Buffer> {
-      for await (const piece of content) {
-        hash.update(piece as Buffer);
-        yield piece as Buffer;
+  const stored = await untilAnswered(
+    signal,
+    async () => {
+      const content = file.createReadStream({ start: 0, autoClose: false, highWaterMark: 1024 * 1024 });
+      const hash = createHash('sha256');
+      async function* hashed(): AsyncGenerator<Buffer> {
+        for await (const piece of content) {
+          hash.update(piece as Buffer);
+          yield piece as Buffer;
+        }
       }
-    }
-    try {
-      const answer = await link.store(claim, hashed(), signal);
-      if ('digest' in answer && answer.digest !== hash.digest('hex'))
-        throw new Error('the blob changed on its way to the server');
-      return answer;
-    } finally {
-      content.destroy();
-      await finished(content).catch(() => {}); // it was closed before its end, on purpose
-    }
-  });
+      try {
+        const answer = await link.store(claim, hashed(), signal);
+        if ('digest' in answer && answer.digest !== hash.digest('hex'))
+          throw new Error('the blob changed on its way to the server');
+        return answer;
+      } finally {
+        content.destroy();
+        await finished(content).catch(() => {}); // it was closed before its end, on purpose
+      }
+    },
+    onAway,
+  );
   if ('refused' in stored) throw stored.refused === 'too_large' ? new TooLargeError() : new DiskFullError();
   return 'digest' in stored ? stored.digest : undefined;
 }
@@ -77,7 +89,7 @@ export async function storeBlob(
  * Opens a file that was made inside a sandbox. A build may have replaced it: a link would be followed with the runner's
  * rights, and opening a pipe would block.
  */
-async function openMade(path: string): Promise<FileHandle> {
+export async function openMade(path: string): Promise<FileHandle> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   if ((await file.stat()).isFile()) return file;
   await file.close();

@@ -4,6 +4,7 @@ import type { CacheStore } from './cache-store.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { KeptBuilds } from './kept-builds.ts';
+import type { Outbox } from './outbox.ts';
 
 const minute = 60_000;
 const day = 24 * 60 * minute;
@@ -48,6 +49,7 @@ export interface ForgettingOptions {
   mirrors: Pick<Mirrors, 'projects' | 'forget'>;
   checkouts: Pick<Checkouts, 'forget'>;
   caches: Pick<CacheStore, 'projects' | 'forget'>;
+  outbox: Pick<Outbox, 'projects' | 'forget'>;
   kept?: Pick<KeptBuilds, 'projects' | 'forget'> | undefined;
   signal: AbortSignal;
   log: (message: string) => void;
@@ -60,11 +62,12 @@ const askEveryMs = 5000;
  * Removes the data of deleted projects. If the server does not answer, or the data is in use, the next run tries again.
  */
 export async function forgetProjects(options: ForgettingOptions): Promise<void> {
-  const { link, mirrors, checkouts, caches, kept: builds, signal, log } = options;
+  const { link, mirrors, checkouts, caches, outbox, kept: builds, signal, log } = options;
+  const named = [caches, outbox, ...(builds ? [builds] : [])];
   for (let from = 0; ;) {
     await pause(options.everyMs ?? askEveryMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
-    const all = new Set([...(await mirrors.projects()), ...caches.projects(), ...(builds?.projects() ?? [])]);
+    const all = new Set([...(await mirrors.projects()), ...named.flatMap((place) => place.projects())]);
     const kept = [...all].filter((name) => /^[0-9]{1,18}$/.test(name));
     if (from >= kept.length) from = 0;
     const some = kept.slice(from, from + mostProjects);
@@ -72,9 +75,7 @@ export async function forgetProjects(options: ForgettingOptions): Promise<void> 
     if (some.length === 0) continue;
     const gone = await link.gone(some, signal).catch(() => []);
     for (const project of gone.filter((name) => some.includes(name))) {
-      await Promise.all(
-        [mirrors, checkouts, caches, ...(builds ? [builds] : [])].map((place) => place.forget(project)),
-      ).catch((error: unknown) =>
+      await Promise.all([mirrors, checkouts, ...named].map((place) => place.forget(project))).catch((error: unknown) =>
         log(`cleanup failed, data of the deleted project ${project} stays: ${String(error)}`),
       );
     }

@@ -11,6 +11,7 @@ import { forgetOldHookDeliveries } from '../hooks/retention.ts';
 import { forgetOldArtifacts } from '../lifecycle/artifacts.ts';
 import { collectBlobs, removeDoomedBlobs } from '../lifecycle/collect.ts';
 import { forgetOldShells } from '../lifecycle/shells.ts';
+import { forgetOldUploads } from '../lifecycle/uploads.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { forgetOldCodes } from '../oauth/codes.ts';
 import { forgetTurns } from '../queue/turns.ts';
@@ -54,5 +55,6 @@ async function tidy({ db, ids, blobs }: Services, config: Config): Promise<void>
   await forgetOldArtifacts(db, config.artifact_days);
   await endLeftShells({ db, ids });
   await forgetOldShells(db);
+  await forgetOldUploads(db);
   await collectBlobs(db, blobs);
 }

@@ -33,6 +33,8 @@ interface BuildRecord extends TestCounts {
   finished_at: string | null;
   waiting_reason?: string;
   files_kept_until?: string;
+  uploads_pending: boolean;
+  uploads_lost: string;
 }
 
 interface CommitRecord {
@@ -68,6 +70,9 @@ function facts(build: BuildRecord, requestId: bigint, commit: CommitRecord, path
     </div>
   </dl>`;
 }
+
+const uploadsPending =
+  'Artifacts or the cache of this build wait on its runner, because the server cannot store them now. They follow when it can.';
 
 function attempts(all: readonly BuildRow[], current: bigint, path: string): Html | false {
   if (all.length < 2) return false;
@@ -120,6 +125,8 @@ async function show(visit: ProjectVisit) {
           ${build.flaky && html`<span>Flaky: it failed, and passed when it was tried again.</span>`}
         </p>
         ${build.waiting_reason !== undefined && notice('bad', `It waits: ${build.waiting_reason}.`)}
+        ${build.uploads_pending && notice('good', uploadsPending)}
+        ${build.uploads_lost !== '' && notice('bad', reasonInWords(build.uploads_lost))}
         ${facts(build, own?.build_request_id ?? 0n, commit, projectPath)} ${attempts(same, build.id, projectPath)}
       </div>
       <div id="shell" data-live>${shellPart(build)}</div>

@@ -20,5 +20,7 @@ export function buildView(build: BuildRow) {
     tests_passed: build.tests_passed,
     tests_failed: build.tests_failed,
     tests_skipped: build.tests_skipped,
+    uploads_pending: build.uploads === 'pending',
+    uploads_lost: build.uploads === 'pending' ? '' : build.uploads,
   };
 }

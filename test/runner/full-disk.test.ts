@@ -47,6 +47,7 @@ describe('a runner on a disk without room above its reserve', () => {
     stale: async () => [],
     looks: async () => [],
     ...noShells,
+    uploaded: () => assert.fail('nothing waits'),
     looked: async () => {},
   };
   before(async () => {

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { keepReserve } from '../../src/lib/disk-reserve.ts';
 import type { FinishReport, Link, Order } from '../../src/protocol/index.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import { openOutbox } from '../../src/runner/outbox.ts';
 import { startRunner, type Runner } from '../../src/runner/runner.ts';
 import { noShells } from '../support/no-shells.ts';
 import { temporaryFolder } from '../support/folders.ts';
@@ -53,10 +56,16 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
     stale: async () => [],
     looks: nothing,
     ...noShells,
+    uploaded: () => assert.fail('nothing waits'),
     looked: nothing,
   };
   const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
-  const services = { mirrors, close: async () => {} } as RunnerServices;
+  const outbox = await openOutbox({
+    folder: join(folder, 'outbox'),
+    disk: keepReserve({ folders: [] }),
+    log: () => {},
+  });
+  const services = { mirrors, outbox, close: async () => {} } as RunnerServices;
   const runner = await startRunner({ link, folder, services, concurrency: 4, log: () => {}, once: { idleMs } });
   return { runner, reports, holds };
 }

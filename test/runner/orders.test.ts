@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { keepReserve } from '../../src/lib/disk-reserve.ts';
 import { randomName } from '../../src/lib/random-name.ts';
 import type { FinishReport, Link, Order } from '../../src/protocol/index.ts';
 import { failureOf, RefusedError, RejectedError } from '../../src/runner/failures.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
+import { openOutbox } from '../../src/runner/outbox.ts';
 import { startRunner } from '../../src/runner/runner.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import { noShells } from '../support/no-shells.ts';
@@ -47,10 +50,16 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     stale: async () => [],
     looks: async () => [],
     ...noShells,
+    uploaded: () => assert.fail('nothing waits'),
     looked: async () => {},
   };
   const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
-  const services = { mirrors, close: async () => {} } as RunnerServices;
+  const outbox = await openOutbox({
+    folder: join(folder, 'outbox'),
+    disk: keepReserve({ folders: [] }),
+    log: () => {},
+  });
+  const services = { mirrors, outbox, close: async () => {} } as RunnerServices;
   const log = (message: string): void => void said.push(message);
   const runner = await startRunner({ link, folder, services, concurrency: 1, log });
   await asked.promise;

@@ -57,6 +57,7 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     stale: async () => [],
     looks: async () => [],
     ...noShells,
+    uploaded: () => assert.fail('nothing waits'),
     looked: () => assert.fail('there is nothing to tell'),
   };
   const log = (message: string): void => void said.push(message);

@@ -43,6 +43,11 @@ describe('a start with blobs in S3', () => {
       /blob_url: S3 has no bucket nowhere at 127\.0\.0\.1:\d+\. Create it/,
     ],
     [
+      'a name that no bucket can have',
+      () => ({ ...swift.credentials, HEADRACE_BLOB_URL: urlOf('Not_A_Name') }),
+      /blob_url: S3 at 127\.0\.0\.1:\d+ takes no bucket of the name Not_A_Name\. Correct blob_url/,
+    ],
+    [
       'a wrong secret',
       () => ({ ...swift.credentials, AWS_SECRET_ACCESS_KEY: 'WRONG-SECRET', HEADRACE_BLOB_URL: urlOf(bucket) }),
       /does not take the credentials\. Check AWS_ACCESS_KEY_ID/,

@@ -75,6 +75,7 @@ export async function addBuild(
     tests_passed: 0,
     tests_failed: 0,
     tests_skipped: 0,
+    uploads: '',
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('builds').values(build).execute());

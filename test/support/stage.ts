@@ -8,6 +8,7 @@ import type { CacheStore } from '../../src/runner/cache-store.ts';
 import { FetchError } from '../../src/runner/git/failures.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import { openLink } from '../../src/runner/link.ts';
+import { openOutbox } from '../../src/runner/outbox.ts';
 import { startRunner, type Runner } from '../../src/runner/runner.ts';
 import type { Ended, Job, Reason } from '../../src/runner/sandbox/types.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
@@ -49,7 +50,7 @@ export class Stage {
     this.#runner = await startRunner({
       link: line(this.#link),
       folder: join(this.#service.folder, 'stage'),
-      services: this.#services(),
+      services: await this.#services(),
       concurrency: 4,
       log: () => {},
     });
@@ -75,7 +76,8 @@ export class Stage {
     return new StagedProject(this.#owner, project, ids);
   }
 
-  #services(): RunnerServices {
+  async #services(): Promise<RunnerServices> {
+    const disk = keepReserve({ folders: [] });
     const mirrors: Pick<Mirrors, 'fetch' | 'collect' | 'projects' | 'look'> = {
       look: async () => ({ defaultBranch: 'main', branches: ['main'], files: ['Makefile', 'sluice.c'] }),
       projects: async () => [],
@@ -110,7 +112,8 @@ export class Stage {
       caches: { projects: () => [], forget: async () => {} } as unknown as CacheStore,
       link: { read: unused, store: unused, keep: unused, key: unused, tests: unused },
       scratch: '/nowhere',
-      disk: keepReserve({ folders: [] }),
+      outbox: await openOutbox({ folder: join(this.#service.folder, 'stage-outbox'), disk, log: () => {} }),
+      disk,
       log: () => {},
       close: async () => {},
     };

@@ -176,6 +176,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       tests_passed: 1,
       tests_failed: 2,
       tests_skipped: 3,
+      uploads: 'pending',
     });
     const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, tags: 'gpu' };
     const free = {
@@ -244,6 +245,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('log_chunks', { log_id: 1n, start: 0n, bytes: everyByte });
     const file = { size: largestId, sha256: 'c'.repeat(64), crc32: 4_294_967_295n, content_type: 'text/plain' };
     await put('artifacts', { id: 1n, build_id: 1n, path: awkward, ...file, created_at: 1n });
+    const waiting = { claim: 'c', holder: 'h', account_id: user, created_at: 1n };
+    await put('uploads', { id: 1n, ...waiting, stored_blob: 'e'.repeat(64), stored_bytes: largestId });
     await put('doomed_blobs', { digest: 'd'.repeat(64), remove_after: largestId });
     const seen = { created_at: 1n, expires_at: largestId, client_seen_at: 1n, runner_seen_at: 2n };
     const shell = { project_id: project, keeper: awkward };

@@ -36,6 +36,7 @@ import { appliedDocuments } from './0034-applied-documents.ts';
 import { knownOrders } from './0035-known-orders.ts';
 import { newerJobs } from './0036-newer-jobs.ts';
 import { storedBytes } from './0037-stored-bytes.ts';
+import { uploads } from './0038-uploads.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -76,4 +77,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0035-known-orders', apply: knownOrders },
   { name: '0036-newer-jobs', apply: newerJobs },
   { name: '0037-stored-bytes', apply: storedBytes },
+  { name: '0038-uploads', apply: uploads },
 ];

@@ -15,3 +15,17 @@ export interface ArtifactRow {
   content_type: string;
   created_at: bigint;
 }
+
+/** The right of a runner to bring what a build left, after the build is over. */
+export interface UploadRow {
+  /** The build's. */
+  id: bigint;
+  /** The claim under which the build was done, and its holder. */
+  claim: string;
+  holder: string;
+  account_id: bigint;
+  /** The blob that was stored under it, and its size as the server counted it. */
+  stored_blob: BlobDigest | null;
+  stored_bytes: bigint | null;
+  created_at: bigint;
+}

@@ -81,6 +81,8 @@ export interface BuildRow {
   tests_passed: number;
   tests_failed: number;
   tests_skipped: number;
+  /** Blank; `pending` while files of it wait on its runner; or why some were lost (lifecycle/uploads.ts). */
+  uploads: string;
 }
 
 /** The commit of a branch or tag when it was last built. */

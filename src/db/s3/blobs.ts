@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import type { Blobs } from '../blobs.ts';
-import { UnavailableError } from '../unavailable.ts';
+import { BlobsAwayError } from '../unavailable.ts';
 import { collect, remove, sweepIncoming } from './collect.ts';
-import { NoSuchObjectError } from './failures.ts';
 import { openS3Link, type S3Link, type S3Options } from './link.ts';
 import { blobPages } from './listing.ts';
 import type { S3Place } from './place.ts';
@@ -13,6 +12,7 @@ import { putObject, removeObject, storeContent, usualCopySize, usualPartSize } f
 const day = 24 * 60 * 60 * 1000;
 /** How long it is believed that all is well, where nothing says otherwise. */
 const wellForMs = 10_000;
+const proofMs = 4000;
 
 /** Blobs as objects in a bucket. Opening it asks nothing of S3: `prove` does. */
 export function openS3Blobs(place: S3Place, options: S3Options = {}): Blobs {
@@ -30,7 +30,7 @@ export function openS3Blobs(place: S3Place, options: S3Options = {}): Blobs {
     },
     async prove() {
       if (link.trouble() === undefined && performance.now() < wellUntil) return;
-      if (isProven) await proveReadable(link);
+      if (isProven) await link.prove(proofMs);
       else {
         await proveWritable(link);
         await sweepIncoming(link, abandonedAfterMs);
@@ -44,19 +44,9 @@ export function openS3Blobs(place: S3Place, options: S3Options = {}): Blobs {
   };
 }
 
-/** An object that is never there: S3 has to look for it, and says so if that is what it finds. */
-async function proveReadable({ ask, client, place, keys }: S3Link): Promise<void> {
-  const get = new GetObjectCommand({ Bucket: place.bucket, Key: keys.incoming('none') });
-  try {
-    await ask((abortSignal) => client.send(get, { abortSignal }), 4000);
-  } catch (error) {
-    if (!(error instanceof NoSuchObjectError)) throw error;
-  }
-}
-
 /** With a small object, which goes again: credentials that may only read would be noticed too late. */
 async function proveWritable(link: S3Link): Promise<void> {
-  await proveReadable(link);
+  await link.prove(proofMs);
   const key = link.keys.incoming(randomUUID());
   const sent = Buffer.from('Headrace was here to see whether it can store its blobs.');
   await putObject(link, key, sent);
@@ -66,5 +56,5 @@ async function proveWritable(link: S3Link): Promise<void> {
     return body?.transformToByteArray();
   });
   await removeObject(link, key);
-  if (!got || !sent.equals(got)) throw new UnavailableError('S3 answered something else than what was stored');
+  if (!got || !sent.equals(got)) throw new BlobsAwayError('S3 answered something else than what was stored');
 }

@@ -1,6 +1,6 @@
 import { DiskFullError } from '../../lib/disk-reserve.ts';
 import { hasUntrustedIssuer } from '../../lib/untrusted-issuer.ts';
-import { UnavailableError } from '../unavailable.ts';
+import { BlobsAwayError } from '../unavailable.ts';
 import type { S3Place } from './place.ts';
 
 /** There is no such object. The code is the one that the file system has for it. */
@@ -24,27 +24,29 @@ const unfit = new Set(['ERR_TLS_CERT_ALTNAME_INVALID', 'CERT_HAS_EXPIRED']);
  * its objects refer to the request, with its signature.
  */
 export function translated(error: unknown, place: S3Place): Error {
-  if (!(error instanceof Error)) return new UnavailableError(`S3 failed: ${typeof error}`);
-  if (error instanceof UnavailableError || error instanceof NoSuchObjectError) return error;
+  if (!(error instanceof Error)) return new BlobsAwayError(`S3 failed: ${typeof error}`);
+  if (error instanceof BlobsAwayError || error instanceof NoSuchObjectError) return error;
   const { name, code = '', $metadata: { httpStatusCode: status } = {} } = error as SdkError;
   if (name === 'NoSuchKey' || (name === 'NotFound' && status === 404)) return new NoSuchObjectError('no such object');
   if (status === 507 || /QuotaExceeded|StorageFull/.test(name)) return new DiskFullError();
   const refusal = whyRefused(error, place);
-  if (refusal !== undefined) return new UnavailableError(`S3 ${refusal}`, { needsOperator: true });
+  if (refusal !== undefined) return new BlobsAwayError(`S3 ${refusal}`, { needsOperator: true });
   // The SDK also calls connections that were reset by the second name; those have a code.
   if (name === 'AbortError' || (name === 'TimeoutError' && code === ''))
-    return new UnavailableError('S3 does not answer in time');
+    return new BlobsAwayError('S3 does not answer in time');
   const said = status === undefined ? code || name : `${status} ${name}`;
-  return new UnavailableError(`S3 cannot be reached or is too busy (${said.slice(0, 80)})`);
+  return new BlobsAwayError(`S3 cannot be reached or is too busy (${said.slice(0, 80)})`);
 }
 
 /** What somebody has to change, as the rest of a sentence that begins with S3; undefined where waiting may help. */
 function whyRefused(error: SdkError, { bucket, endpoint, pathStyle }: S3Place): string | undefined {
-  const { name, code = '', message } = error;
+  const { name, code = '', message, $metadata: { httpStatusCode: status } = {} } = error;
   const host = endpoint === undefined ? 'AWS' : new URL(endpoint).host;
   switch (name) {
     case 'NoSuchBucket':
       return `has no bucket ${bucket} at ${host}. Create it, or correct blob_url`;
+    case 'InvalidBucketName':
+      return `at ${host} takes no bucket of the name ${bucket}. Correct blob_url`;
     case 'InvalidAccessKeyId':
     case 'SignatureDoesNotMatch':
     case 'InvalidToken':
@@ -54,10 +56,6 @@ function whyRefused(error: SdkError, { bucket, endpoint, pathStyle }: S3Place): 
       return `at ${host} says that the credentials have expired. Renew them`;
     case 'RequestTimeTooSkewed':
       return `at ${host} says that the clock of this machine is wrong. Set it`;
-    case 'AccessDenied':
-    case 'AllAccessDisabled':
-    case 'Forbidden':
-      return `does not let these credentials use the bucket ${bucket} (${name}). ${rights}`;
     case 'PermanentRedirect':
     case 'AuthorizationHeaderMalformed':
     case 'IllegalLocationConstraintException':
@@ -65,6 +63,8 @@ function whyRefused(error: SdkError, { bucket, endpoint, pathStyle }: S3Place): 
     case 'CredentialsProviderError':
       return 'needs credentials, and none were found. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile in AWS_PROFILE, or give the machine a role';
   }
+  if (status === 401 || status === 403)
+    return `does not let these credentials use the bucket ${bucket} (${status} ${name.slice(0, 80)}). ${rights}`;
   if (message === 'Region is missing') return 'needs a region. Name it in blob_url: region=…, or in AWS_REGION';
   if (code === 'ENOTFOUND') {
     const hint =

@@ -1,6 +1,6 @@
-import { S3Client } from '@aws-sdk/client-s3';
+import { GetObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { isUnavailable } from '../unavailable.ts';
-import { translated } from './failures.ts';
+import { NoSuchObjectError, translated } from './failures.ts';
 import { keysOf, type Keys, type S3Place } from './place.ts';
 
 export interface S3Options {
@@ -23,6 +23,8 @@ export interface S3Link {
   keys: Keys;
   /** Does something within a time, all tries together. Errors of the SDK do not leave it. */
   ask: <T>(work: (signal: AbortSignal) => Promise<T>, withinMs?: number) => Promise<T>;
+  /** Throws unless S3 answers within a time. */
+  prove(withinMs?: number): Promise<void>;
   /** The time as S3 has it, in milliseconds since 1970; undefined before its first answer. */
   now(): number | undefined;
   /** Why S3 cannot be used, as far as the last answer says. */
@@ -69,22 +71,40 @@ export function openS3Link(place: S3Place, { onChange, usualMs = mostMs }: S3Opt
     trouble = now;
     if ((now === undefined) !== (before === undefined) && !closing.signal.aborted) onChange?.(now);
   };
+  const keys = keysOf(place);
+  const ask: S3Link['ask'] = async (work, withinMs = usualMs) => {
+    const silent = new AbortController();
+    const signal = AbortSignal.any([closing.signal, silent.signal, AbortSignal.timeout(withinMs)]);
+    // What may take long is given up sooner where S3 does not even answer a small question.
+    const watch =
+      withinMs > usualMs ? setInterval(() => void prove(usualMs).catch(() => silent.abort()), usualMs) : undefined;
+    try {
+      const result = await work(signal);
+      changed(undefined);
+      return result;
+    } catch (error) {
+      const known = translated(error, place);
+      changed(isUnavailable(known) ? known.message : undefined);
+      throw known;
+    } finally {
+      clearInterval(watch);
+    }
+  };
+  /** Asks for an object that is never there: S3 has to look for it, and says so if that is what it finds. */
+  const prove: S3Link['prove'] = async (withinMs) => {
+    const get = new GetObjectCommand({ Bucket: place.bucket, Key: keys.incoming('none') });
+    try {
+      await ask((abortSignal) => client.send(get, { abortSignal }), withinMs);
+    } catch (error) {
+      if (!(error instanceof NoSuchObjectError)) throw error;
+    }
+  };
   return {
     client,
     place,
-    keys: keysOf(place),
-    async ask(work, withinMs = usualMs) {
-      const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(withinMs)]);
-      try {
-        const result = await work(signal);
-        changed(undefined);
-        return result;
-      } catch (error) {
-        const known = translated(error, place);
-        changed(isUnavailable(known) ? known.message : undefined);
-        throw known;
-      }
-    },
+    keys,
+    ask,
+    prove,
     now: () => heard && heard.date + performance.now() - heard.at,
     trouble: () => trouble,
     close() {

@@ -1,7 +1,7 @@
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
 import type { Blob } from '../blobs.ts';
-import { UnavailableError } from '../unavailable.ts';
+import { BlobsAwayError } from '../unavailable.ts';
 import { NoSuchObjectError } from './failures.ts';
 import type { S3Link } from './link.ts';
 import { findAside } from './listing.ts';
@@ -71,7 +71,7 @@ async function readPart(link: S3Link, key: string, asked: Asked): Promise<Part> 
     try {
       return await link.ask((signal) => readOnce(link, key, asked, signal));
     } catch (error) {
-      if (tried === tries || !(error instanceof UnavailableError) || !error.message.includes(cutOff)) throw error;
+      if (tried === tries || !(error instanceof BlobsAwayError) || !error.message.includes(cutOff)) throw error;
     }
   }
 }
@@ -98,12 +98,12 @@ async function readOnce({ client, place }: S3Link, key: string, asked: Asked, si
   }
   const bytes = await body.transformToByteArray().catch(() => {
     signal.throwIfAborted();
-    throw new UnavailableError(`S3 ${cutOff}`);
+    throw new BlobsAwayError(`S3 ${cutOff}`);
   });
-  if (bytes.length !== expected) throw new UnavailableError(`S3 ${cutOff}`);
+  if (bytes.length !== expected) throw new BlobsAwayError(`S3 ${cutOff}`);
   return { bytes: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), start: Number(from), size: Number(size) };
 }
 
-function garbled(): UnavailableError {
-  return new UnavailableError('S3 answered something else than what was asked for');
+function garbled(): BlobsAwayError {
+  return new BlobsAwayError('S3 answered something else than what was asked for');
 }

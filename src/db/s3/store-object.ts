@@ -13,7 +13,7 @@ import {
 import { Upload } from '@aws-sdk/lib-storage';
 import { frugally } from '../../lib/passing-bytes.ts';
 import { WrongDigestError } from '../blobs.ts';
-import { UnavailableError } from '../unavailable.ts';
+import { BlobsAwayError } from '../unavailable.ts';
 import type { S3Link } from './link.ts';
 
 const megabyte = 1024 * 1024;
@@ -160,7 +160,7 @@ export async function copyObject(
       throw error;
     }
   }
-  if ((await factsOf(link, to)).size !== size) throw new UnavailableError('S3 made a copy of another length');
+  if ((await factsOf(link, to)).size !== size) throw new BlobsAwayError('S3 made a copy of another length');
 }
 
 /** The size of an object, and when it was stored, by the clock of S3. */

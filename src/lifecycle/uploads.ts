@@ -1,0 +1,86 @@
+import { doomSent } from '../db/doomed-blobs.ts';
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import type { UploadRow } from '../db/schema.ts';
+import { projectTopic, subjectTopic } from './write-context.ts';
+
+/**
+ * Files of builds that are over and that wait on their runners, because the store of the blobs was away. A row is the right
+ * of the runner to bring them, under the claim of the build; the build shows that they wait, or why some of them are lost.
+ * Who changes one holds the row first, as the job of a build that runs.
+ */
+
+const day = 24 * 60 * 60 * 1000;
+/** A runner that lives gives up by itself before that (runner/deliver-outbox.ts). */
+const longestMs = 8 * day;
+
+/** The build ends in the same transaction, and its runner says so once. */
+export async function awaitUploads(
+  trx: Transaction,
+  { claim, holder, buildId, accountId }: { claim: string; holder: string; buildId: bigint; accountId: bigint },
+): Promise<void> {
+  const row = { id: buildId, claim, holder, account_id: accountId, stored_blob: null, stored_bytes: null };
+  await trx
+    .insertInto('uploads')
+    .values({ ...row, created_at: BigInt(Date.now()) })
+    .execute();
+  await trx.updateTable('builds').set({ uploads: 'pending' }).where('id', '=', buildId).execute();
+}
+
+export async function uploadOf(db: Queries, claim: string): Promise<UploadRow | undefined> {
+  return db.selectFrom('uploads').selectAll().where('claim', '=', claim).executeTakeFirst();
+}
+
+/** The same, and locks it until the transaction is over. */
+export async function holdUpload(db: Database, trx: Transaction, claim: string): Promise<UploadRow | undefined> {
+  return db.locked(trx.selectFrom('uploads').selectAll().where('claim', '=', claim), 'uploads').executeTakeFirst();
+}
+
+/** Notes the blob that was stored under it, in the place of one that was stored before. */
+export async function noteUploadedBlob(
+  trx: Transaction,
+  { id, stored_blob: before }: UploadRow,
+  { digest, size }: { digest: string; size: number },
+): Promise<void> {
+  if (before !== null && before !== digest) await doomSent(trx, before);
+  const stored = { stored_blob: digest, stored_bytes: BigInt(size) };
+  await trx.updateTable('uploads').set(stored).where('id', '=', id).execute();
+}
+
+type Ending = Pick<UploadRow, 'id' | 'stored_blob'>;
+
+/**
+ * Nothing of the build waits any more: all of it has arrived, or some is lost, for a reason in one word. What was stored
+ * goes, unless something else refers to it.
+ */
+export async function endUpload(db: Database, trx: Transaction, { id, ...upload }: Ending, lost = ''): Promise<void> {
+  if (upload.stored_blob !== null) await doomSent(trx, upload.stored_blob);
+  await trx.deleteFrom('uploads').where('id', '=', id).execute();
+  const build = trx.updateTable('builds').set({ uploads: lost }).where('id', '=', id).returning('project_id');
+  const { project_id: project } = await build.executeTakeFirstOrThrow();
+  for (const topic of [projectTopic(project), subjectTopic(id)]) await db.announce(trx, topic);
+}
+
+/** The runner is taken back, and what it has with it. */
+export async function loseUploadsOf(db: Database, trx: Transaction, holder: string): Promise<void> {
+  const theirs = endingsIn(trx).where('holder', '=', holder);
+  for (const upload of await db.locked(theirs, 'uploads').execute()) await endUpload(db, trx, upload, 'runner_gone');
+}
+
+/** The project is about to be deleted. */
+export async function dropUploads(db: Database, trx: Transaction, projectId: bigint): Promise<void> {
+  const builds = trx.selectFrom('builds').select('id').where('project_id', '=', projectId);
+  for (const { stored_blob: stored } of await db.locked(endingsIn(trx).where('id', 'in', builds), 'uploads').execute())
+    if (stored !== null) await doomSent(trx, stored);
+}
+
+function endingsIn(trx: Transaction) {
+  return trx.selectFrom('uploads').select(['id', 'stored_blob']).orderBy('id');
+}
+
+/** Gives up what no runner has brought in time. */
+export async function forgetOldUploads(db: Database, now = Date.now()): Promise<void> {
+  await db.transaction(async (trx) => {
+    const old = endingsIn(trx).where('created_at', '<', BigInt(now - longestMs));
+    for (const upload of await db.skipLocked(old, 'uploads').execute()) await endUpload(db, trx, upload, 'runner_gone');
+  });
+}

@@ -1,0 +1,101 @@
+import { DiskFullError } from '../lib/disk-reserve.ts';
+import { frameHead } from '../lib/frames.ts';
+import type { Kept, Link } from '../protocol/index.ts';
+import type { CollectedFile } from './collector.ts';
+import { RejectedError, StoreAwayError } from './failures.ts';
+import { handOver } from './hand-over.ts';
+import { isFinal } from './retry.ts';
+
+/** One request carries so much and no more: when it breaks off, so much is sent again. */
+const requestBytes = 64 * 1024 * 1024;
+const requestFiles = 1000;
+
+export interface Amount {
+  files: number;
+  bytes: number;
+}
+
+/** The server does not want the files of this build any more. */
+export class LostClaimError extends RejectedError {}
+
+/** A request did not get through; another one may. */
+export class BrokenOffError extends Error {}
+
+/** The server keeps to its own limits, which may have changed since the order. */
+export class TooLargeError extends DiskFullError {}
+
+export interface ArtifactRequest {
+  take(file: CollectedFile): Promise<void>;
+  /** Throws unless the server has kept everything. */
+  end(): Promise<void>;
+}
+
+export function oneRequest(link: Pick<Link, 'keep'>, claim: string, signal: AbortSignal): ArtifactRequest {
+  const over = new AbortController();
+  const passage = handOver();
+  const answered = link.keep(claim, passage.chunks(), AbortSignal.any([signal, over.signal])).then(check, brokenOff);
+  // An answer before the end is a refusal, or a lost connection; nobody takes more bytes then.
+  let early: { error: unknown } | undefined;
+  const stop = (error: unknown): void => {
+    early = { error };
+    passage.discard();
+  };
+  answered.then(() => stop(new BrokenOffError('the server answered too early')), stop);
+  const give = async (bytes: Buffer): Promise<void> => {
+    await passage.give(bytes);
+    if (early) throw early.error;
+  };
+  const dropping = async (work: Promise<void>): Promise<void> =>
+    work.catch((error: unknown) => {
+      passage.discard();
+      over.abort();
+      throw error;
+    });
+  return {
+    take: ({ path, size, content }) =>
+      dropping(
+        (async () => {
+          await give(frameHead('F', size, path));
+          for await (const piece of content) await give(piece);
+        })(),
+      ),
+    end: () => {
+      passage.end();
+      return dropping(answered);
+    },
+  };
+}
+
+function brokenOff(error: unknown): never {
+  throw isFinal(error) || error instanceof StoreAwayError
+    ? error
+    : new BrokenOffError('a request broke off', { cause: error });
+}
+
+function check(answer: Kept): void {
+  if ('gone' in answer) throw new LostClaimError('the claim expired');
+  if ('refused' in answer) throw answer.refused === 'disk_full' ? new DiskFullError() : new TooLargeError();
+}
+
+/** Spreads the files over requests, and counts those that are certainly kept. */
+export function inRequests(open: () => ArtifactRequest, sent: Amount): ArtifactRequest {
+  let current: { request: ArtifactRequest; files: number; bytes: number } | undefined;
+  const end = async (): Promise<void> => {
+    if (!current) return;
+    const { request, files, bytes } = current;
+    await request.end();
+    current = undefined;
+    sent.files += files;
+    sent.bytes += bytes;
+  };
+  return {
+    async take(file) {
+      current ??= { request: open(), files: 0, bytes: 0 };
+      await current.request.take(file);
+      current.files += 1;
+      current.bytes += file.size;
+      if (current.bytes >= requestBytes || current.files >= requestFiles) await end();
+    },
+    end,
+  };
+}

@@ -1,0 +1,123 @@
+import { createReadStream, existsSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { setTimeout as pause } from 'node:timers/promises';
+import { DiskFullError, type DiskReserve } from '../lib/disk-reserve.ts';
+import { BrokenFramesError, frameReader } from '../lib/frames.ts';
+import { orAborted } from '../lib/or-aborted.ts';
+import type { Link, UploadReport } from '../protocol/index.ts';
+import { inRequests, LostClaimError, oneRequest } from './artifact-requests.ts';
+import { RejectedError, StoreAwayError } from './failures.ts';
+import type { Outbox, Parcel } from './outbox.ts';
+import { unlessStoreAway } from './retry.ts';
+import { storeBlob, TooLargeError } from './transfers.ts';
+
+export interface Delivering {
+  outbox: Outbox;
+  link: Pick<Link, 'keep' | 'store' | 'uploaded'>;
+  disk: Pick<DiskReserve, 'room'>;
+  signal: AbortSignal;
+  log: (message: string) => void;
+}
+
+type Lost = NonNullable<UploadReport['lost']>;
+
+/** What did not arrive after this time is given up. */
+const longestMs = 7 * 24 * 60 * 60 * 1000;
+/** Between two tries. */
+const [shortestPauseMs, longestPauseMs] = [500, 10_000];
+
+/** Brings what waits to the server, until the runner ends. While the store is away, the oldest is tried now and then. */
+export async function deliverOutbox(delivering: Delivering): Promise<void> {
+  const { outbox, signal, log } = delivering;
+  for (let wait = shortestPauseMs; !signal.aborted;) {
+    const changed = outbox.changed();
+    const parcels = outbox.ready();
+    let delivered = 0;
+    for (const parcel of parcels) {
+      try {
+        await deliver(delivering, parcel);
+        outbox.note(false);
+        delivered += 1;
+      } catch (error) {
+        if (signal.aborted) return;
+        const isAway = error instanceof StoreAwayError;
+        outbox.note(isAway);
+        if (isAway) break;
+        log(`the files of a build still wait here: ${error instanceof Error ? error.message : String(error)}`);
+      }
+    }
+    wait = delivered > 0 ? shortestPauseMs : Math.min(wait * 2, longestPauseMs);
+    const isEmpty = delivered === parcels.length;
+    await (isEmpty ? orAborted(changed, signal) : pause(wait, undefined, { signal })).catch(() => {}); // the runner ends
+  }
+}
+
+/** Returns when the server has everything, or knows what is lost. What throws is tried again. */
+async function deliver({ outbox, link, disk, signal, log }: Delivering, parcel: Parcel): Promise<void> {
+  const { claim, since, cache } = parcel;
+  let lost: Lost | undefined;
+  if (Date.now() - since > longestMs) lost = 'too_late';
+  else if ((await disk.room()) < 0) lost = 'no_room'; // builds that run need the room
+  const saved: Pick<UploadReport, 'cache'> = {};
+  try {
+    if (lost === undefined && existsSync(parcel.artifactsFile)) {
+      lost = await unlessRefused(() => sendFiles(link, parcel, signal), log);
+      // Should the layer have to wait longer, they are not sent again.
+      await rm(parcel.artifactsFile);
+    }
+    if (lost !== 'too_late' && lost !== 'no_room' && cache) {
+      const refused = await unlessRefused(async () => {
+        const digest = await storeBlob(link, claim, parcel.layerFile, signal, unlessStoreAway);
+        if (digest === undefined) throw new LostClaimError('the claim expired');
+        if (digest !== cache.at(-1)?.digest) throw new BrokenFramesError('a packed layer has another digest');
+      }, log);
+      if (refused === undefined) saved.cache = cache;
+      lost ??= refused;
+    }
+    await link.uploaded({ claim, ...saved, ...(lost && { lost }) }, signal);
+  } catch (error) {
+    if (!(error instanceof LostClaimError)) throw error; // a build that is gone wants nothing
+  }
+  await outbox.remove(parcel);
+}
+
+/** What would be refused again is lost. */
+async function unlessRefused(work: () => Promise<void>, log: (message: string) => void): Promise<Lost | undefined> {
+  try {
+    await work();
+    return undefined;
+  } catch (error) {
+    const isRefused = [RejectedError, DiskFullError, TooLargeError, BrokenFramesError].some(
+      (kind) => error instanceof kind,
+    );
+    if (!isRefused || error instanceof LostClaimError) throw error;
+    log(`files of a build are lost: ${String(error)}`);
+    return 'not_taken';
+  }
+}
+
+async function sendFiles(
+  link: Pick<Link, 'keep'>,
+  { claim, artifactsFile }: Parcel,
+  signal: AbortSignal,
+): Promise<void> {
+  const content = createReadStream(artifactsFile, { highWaterMark: 1024 * 1024 });
+  try {
+    const requests = inRequests(() => oneRequest(link, claim, signal), { files: 0, bytes: 0 });
+    const frames = frameReader(content as AsyncIterable<Buffer>);
+    for (let frame = await frames.next(); frame; frame = await frames.next())
+      await requests.take({ path: frame.text, size: frame.number, content: frame.content });
+    await requests.end();
+  } finally {
+    content.destroy();
+  }
+}
+
+/** Waits for everything to arrive, for a runner whose disk goes with it. What is left after a while is given up. */
+export async function emptyOutbox({ outbox, link, signal }: Delivering, withinMs: number): Promise<void> {
+  const patience = AbortSignal.any([signal, AbortSignal.timeout(withinMs)]);
+  while (outbox.ready().length > 0 && !patience.aborted) await orAborted(outbox.changed(), patience).catch(() => {}); // looked at above
+  if (signal.aborted) return;
+  for (const parcel of outbox.ready())
+    await link.uploaded({ claim: parcel.claim, lost: 'runner_gone' }, signal).catch(() => {}); // the server finds out in time
+}

@@ -1,0 +1,229 @@
+import { createHash } from 'node:crypto';
+import { mkdir, open, readdir, readFile, rename, type FileHandle } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
+import { frameHead } from '../lib/frames.ts';
+import { removeTree, sweepTree } from '../lib/remove-tree.ts';
+import type { CacheLayer } from '../protocol/index.ts';
+import type { CollectedFile } from './collector.ts';
+import { openMade } from './transfers.ts';
+
+/**
+ * What builds left and the server could not store when they ended, because its store of blobs was away. Each build has a
+ * folder, named by its claim: its artifacts as one file of frames, the packed layer of its cache, and what has to be known
+ * about them. It is made under another name, flushed and renamed before the outcome is reported; so a runner that is started
+ * anew finds it, and goes on (deliver-outbox.ts). What a killed runner was making belongs to a build that is lost.
+ */
+export interface Outbox {
+  /** For what the build of a claim leaves. Nothing is made before something has to wait. */
+  begin(claim: string, project: string): Waiting;
+  /** The outcome of the build is reported: what waits of it may be delivered. */
+  release(claim: string): void;
+  /** What may be delivered, the oldest first. */
+  ready(): Parcel[];
+  /** Settles when there is something more to deliver, or nothing any more. */
+  changed(): Promise<void>;
+  remove(parcel: Parcel): Promise<void>;
+  /** The store was away when it was last tried, or not. */
+  note(isAway: boolean): void;
+  projects(): string[];
+  forget(project: string): Promise<void>;
+}
+
+/** The outbox of one build. Disposing of it removes what was not completed. */
+export interface Waiting extends AsyncDisposable {
+  /** The store is known to be away, so that it need not be tried. */
+  isStuck(): boolean;
+  addFile(file: CollectedFile): Promise<void>;
+  /** Takes a packed layer, and returns its digest. */
+  addLayer(packed: string): Promise<string>;
+  hasLayer(): boolean;
+  /** Whether anything waits. `cache` has the layers of the cache with the one that was added. */
+  complete(cache?: readonly CacheLayer[]): Promise<boolean>;
+}
+
+/** What waits of one build. */
+export interface Parcel {
+  claim: string;
+  project: string;
+  since: number;
+  cache?: CacheLayer[];
+  artifactsFile: string;
+  layerFile: string;
+}
+
+/** There is no room for it on the disk of this runner. */
+export class NoRoomHereError extends DiskFullError {}
+
+type About = Pick<Parcel, 'project' | 'since' | 'cache'>;
+
+export interface OutboxOptions {
+  folder: string;
+  disk: Pick<DiskReserve, 'take'>;
+  log: (message: string) => void;
+}
+
+const isName = (name: string): boolean => /^[\w-]{16,64}$/.test(name);
+const makingPrefix = 'making.';
+const leavingPrefix = 'leaving.';
+
+export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<Outbox> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const parcels = new Map<string, Parcel & { isReady: boolean }>();
+  let changed = Promise.withResolvers<void>();
+  let isAway = false;
+  const tell = (): void => {
+    changed.resolve();
+    changed = Promise.withResolvers<void>();
+  };
+  const parcelOf = (claim: string, about: About): Parcel => ({
+    ...about,
+    claim,
+    artifactsFile: join(folder, claim, 'artifacts'),
+    layerFile: join(folder, claim, 'layer'),
+  });
+  for (const claim of await readdir(folder)) {
+    const text = isName(claim)
+      ? await readFile(join(folder, claim, 'about'), 'utf8').catch(() => undefined)
+      : undefined;
+    if (text === undefined) await sweepTree(join(folder, claim), log);
+    else parcels.set(claim, { ...parcelOf(claim, JSON.parse(text) as About), isReady: true });
+  }
+
+  const remove = async ({ claim }: Parcel): Promise<void> => {
+    if (!parcels.delete(claim)) return;
+    tell();
+    const leaving = join(folder, `${leavingPrefix}${claim}`);
+    await rename(join(folder, claim), leaving);
+    await removeTree(leaving);
+  };
+
+  return {
+    begin(claim, project) {
+      let making: string | undefined;
+      let files: FrameFile | undefined;
+      let hasLayer = false;
+      const place = async (): Promise<string> => {
+        if (making !== undefined) return making;
+        making = join(folder, `${makingPrefix}${claim}`);
+        await mkdir(making, { mode: 0o700 });
+        return making;
+      };
+      return {
+        isStuck: () => making !== undefined || (isAway && parcels.size > 0),
+        async addFile(file) {
+          files ??= await createFrameFile(join(await place(), 'artifacts'), disk);
+          await files.add(file);
+        },
+        async addLayer(packed) {
+          const layer = join(await place(), 'layer');
+          await rename(packed, layer);
+          await using file = await openMade(layer);
+          const hash = createHash('sha256');
+          for await (const piece of file.createReadStream({ autoClose: false })) hash.update(piece as Buffer);
+          await file.sync();
+          hasLayer = true;
+          return hash.digest('hex');
+        },
+        hasLayer: () => hasLayer,
+        async complete(cache) {
+          if (making === undefined) return false;
+          await files?.close();
+          const about: About = { project, since: Date.now(), ...(cache && { cache: [...cache] }) };
+          await writeFlushed(join(making, 'about'), JSON.stringify(about));
+          await flushFolder(making);
+          await rename(making, join(folder, claim));
+          await flushFolder(folder);
+          making = undefined;
+          parcels.set(claim, { ...parcelOf(claim, about), isReady: false });
+          return true;
+        },
+        async [Symbol.asyncDispose]() {
+          await files?.close().catch(() => {}); // it goes
+          if (making !== undefined) await sweepTree(making, log);
+        },
+      };
+    },
+    release(claim) {
+      const parcel = parcels.get(claim);
+      if (!parcel) return;
+      parcel.isReady = true;
+      tell();
+    },
+    ready: () =>
+      Array.from(parcels.values())
+        .filter(({ isReady }) => isReady)
+        .toSorted((a, b) => a.since - b.since),
+    changed: () => changed.promise,
+    remove,
+    note: (away) => void (isAway = away),
+    projects: () => [...new Set(Array.from(parcels.values(), ({ project }) => project))],
+    async forget(project) {
+      for (const parcel of parcels.values()) if (parcel.isReady && parcel.project === project) await remove(parcel);
+    },
+  };
+}
+
+interface FrameFile {
+  /** Adds the file whole, or nothing of it. */
+  add(file: CollectedFile): Promise<void>;
+  /** All of it is on the disk then. */
+  close(): Promise<void>;
+}
+
+async function createFrameFile(path: string, disk: Pick<DiskReserve, 'take'>): Promise<FrameFile> {
+  const file = await open(path, 'wx', 0o600);
+  let isOpen = true;
+  let end = 0;
+  const write = async (at: number, bytes: Buffer): Promise<number> => {
+    await disk.take(bytes.length);
+    await writeAll(file, at, bytes);
+    return at + bytes.length;
+  };
+  return {
+    async add({ path: name, size, content }) {
+      try {
+        let at = await write(end, frameHead('F', size, name));
+        for await (const piece of content) at = await write(at, piece);
+        end = at;
+      } catch (error) {
+        await file.truncate(end);
+        throw isNoSpace(error) ? new NoRoomHereError({ cause: error }) : error;
+      }
+    },
+    async close() {
+      if (!isOpen) return;
+      isOpen = false;
+      try {
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+    },
+  };
+}
+
+async function writeAll(file: FileHandle, position: number, bytes: Buffer): Promise<void> {
+  for (let done = 0; done < bytes.length;) {
+    const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done);
+    done += bytesWritten;
+  }
+}
+
+async function writeFlushed(path: string, text: string): Promise<void> {
+  await using file = await open(path, 'wx', 0o600);
+  await file.writeFile(text);
+  await file.sync();
+}
+
+async function flushFolder(path: string): Promise<void> {
+  await using folder = await open(path, 'r');
+  await folder.sync();
+}
+
+/** Removes what an earlier runner was making or removing. */
+export async function sweepOutbox(folder: string, log: (message: string) => void): Promise<void> {
+  const names = await readdir(folder).catch(() => []);
+  for (const name of names)
+    if (name.startsWith(makingPrefix) || name.startsWith(leavingPrefix)) await sweepTree(join(folder, name), log);
+}
