@@ -46,7 +46,7 @@ async function parsed(text: string, path: string): Promise<unknown> {
 
 const wordsFor: Readonly<Record<string, string>> = {
   is_blank: 'is missing',
-  invalid_format: 'is not known, or not of the right form',
+  invalid_format: 'is not known, too large, or not of the right form',
   already_exists: 'is there twice',
   not_found: 'is not there',
   is_reserved: 'is a reserved name, or one more than there can be',
