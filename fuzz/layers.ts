@@ -250,7 +250,7 @@ export const imageTrees: Target = {
         await sandboxes
           .run({
             id: `fuzz-${count}`,
-            steps: [{ name: 'look', command: look }],
+            steps: [{ name: 'look', command: `set +e; ${look}` }],
             environment: {},
             workspace: { empty: true },
             image: tree,
