@@ -1,7 +1,8 @@
-import { sql, type SqlBool } from 'kysely';
+import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../db/open.ts';
 import { forEachKind, prepared, preparedChange } from '../db/prepared.ts';
 import { onlyNewer } from '../lib/newer-kinds.ts';
+import { fetchKinds, fetchPlaces, placeOf } from '../lib/places.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { hasTags, tagsIn } from '../lib/tags.ts';
 import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
@@ -26,7 +27,11 @@ export interface Visit {
   tags?: string;
   /** How much of an order it knows; 1 where it is left out. */
   orders?: number;
+  /** How many places for builds it has; 0 where it has not said. */
+  places?: number;
 }
+
+const unsaid = { tags: '', orders: 1, places: 0 };
 
 export interface VisitNotes {
   /** A runner called. The answer to it does not depend on the record: on a full disk there is none. */
@@ -59,7 +64,9 @@ export function noteVisits(db: Database, held: () => Iterable<string>, everyMs =
     async note(visitor, visit) {
       const { holder } = visitor;
       const last = noted.get(holder);
-      const isSame = (['version', 'trouble', 'tags', 'orders'] as const).every((part) => last?.[part] === visit[part]);
+      const isSame = (['version', 'trouble', 'tags', 'orders', 'places'] as const).every(
+        (part) => last?.[part] === visit[part],
+      );
       if (last && isSame) {
         if (performance.now() - last.at >= everyMs) came.add(holder);
         return;
@@ -82,8 +89,8 @@ export async function noteVisit(db: Database, { holder, id }: Visitor, visit: Vi
   await db.transaction((trx) =>
     trx
       .insertInto('runner_visits')
-      .values({ holder, runner_id: id ?? null, seen_at: db.clock, tags: '', orders: 1, ...visit })
-      .onConflict((row) => row.column('holder').doUpdateSet({ seen_at: db.clock, tags: '', orders: 1, ...visit }))
+      .values({ holder, runner_id: id ?? null, seen_at: db.clock, ...unsaid, ...visit })
+      .onConflict((row) => row.column('holder').doUpdateSet({ seen_at: db.clock, ...unsaid, ...visit }))
       .execute(),
   );
 }
@@ -105,7 +112,7 @@ export function localVisits(
 ): LocalVisits {
   return {
     async starting() {
-      const row = { holder, runner_id: null, seen_at: db.clock, version: '', trouble: '', tags, orders };
+      const row = { holder, runner_id: null, seen_at: db.clock, version: '', trouble: '', places: 0, tags, orders };
       await db.transaction((trx) =>
         trx
           .insertInto('runner_visits')
@@ -145,29 +152,46 @@ export interface Taker {
   orders: number;
 }
 
-/** Runners that are present and work for the account, and whether some of its waiting work is not for all of them. */
+/** Such runners together, with their places, and how many of those are busy. */
+interface Takers extends Taker {
+  builds: bigint | number;
+  busy_builds: bigint | number;
+  fetches: bigint | number;
+  busy_fetches: bigint | number;
+}
+
+/** How many jobs each runner has of either sort. */
+const underWay = sql<{ holder: string; builds: bigint; fetches: bigint }>`(
+  select holder, sum(1 - is_fetch) as builds, sum(is_fetch) as fetches from (
+    select holder, case when kind in (${sql.join(fetchKinds.map((kind) => sql.lit(kind)))}) then 1 else 0 end as is_fetch
+    from jobs where claim is not null
+  ) as each_job group by holder
+)`.as('held');
+
+const builds = sql<bigint>`coalesce(held.builds, 0)`;
+const fetches = sql<bigint>`coalesce(held.fetches, 0)`;
+/**
+ * Processes with one token count as one runner, which may have more jobs than it has said that it has places. Of one that
+ * has not said it, nobody knows whether there is a free one.
+ */
+const placesFor = (busy: RawBuilder<bigint>, least: number): RawBuilder<bigint> => sql`sum(case
+  when visit.places = 0 then ${busy} + 1
+  when ${busy} > visit.places and ${busy} > ${sql.lit(least)} then ${busy}
+  when visit.places > ${sql.lit(least)} then visit.places else ${sql.lit(least)} end)`;
+
+/** Runners that are present and work for the account, those that are alike together. */
 const findTakers = forEachKind((db) =>
-  prepared<{ account: bigint }, Taker & { is_special: SqlBool }>((queries, value) =>
+  prepared<{ account: bigint }, Takers>((queries, value) =>
     queries
       .selectFrom('runner_visits as visit')
       .leftJoin('runners', 'runners.id', 'visit.runner_id')
+      .leftJoin(underWay, 'held.holder', 'visit.holder')
       .select(['visit.tags', 'visit.orders'])
-      .distinct()
-      .select((of) => {
-        const waiting = of
-          .selectFrom('jobs')
-          .select('jobs.id')
-          .where('jobs.account_id', '=', value('account'))
-          .where('jobs.claim', 'is', null);
-        // Apart, so that each is found by an index that has nothing else in it.
-        const tagged = waiting.where('jobs.tags', '>', sql.lit(''));
-        const newer = waiting.where(
-          'jobs.kind',
-          'in',
-          onlyNewer.map((kind) => sql.lit(kind)),
-        );
-        return of.or([of.exists(tagged), of.exists(newer)]).as('is_special');
-      })
+      .select(placesFor(builds, 1).as('builds'))
+      .select(sql<bigint>`sum(${builds})`.as('busy_builds'))
+      .select(placesFor(fetches, fetchPlaces(1)).as('fetches'))
+      .select(sql<bigint>`sum(${fetches})`.as('busy_fetches'))
+      .groupBy(['visit.tags', 'visit.orders'])
       .where('visit.trouble', '=', sql.lit(''))
       .where(isThere(db))
       .where('runners.revoked_at', 'is', null)
@@ -185,25 +209,39 @@ const findTakers = forEachKind((db) =>
   ),
 );
 
-/** Why no runner takes work of a kind that needs these tags, in words for any reader; undefined when one may take it. */
-export type WhyNobody = (needed: string, kind?: string) => string | undefined;
+/** Why work of a kind that needs these tags waits, in words for any reader. */
+export interface WhyWaiting {
+  /** Why no runner takes it; undefined when one may take it. */
+  nobody(needed: string, kind?: string): string | undefined;
+  /** Why it waits although a runner may take it. */
+  busy(needed: string, kind: string): string;
+}
 
 /** Why no runner takes an account's waiting work that needs no tags, likewise. */
 export async function whyNobodyTakes(db: Database, account: bigint): Promise<string | undefined> {
-  return (await reasonsByTags(db, account))?.('');
+  return (await whyWaiting(db, account)).nobody('');
 }
 
-/** For all waiting work of an account; undefined when runners may take all of it. */
-export async function reasonsByTags(db: Database, account: bigint): Promise<WhyNobody | undefined> {
+/** For all waiting work of an account. */
+export async function whyWaiting(db: Database, account: bigint): Promise<WhyWaiting> {
   const takers = await findTakers(db)(db.read, { account });
-  if (takers.length === 0) {
-    const reason = whyNobody(await runnersNow(db));
-    return () => reason;
-  }
-  if (!takers.some(({ is_special: isSpecial }) => isSpecial)) return undefined;
-  return (needed, kind) => {
-    const why = whyPassedOver(takers, needed, kind);
-    return why === 'tags' ? noneHas(needed) : why === 'age' ? tooOld : undefined;
+  const noneAtAll = takers.length === 0 ? whyNobody(await runnersNow(db)) : undefined;
+  return {
+    nobody(needed, kind) {
+      const why = whyPassedOver(takers, needed, kind);
+      return noneAtAll ?? (why === 'tags' ? noneHas(needed) : why === 'age' ? tooOld : undefined);
+    },
+    busy(needed, kind) {
+      const isFetch = placeOf(kind) === 'fetches';
+      const having = takers.filter(({ tags }) => hasTags(tags, needed));
+      const sum = (of: (taker: Takers) => bigint | number): number =>
+        having.reduce((total, taker) => total + Number(of(taker)), 0);
+      const all = sum((taker) => (isFetch ? taker.fetches : taker.builds));
+      const busy = sum((taker) => (isFetch ? taker.busy_fetches : taker.busy_builds));
+      // A free place may be about to take it, or its account has all under way that it may have.
+      if (busy < all || all === 0) return 'waits for its turn';
+      return `${busy} of ${all} places${isFetch ? ' for fetches' : ''} are busy`;
+    },
   };
 }
 
@@ -219,8 +257,7 @@ export const tooOld =
   'the runners that are connected and could take it are of an older version, which knows neither images nor artifacts nor test reports, nor what is kept from forks: they have to be upgraded';
 
 function noneHas(needed: string): string {
-  const tags = tagsIn(needed);
-  return `no runner that is connected and works for this account has ${tags.length === 1 ? 'the tag' : 'all the tags'} ${tags.join(', ')}`;
+  return `no runner has the tags ${tagsIn(needed).join(', ')}`;
 }
 
 /** For accounts without a runner that works for them. */

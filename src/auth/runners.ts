@@ -6,6 +6,7 @@ import type { RunnerRow } from '../db/schema.ts';
 import type { Incoming } from '../http/route.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { hashSecret, randomSecret } from '../lib/passwords.ts';
+import type { PlaceKind } from '../lib/places.ts';
 
 /**
  * Runners on other machines and their tokens. A token is valid until it is replaced or the runner is revoked. To make
@@ -25,6 +26,8 @@ export interface Runner {
   tags?: string;
   /** How much of an order it knows, where it said so (protocol/). */
   orders?: number;
+  /** What it has a free place for; both where it did not say. */
+  place?: PlaceKind | undefined;
 }
 
 /** How a runner stands at the moment. */

@@ -55,13 +55,13 @@ async function work({ config, flags, once, say, stopping: { asked: stopping, aga
   const isLocal = flags.local !== undefined;
   const places = runnerPlaces(config);
   const server = isLocal ? { socket: places.serverSocket } : elsewhere(flags);
-  const link = openLink({ ...server, tags: config.tags }, undefined, say);
+  // A runner that does one job needs room for one.
+  const concurrency = once ? 1 : config.concurrency;
+  const link = openLink({ ...server, tags: config.tags, places: concurrency }, undefined, say);
   const folder = isLocal ? places.folder : join(config.data_dir, 'remote-runner');
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   const lock = await holdFolder(folder);
   if (!lock) throw new Error(`another runner uses ${folder}`);
-  // A runner that does one job needs room for one.
-  const concurrency = once ? 1 : config.concurrency;
   const services = await openRunnerServices({
     folder,
     concurrency,

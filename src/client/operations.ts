@@ -20,7 +20,7 @@ const changedRequest = {
   event: 'string',
   target_branch: 'string',
 } as const;
-const buildRequest = { ...changedRequest, waiting_reason: 'string?' } as const;
+const buildRequest = { ...changedRequest, waiting_reason: 'string' } as const;
 
 const build = {
   id_str: 'string',
@@ -34,7 +34,7 @@ const build = {
   created_at: 'string',
   started_at: 'string|null',
   finished_at: 'string|null',
-  waiting_reason: 'string?',
+  waiting_reason: 'string',
 } as const;
 
 const commit = {

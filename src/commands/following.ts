@@ -15,6 +15,8 @@ export interface Row {
   took: number | undefined;
   /** The last line of its log. */
   says: string;
+  /** Why it waited when it appeared. */
+  waits: string;
 }
 
 export type LookUp = (id: string) => Promise<{ build: Build; name: string }>;
@@ -94,6 +96,7 @@ export class Following {
       since,
       took,
       says: '',
+      waits: build.waiting_reason,
       log,
     };
     this.#rows.set(id, row);
@@ -120,6 +123,7 @@ function rowLine(screen: Screen, row: Row, widest: number, room: number): string
   const isOver = resultOf(row.state) !== undefined;
   const time = isOver || isUnderWay(row.state) ? duration(row.took ?? Date.now() - row.since) : '';
   const left = fit(`  ${signOf(row.state)} ${name}  ${padded(row.state, 8)} ${time.padStart(6)}`, room);
-  const says = isUnderWay(row.state) ? fit(`  ${clean(row.says)}`, room - width(left)) : '';
+  const said = isUnderWay(row.state) ? row.says : row.state === 'enqueued' ? row.waits : '';
+  const says = fit(`  ${clean(said)}`, room - width(left));
   return screen.paint(left, colourOf(row.state)) + screen.paint(says.trimEnd(), 'dim');
 }

@@ -34,7 +34,7 @@ export async function run(call: Call): Promise<void> {
       build.suite,
       painted(build.build_state),
       tookFrom(build.started_at, build.finished_at),
-      build.failure_reason === '' ? (build.waiting_reason ?? '') : build.failure_reason,
+      build.failure_reason === '' ? build.waiting_reason : build.failure_reason,
       build.id_str,
     ]),
   );
@@ -46,6 +46,6 @@ function head(screen: Screen, project: string, request: BuildRequest, commit: Co
     ['request', `${request.id_str} of ${request.commit_ref}, ${ago(request.created_at)}, by ${request.created_by}`],
     ...(commit ? [['commit', `${commit.ref.slice(0, 12)} ${commit.message.split('\n', 1)[0] ?? ''}`] as const] : []),
     ['state', painted(request.build_state)],
-    ...(request.waiting_reason === undefined ? [] : [['waits', request.waiting_reason] as const]),
+    ...(request.waiting_reason === '' ? [] : [['waits', request.waiting_reason] as const]),
   ]);
 }

@@ -64,14 +64,17 @@ export function createAsking({ db, ordering, held, looks, holdMs: usualMs, accou
       return undefined;
     }
     using asking = held.hold(runner, signal, claim);
-    const isAny = () => queue.isWaiting(db, ordering.serving(runner));
-    using place = lines.join(`${runner.boundAs ?? 'any'} ${runner.orders ?? 1} ${runner.tags ?? ''}`, isAny);
+    const isAny = () => queue.isWaiting(db, ...ordering.serving(runner));
+    const sort = [runner.boundAs ?? 'any', runner.orders ?? 1, runner.place ?? 'both', runner.tags ?? ''];
+    using place = lines.join(sort.join(' '), isAny);
     const deadline = performance.now() + holdMs;
     const isWanted = (): boolean => !asking.isOver;
     // The claim may have its order already, given to a request whose answer was lost.
     const mayBeGiven = (await queue.jobOf(db.read, claim)) !== undefined;
-    // With a limit for each account, and for a runner that is bound to accounts, a claim has to look at more.
-    const takesNew = accountConcurrency === 0 && runner.boundAs === undefined && !isOlder(runner);
+    // Builds are offered. With a limit for each account, and for a runner that is bound to accounts, a claim has to look
+    // at more.
+    const isUsual = runner.boundAs === undefined && !isOlder(runner) && runner.place !== 'fetches';
+    const takesNew = accountConcurrency === 0 && isUsual;
     let hasTaken = false;
     const take = async ({ trx, jobs }: NewJobs): Promise<(() => Promise<Order | undefined>) | undefined> => {
       if (!isWanted() || !(await holdIdleRunner(trx, runner))) return undefined;

@@ -56,7 +56,8 @@ export function createFinishing({ db, held, settling, ordering, accountConcurren
     return order ? { ...receipt, next: order } : receipt;
   };
 
-  return async (runner: Runner, report: FinishReport): Promise<Finished> => {
+  return async (caller: Runner, report: FinishReport): Promise<Finished> => {
+    const runner = { ...caller, place: report.place };
     try {
       return await finish(runner, report);
     } catch (error) {

@@ -2,6 +2,7 @@ import { ApiError } from '../errors.ts';
 import { boundedMessage, boundedNames, boundedPerson } from '../lib/commit-bounds.ts';
 import { longestListing } from '../lib/ref-listings.ts';
 import { mostShells } from '../lib/shell-limits.ts';
+import { placeKinds, type PlaceKind } from '../lib/places.ts';
 import { readTags, tagsIn } from '../lib/tags.ts';
 import {
   idleHoldSeconds,
@@ -108,6 +109,12 @@ export function readHold(body: unknown): number | undefined {
   return Math.min(whole(Number.MAX_SAFE_INTEGER)(holdMs, 'holdMs'), idleHoldSeconds * 1000);
 }
 
+/** What the order is for; a runner that does not say takes everything. */
+export function readPlace(body: unknown): PlaceKind | undefined {
+  const { place } = group(body, 'generic');
+  return place === undefined ? undefined : (placeKinds.find((kind) => kind === place) ?? refuse('place'));
+}
+
 export function readClaims(body: unknown): string[] {
   return [...new Set(list(mostClaims, claim)(group(body, 'generic').claims, 'claims'))];
 }
@@ -174,6 +181,11 @@ export function readOrdersHeader({ 'headrace-orders': sent = '1' }: Headers): nu
   return Number(smallNumber(sent, 'headrace-orders'));
 }
 
+/** How many places for builds the runner has; 0 where it does not say. */
+export function readPlacesHeader({ 'headrace-places': sent = '0' }: Headers): number {
+  return Number(smallNumber(sent, 'headrace-places'));
+}
+
 const smallNumber = matching(/^\d{1,4}$/);
 
 export function readOffset(value: unknown, name = 'offset'): number {
@@ -194,6 +206,7 @@ export function readReport(body: unknown): FinishReport {
     ...(report.kept === undefined ? {} : { kept: readKeptFiles(report.kept) }),
     ...(report.uploads === undefined ? {} : { uploads: flag(report.uploads, 'uploads') }),
     next: report.next === undefined || report.next === null ? undefined : claim(report.next, 'next'),
+    place: readPlace(report),
   };
 }
 

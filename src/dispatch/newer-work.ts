@@ -2,15 +2,17 @@ import type { Runner } from '../auth/runners.ts';
 import type { Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import { onlyNewer } from '../lib/newer-kinds.ts';
+import { placeOf, type PlaceKind } from '../lib/places.ts';
 import { ordersKnown, workKinds } from '../protocol/index.ts';
 
 export function isOlder({ orders = ordersKnown }: Pick<Runner, 'orders'>): boolean {
   return orders < ordersKnown;
 }
 
-/** The kinds of jobs that a runner may have. */
-export function kindsFor(runner: Pick<Runner, 'orders'>): readonly string[] {
-  return isOlder(runner) ? olderKinds : everyKind;
+/** The kinds of jobs that a runner may have in a place. */
+export function kindsFor(runner: Pick<Runner, 'orders'>, place: PlaceKind): readonly string[] {
+  const kinds = isOlder(runner) ? olderKinds : everyKind;
+  return kinds.filter((kind) => placeOf(kind) === place);
 }
 
 const olderKinds: readonly string[] = workKinds.filter((kind) => kind !== 'fold_cache');

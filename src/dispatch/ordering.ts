@@ -4,6 +4,7 @@ import { isUniqueViolation, type Database, type Transaction } from '../db/open.t
 import { isUnavailable } from '../db/unavailable.ts';
 import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
+import type { PlaceKind } from '../lib/places.ts';
 import { hasTags } from '../lib/tags.ts';
 import { beginAtOnce } from '../lifecycle/ledger.ts';
 import * as protocol from '../protocol/index.ts';
@@ -19,6 +20,8 @@ import { isForNewer, isOlder, kindsFor } from './newer-work.ts';
 import type { JobContext, JobHandler, Later } from './job-handler.ts';
 import { blobsOf } from './runner-blobs.ts';
 
+/** A fetch is short, and what it brings can be seen at once. */
+const placesInTurn: readonly PlaceKind[] = ['fetches', 'builds'];
 /** After this many claims lost to other requests, this request leaves the jobs to them and tries again later. */
 const mostOvertaken = 20;
 /** The most jobs that are put off for one order. */
@@ -58,7 +61,8 @@ export interface Asking {
 }
 
 export interface Ordering {
-  serving(runner: Runner): Serving;
+  /** What is looked for, one after the other. */
+  serving(runner: Runner): Serving[];
   /** Claims at most one job and makes its order, in a transaction that has locked the runner. */
   within(trx: Transaction, asking: Asking): Promise<Attempt>;
   /** The same, but claims one of the jobs that the transaction itself has made; undefined where none is for the runner. */
@@ -72,19 +76,36 @@ export interface Ordering {
 export function createOrdering(parts: OrderingParts): Ordering {
   const { db, ids, kinds, context, logBytes, accountConcurrency, log, giveUp } = parts;
 
-  const serving = (runner: Runner): Serving => ({
-    kinds: kindsFor(runner),
-    mostRunning: accountConcurrency,
-    ...(runner.boundAs === undefined ? {} : { boundAs: runner.boundAs }),
-    tags: runner.tags,
-  });
+  /** Each place by itself: builds of an account that has all it may have under way do not hold up its fetches. */
+  const serving = (runner: Runner): Serving[] =>
+    (runner.place ? [runner.place] : placesInTurn).map((place) => ({
+      kinds: kindsFor(runner, place),
+      mostRunning: accountConcurrency,
+      ...(runner.boundAs === undefined ? {} : { boundAs: runner.boundAs }),
+      // Fetches need no tags.
+      tags: place === 'fetches' ? '' : runner.tags,
+    }));
 
-  const within = async (trx: Transaction, { runner, name, mayBeGiven, onClaim }: Asking): Promise<Attempt> => {
-    const { holder } = runner;
-    const claiming = { ...serving(runner), holder, seconds: protocol.claimSeconds, turn: ids.next(), name };
+  /** Claims what is found first. */
+  const claim = async (
+    trx: Transaction,
+    { runner, name }: Asking,
+  ): Promise<Awaited<ReturnType<typeof queue.claim>>> => {
+    const claiming = { holder: runner.holder, seconds: protocol.claimSeconds, turn: ids.next(), name };
+    const all = serving(runner);
+    for (const [at, one] of all.entries()) {
+      const taken = await queue.claim(db, trx, { ...one, ...claiming });
+      if (typeof taken === 'object' && at < all.length - 1) return { ...taken, isLast: false };
+      if (taken !== undefined) return taken;
+    }
+    return undefined;
+  };
+
+  const within = async (trx: Transaction, asking: Asking): Promise<Attempt> => {
+    const { runner, name, mayBeGiven, onClaim } = asking;
     const given = mayBeGiven ? await queue.jobOf(trx, name) : undefined;
-    if (given && given.holder !== holder) return undefined;
-    const taken = given ?? (await queue.claim(db, trx, claiming));
+    if (given && given.holder !== runner.holder) return undefined;
+    const taken = given ?? (await claim(trx, asking));
     if (taken === undefined || taken === 'overtaken') return taken;
     if (!given && isOlder(runner) && (await isForNewer(trx, taken))) {
       await queue.leaveToNewer(db, trx, taken);
@@ -101,7 +122,14 @@ export function createOrdering(parts: OrderingParts): Ordering {
     const job = jobs.find(({ kind, tags: needed }) => kind === 'run_suite' && hasTags(tags, needed));
     if (!job) return undefined;
     beginAtOnce(context(trx));
-    const taking = { kinds: kindsFor(runner), tags, name, holder, seconds: protocol.claimSeconds, turn: ids.next() };
+    const taking = {
+      kinds: kindsFor(runner, 'builds'),
+      tags,
+      name,
+      holder,
+      seconds: protocol.claimSeconds,
+      turn: ids.next(),
+    };
     const isClaimed = takeNew(trx, job, taking);
     return orderFor(trx, { ...job, claim: name, holder, tries: job.tries + 1 }, isClaimed);
   };

@@ -24,6 +24,8 @@ import {
   readReport,
   readRoom,
   readOrdersHeader,
+  readPlace,
+  readPlacesHeader,
   readShellEnd,
   readShellInput,
   readShellOutput,
@@ -72,7 +74,8 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
       const isUnderstood = understandEachOther(version, theirs);
       const tags = readTagsHeader(head.headers);
       const orders = readOrdersHeader(head.headers);
-      await note(runner, { version: theirs, trouble: isUnderstood ? '' : wordsAbout(theirs), tags, orders });
+      const places = readPlacesHeader(head.headers);
+      await note(runner, { version: theirs, trouble: isUnderstood ? '' : wordsAbout(theirs), tags, orders, places });
       if (!isUnderstood) throw new ApiError('invalid_format', 'headrace-version');
       return { ...runner, tags, orders };
     },
@@ -85,9 +88,10 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
     routes: [
       post('/runner/next', json(short), async ({ admitted, body, signal }) => {
         const [claim, room] = [readClaim(body), readWantedRoom(body)];
+        const runner = { ...admitted, place: readPlace(body) };
         try {
-          if (room !== undefined) return await dispatch.nextOrLooks(admitted, { claim, room }, signal);
-          return { order: (await dispatch.next(admitted, claim, signal, readHold(body))) ?? null };
+          if (room !== undefined) return await dispatch.nextOrLooks(runner, { claim, room }, signal);
+          return { order: (await dispatch.next(runner, claim, signal, readHold(body))) ?? null };
         } catch (error) {
           if (error instanceof DrainedError) return { order: null, end: true };
           throw error;

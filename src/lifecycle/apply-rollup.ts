@@ -197,8 +197,8 @@ export async function rollUpCommits(
   const changed: bigint[] = [];
   /** Adds the events of the states that are new, one after the other; returns whether there is one. */
   const tell = (event: Omit<LifecycleEvent, 'state'>, stored: string, before: string, state: string): boolean => {
-    if (before !== stored) movedBefore.push({ ...event, state: before });
-    if (state !== before) moved.push({ ...event, state });
+    if (before !== stored) movedBefore.push({ ...event, state: before, from: stored });
+    if (state !== before) moved.push({ ...event, state, from: before });
     return state !== stored;
   };
   for (const [at, id] of commitIds.entries()) {

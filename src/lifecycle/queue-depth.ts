@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import { timeOfId } from '../lib/ids.ts';
+import { fetchKinds, placeKinds, type PlaceKind } from '../lib/places.ts';
 import { hasTags } from '../lib/tags.ts';
 
 /**
@@ -8,11 +9,12 @@ import { hasTags } from '../lib/tags.ts';
  * another deploy to the same branch, is not counted before its time, because a runner that is started for it would find
  * nothing to do.
  *
- * A long queue is counted in its indexes, without its rows: a row takes ten times as long. The index of waiting jobs does
- * not have their kinds, so the few jobs that servers do are counted apart and taken off.
+ * A long queue is counted in its indexes, without its rows: a row takes ten times as long. Fetches have an index of their
+ * own. That of all others does not have their kinds, so the few jobs that servers do are counted apart and taken off.
  */
 interface Group {
   account: bigint;
+  place: PlaceKind;
   tags: string;
   waiting: number;
   running: number;
@@ -20,44 +22,51 @@ interface Group {
 
 /** Jobs of these kinds are done by servers, and need no tags. */
 const ofServers = ['deliver', 'pack_log'].map((kind) => sql.lit(kind));
+const fetches = sql.join(fetchKinds.map((kind) => sql.lit(kind)));
+/** As in the conditions of the indexes. */
+const isOf = { builds: sql<boolean>`kind not in (${fetches})`, fetches: sql<boolean>`kind in (${fetches})` };
 
 export async function workByTags(db: Queries): Promise<Group[]> {
   const now = BigInt(Date.now());
   const waiting = db.selectFrom('jobs').where('claim', 'is', null).where('run_after', '<=', now);
   const count = sql<bigint>`count(*)`.as('count');
-  const all = await waiting.select(['tags', 'account_id', count]).groupBy(['tags', 'account_id']).execute();
   const others = waiting.select(['account_id', count]).where('kind', 'in', ofServers).groupBy('account_id');
   const byServers = new Map((await others.execute()).map((one) => [one.account_id, Number(one.count)]));
-  const running = await db
-    .selectFrom('jobs')
-    .select(['tags', 'account_id', count])
-    .where('claim', 'is not', null)
-    .where('kind', 'not in', ofServers)
-    .groupBy(['tags', 'account_id'])
-    .execute();
-  const groups = new Map<string, Group>();
-  const groupOf = ({ account_id: account, tags }: { account_id: bigint; tags: string }): Group => {
-    const group = groups.get(`${account} ${tags}`) ?? { account, tags, waiting: 0, running: 0 };
-    groups.set(`${account} ${tags}`, group);
-    return group;
-  };
-  for (const one of all) {
-    const taken = one.tags === '' ? (byServers.get(one.account_id) ?? 0) : 0;
-    groupOf(one).waiting = Math.max(0, Number(one.count) - taken); // each query sees a moment of its own
+  const running = db.selectFrom('jobs').where('claim', 'is not', null).where('kind', 'not in', ofServers);
+  const groups: Group[] = [];
+  for (const place of placeKinds) {
+    const own = new Map<string, Group>();
+    const groupOf = ({ account_id: account, tags }: { account_id: bigint; tags: string }): Group => {
+      const group = own.get(`${account} ${tags}`) ?? { account, place, tags, waiting: 0, running: 0 };
+      own.set(`${account} ${tags}`, group);
+      return group;
+    };
+    const counted = ['tags', 'account_id'] as const;
+    const those = waiting.where(isOf[place]);
+    for (const one of await those
+      .select([...counted, count])
+      .groupBy(counted)
+      .execute()) {
+      const taken = place === 'builds' && one.tags === '' ? (byServers.get(one.account_id) ?? 0) : 0;
+      groupOf(one).waiting = Math.max(0, Number(one.count) - taken); // each query sees a moment of its own
+    }
+    const begun = running.where(isOf[place]).select([...counted, count]);
+    for (const one of await begun.groupBy(counted).execute()) groupOf(one).running = Number(one.count);
+    groups.push(...own.values());
   }
-  for (const one of running) groupOf(one).running = Number(one.count);
-  return [...groups.values()];
+  return groups;
 }
 
 /** How many jobs wait, by tags, also those that are put off. */
 export async function waitingByTags(db: Queries): Promise<{ tags: string; count: number }[]> {
   const waiting = db.selectFrom('jobs').where('claim', 'is', null);
   const count = sql<bigint>`count(*)`.as('count');
-  const all = await waiting.select(['tags', count]).groupBy('tags').execute();
+  const all = await waiting.where(isOf.builds).select(['tags', count]).groupBy('tags').execute();
+  const untagged = await waiting.where(isOf.fetches).select(count).executeTakeFirst();
   const byServers = await waiting.select(count).where('kind', 'in', ofServers).executeTakeFirst();
-  return all
-    .map(({ tags, count: some }) => ({ tags, count: Number(some) - (tags === '' ? Number(byServers?.count) : 0) }))
-    .filter(({ count: some }) => some > 0);
+  const counts = new Map(all.map(({ tags, count: some }) => [tags, Number(some)]));
+  counts.set('', (counts.get('') ?? 0) + Number(untagged?.count) - Number(byServers?.count));
+  return Array.from(counts, ([tags, some]) => ({ tags, count: some })).filter(({ count: some }) => some > 0);
 }
 
 /**
@@ -79,15 +88,15 @@ export interface WorkFor {
   tags: string;
   /** The accounts that the runner works for; undefined for all. */
   accounts: ReadonlySet<bigint> | undefined;
-  /** An account has at most this many jobs under way; 0 for no limit. */
+  /** An account has at most this many jobs of each place under way; 0 for no limit. */
   mostRunning: number;
 }
 
 /** How many jobs a crowd of such runners could begin now. */
 export function takeable(groups: readonly Group[], { tags, accounts, mostRunning }: WorkFor): number {
   let sum = 0;
-  for (const [account, own] of Map.groupBy(groups, (group) => group.account)) {
-    if (accounts && !accounts.has(account)) continue;
+  for (const own of Map.groupBy(groups, ({ account, place }) => `${account} ${place}`).values()) {
+    if (accounts && own.some(({ account }) => !accounts.has(account))) continue;
     const count = (of: (group: Group) => number): number => own.reduce((total, group) => total + of(group), 0);
     const waiting = count((group) => (hasTags(tags, group.tags) ? group.waiting : 0));
     const room = mostRunning > 0 ? Math.max(0, mostRunning - count(({ running }) => running)) : waiting;

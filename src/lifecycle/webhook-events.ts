@@ -12,8 +12,9 @@ import { commitView } from '../views/commit.ts';
 import { dependencyView, relatedTo } from '../views/dependency.ts';
 import { policiesView, projectView, shownColumns } from '../views/project.ts';
 import type { LifecycleEvent } from './write-context.ts';
+import { requestReport } from './request-statuses.ts';
 import { statusReport } from './status-reports.ts';
-import { buildMachine, deliveryMachine } from './states.ts';
+import { buildMachine, buildRequestMachine, deliveryMachine, isFinal, type BuildRequestState } from './states.ts';
 
 /**
  * Turns events into deliveries. The text for the receiver is stored in the transaction of the change, in the form that
@@ -61,15 +62,15 @@ export interface News extends LifecycleEvent {
 
 /**
  * Makes deliveries for the notifications of a project: for changed builds and commits, and for requests whose commit
- * could not be fetched, because these have no build or commit to report. Forges get builds only.
+ * could not be fetched, because these have no build or commit to report. Forges get builds and requests.
  */
 export async function tellOfBuilds(context: WriteContext, projectId: bigint, events: readonly News[]): Promise<void> {
   const { trx } = context;
   const told = events.filter(({ type, reason }) => type === 'build' || type === 'commit' || reason !== undefined);
-  if (told.length === 0) return;
-  const builds = told.filter(({ type }) => type === 'build');
+  const statuses = inOrderForForges(events);
+  if (told.length + statuses.length === 0) return;
   const [taken, views] = await Promise.all([
-    takeBuildPlaces(trx, { project: projectId, many: BigInt(told.length), builds: BigInt(builds.length) }),
+    takeBuildPlaces(trx, { project: projectId, many: BigInt(told.length), statuses: BigInt(statuses.length) }),
     Promise.all(told.map((news) => viewOf(trx, news))),
   ]);
   const { status: forges = [], build: receivers = [] } = Object.groupBy(taken, (one) => one.notifiable_type);
@@ -81,21 +82,32 @@ export async function tellOfBuilds(context: WriteContext, projectId: bigint, eve
       ),
     },
     {
-      places: placesOf(forges, builds.length),
-      payloads: forges.length > 0 ? await statusesOf(trx, builds) : [],
+      places: placesOf(forges, statuses.length),
+      payloads: forges.length > 0 ? await statusesOf(trx, statuses) : [],
     },
   ]);
 }
 
+/** What forges may be told of: that a request began, its builds, and then that it is over. */
+function inOrderForForges(events: readonly News[]): News[] {
+  const requests = events.filter(({ type }) => type === 'build_request');
+  const isOver = ({ state }: News): boolean => isFinal(buildRequestMachine, state as BuildRequestState);
+  return [
+    ...requests.filter((news) => !isOver(news) && news.state !== 'fetching'),
+    ...events.filter(({ type }) => type === 'build'),
+    ...requests.filter(isOver),
+  ];
+}
+
 /** Moves each notification's next position on by the number of its new deliveries. */
-const takeBuildPlaces = prepared<{ project: bigint; many: bigint; builds: bigint }, Taken>((db, value) =>
+const takeBuildPlaces = prepared<{ project: bigint; many: bigint; statuses: bigint }, Taken>((db, value) =>
   db
     .updateTable('notifications')
     .set((of) => ({
       last_position: of(
         'last_position',
         '+',
-        sql<bigint>`case notifiable_type when 'status' then cast(${value('builds')} as bigint) else cast(${value('many')} as bigint) end`,
+        sql<bigint>`case notifiable_type when 'status' then cast(${value('statuses')} as bigint) else cast(${value('many')} as bigint) end`,
       ),
     }))
     .where('project_id', '=', value('project'))
@@ -120,10 +132,12 @@ function webhook(type: string, what: object, projectState?: string): Payload {
   };
 }
 
-async function statusesOf(trx: Transaction, builds: readonly News[]): Promise<Payload[]> {
-  const reports = await Promise.all(builds.map((news) => statusReport(trx, news)));
+async function statusesOf(trx: Transaction, events: readonly News[]): Promise<Payload[]> {
+  const reports = await Promise.all(
+    events.map((news) => (news.type === 'build' ? statusReport(trx, news) : requestReport(trx, news))),
+  );
   return reports.flatMap((report, at): Payload[] =>
-    report ? [{ type: `build.${builds[at]?.state}`, say: () => report }] : [],
+    report ? [{ type: `${events[at]?.type}.${events[at]?.state}`, say: () => report }] : [],
   );
 }
 

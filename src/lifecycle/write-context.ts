@@ -39,4 +39,6 @@ export interface LifecycleEvent {
   subjectId: bigint;
   type: 'build' | 'commit' | 'build_request' | 'deploy' | 'dependency';
   state: string;
+  /** The state before, where the roll-up found another one. */
+  from?: string;
 }

@@ -13,9 +13,11 @@ export * from './shells.ts';
 /**
  * The protocol between the server and a runner.
  *
- * A runner has a number of executors, which all do the same. An executor asks for the *next* order, and the server
- * holds the request until there is one; of those that have nothing to do for a while, one asks for all. It does the work and sends its output as *log* chunks. It reports the outcome
- * with *finish*, and gets the next order in the answer if one waits; otherwise it asks again. Beside the executors, one
+ * A runner has a number of executors: some for builds and what else takes long, some for fetches and connection checks,
+ * so that these never wait behind builds (lib/places.ts). An executor asks for the *next* order, says for which *place*,
+ * and the server holds the request until there is one; of those that have nothing to do, one asks for all, and leaves the
+ * place out. It does the work and sends its output as *log* chunks. It reports the outcome with *finish*, and gets the
+ * next order for its place in the answer if one waits; otherwise it asks again. Beside the executors, one
  * request is held while there is work: *extend* names the runner's claims, which shows the server that the runner is
  * alive. It is answered at once when one of these claims, or one that the runner got since, is to be dropped.
  *
@@ -78,6 +80,9 @@ export * from './shells.ts';
  * A runner ignores fields of an order that it does not know. Where that would be wrong, such as with the image of a suite,
  * it must not get the order: so it says with every message how much of an order it knows, as a number in
  * `headrace-orders` (`ordersKnown`). Without the header that is 1.
+ *
+ * A runner says with every message how many places for builds it has, in `headrace-places`, so that work which waits can
+ * say why. Without the header nobody knows.
  *
  * A runner sends its tags with every message, in `headrace-tags`, with commas between them. It gets only work whose tags
  * it has; without the header it has none.
@@ -155,6 +160,8 @@ export type ClaimSignal = 'cancel' | 'gone';
 export interface Wanted {
   claim: string;
   room: number;
+  /** What the order may be for; everything where it is left out. */
+  place?: 'builds' | 'fetches' | undefined;
 }
 
 export interface OrderOrLooks {
@@ -177,7 +184,7 @@ export interface Link {
    * `holdMs` at most; an older server does not know that, and may hold it longer. Throws `DrainedError` when the runner
    * is to end.
    */
-  next(claim: string, signal: AbortSignal, holdMs?: number): Promise<Order | undefined>;
+  next(claim: string, signal: AbortSignal, holdMs?: number, place?: Wanted['place']): Promise<Order | undefined>;
   /** The same, and looks, at most `room`: what comes first, or both. A server that is a little older tells no looks. */
   nextOrLooks(wanted: Wanted, signal: AbortSignal): Promise<OrderOrLooks>;
   /** Has the requests for orders under these claims answered at once: the runner takes no more. */

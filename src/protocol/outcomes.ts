@@ -102,6 +102,8 @@ export interface FinishReport {
   uploads?: boolean;
   /** The name of the claim for another order, if the runner takes one with the answer. */
   next?: string | undefined;
+  /** What that order may be for; everything where it is left out. */
+  place?: 'builds' | 'fetches' | undefined;
 }
 
 export type Finished = Receipt & { next?: Order };

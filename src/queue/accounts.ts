@@ -2,7 +2,7 @@ import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database, Queries } from '../db/open.ts';
 import { forEachKind, prepared } from '../db/prepared.ts';
 import { forKinds } from './statements.ts';
-import { oldestWaiting } from './waiting.ts';
+import { literals, oldestWaiting } from './waiting.ts';
 
 /**
  * Which account is served next. Candidates have a waiting job and are below their limit of jobs under way. The account
@@ -83,7 +83,7 @@ export function mostOf(mostRunning = 0): bigint {
 type Find = (queries: Queries, values: Values) => Promise<readonly Readonly<NextAccount>[]>;
 
 /** Accounts without jobs under way, in the order of their turns. */
-function findIdle(db: Database, kinds: RawBuilder<string>[], { isBound, hasTags }: RunnerKind): Find {
+function findIdle(db: Database, kinds: readonly string[], { isBound, hasTags }: RunnerKind): Find {
   return prepared<Values, NextAccount>((queries, value) =>
     queries
       .selectFrom('queue_turns')
@@ -97,13 +97,13 @@ function findIdle(db: Database, kinds: RawBuilder<string>[], { isBound, hasTags 
 }
 
 /** Accounts with jobs under way and below the limit, the one with the fewest first. */
-function findBusy(db: Database, kinds: RawBuilder<string>[], { isBound, hasTags }: RunnerKind): Find {
+function findBusy(db: Database, kinds: readonly string[], { isBound, hasTags }: RunnerKind): Find {
   return prepared<Values, NextAccount>((queries, value) =>
     queries
       .selectFrom('jobs as held')
       .select((of) => ['held.account_id', of.fn.countAll<bigint>().as('running')])
       .where('held.claim', 'is not', null)
-      .where('held.kind', 'in', kinds)
+      .where('held.kind', 'in', literals(kinds))
       .$if(isBound, (query) => query.where('held.account_id', 'in', boundTo(queries, value)))
       .groupBy('held.account_id')
       .having((of) => of.fn.countAll<bigint>(), '<', value('most'))
@@ -123,7 +123,7 @@ type Value = <Name extends keyof Values>(name: Name) => Values[Name];
 
 function hasWaiting(
   db: Database,
-  kinds: RawBuilder<string>[],
+  kinds: readonly string[],
   value: Value,
   account: string,
   hasTags: boolean,
@@ -137,13 +137,13 @@ function hasWaiting(
   return sql<SqlBool>`(${oldestWaiting(db.kind, search)}) is not null`;
 }
 
-function anyUnderWay(queries: Queries, kinds: RawBuilder<string>[]) {
+function anyUnderWay(queries: Queries, kinds: readonly string[]) {
   return queries
     .selectFrom('jobs as held')
     .select('held.id')
     .where(sql.ref('held.account_id'), '=', sql.ref('queue_turns.account_id'))
     .where('held.claim', 'is not', null)
-    .where('held.kind', 'in', kinds)
+    .where('held.kind', 'in', literals(kinds))
     .limit(sql.lit(1));
 }
 

@@ -5,7 +5,7 @@ import type { JobRow } from '../db/schema.ts';
 import { forEachRunnerKind, mostOf, type RunnerKind, type Serving } from './accounts.ts';
 import type { ClaimedJob } from './queue.ts';
 import { forKinds } from './statements.ts';
-import { noTags, oldestWaiting, oldestWith, type Search } from './waiting.ts';
+import { literals, noTags, oldestWaiting, oldestWith, type Search } from './waiting.ts';
 
 /**
  * Claims on PostgreSQL, where several servers claim at once. One statement finds the next account and its oldest job,
@@ -97,12 +97,12 @@ const waitForTurn = prepared<{ account: bigint }, { turn: bigint }>((db, value) 
  * unclaimed jobs.
  */
 function statement(
-  kinds: RawBuilder<string>[],
+  kinds: readonly string[],
   value: Value,
   { isBound, hasTags }: RunnerKind,
   isBounded: boolean,
 ): RawBuilder<Taken> {
-  const kind = sql.join(kinds);
+  const kind = sql.join(literals(kinds));
   const searching = (account: RawBuilder<unknown>): Search => ({
     kinds,
     account,
@@ -118,7 +118,7 @@ function statement(
   const chosenTags = hasTags ? sql`(select tags from jobs where id = (${waiting(chosen)}))` : noTags;
   // One query per kind, which follows the index of due jobs.
   const more = sql.join(
-    kinds.map(
+    literals(kinds).map(
       (one) => sql`exists (
         select 1 from jobs as other
         where other.claim is null and other.kind = ${one} and other.run_after <= ${value('now')} and other.id <> taken.id

@@ -108,7 +108,7 @@ interface Claiming extends Serving {
 
 /**
  * Claims the next job for `seconds`; undefined when no waiting job may begin. `overtaken` means that another claim was
- * faster: there may be more jobs, for another transaction. One transaction claims at most once.
+ * faster: there may be more jobs, for another transaction. One transaction claims at most one job.
  */
 export async function claim(
   db: Database,
@@ -116,8 +116,9 @@ export async function claim(
   { holder, seconds, turn, name = randomName(), ...serving }: Claiming,
 ): Promise<ClaimedJob | 'overtaken' | undefined> {
   if (!db.inTurns) {
-    claimsItself(trx);
-    return takeNext(trx, { ...serving, holder, seconds, turn, name });
+    const taken = await takeNext(trx, { ...serving, holder, seconds, turn, name });
+    if (taken !== undefined && taken !== 'overtaken') claimsItself(trx);
+    return taken;
   }
   const next = await nextAccount(db, trx, serving);
   if (!next) return undefined;
@@ -168,9 +169,12 @@ export async function isAnyWaiting(db: Database, kinds: readonly string[]): Prom
   return (await waitingJobs(kinds)(db.read, { now: BigInt(Date.now()) })).length > 0;
 }
 
-/** Whether a claim would find a job; cheaper than trying, and cheapest where no job waits. */
-export async function isWaiting(db: Database, serving: Serving): Promise<boolean> {
-  return (await isAnyWaiting(db, serving.kinds)) && (await nextAccount(db, db.read, serving)) !== undefined;
+/** Whether one of these claims would find a job; cheaper than trying, and cheapest where no job waits. */
+export async function isWaiting(db: Database, ...serving: readonly Serving[]): Promise<boolean> {
+  const kinds = serving.flatMap((one) => one.kinds);
+  if (!(await isAnyWaiting(db, kinds))) return false;
+  for (const one of serving) if ((await nextAccount(db, db.read, one)) !== undefined) return true;
+  return false;
 }
 
 /** Extends all claims of a holder. */

@@ -1,7 +1,7 @@
-import { sql, type RawBuilder } from 'kysely';
+import { sql } from 'kysely';
 import { forEachKind, prepared, preparedChange, preparedInsert, preparedWrite } from '../db/prepared.ts';
 import type { JobRow } from '../db/schema.ts';
-import { oldestWaiting } from './waiting.ts';
+import { literals, oldestWaiting } from './waiting.ts';
 
 /* The statements of the queue that every build uses. */
 
@@ -27,11 +27,11 @@ export const joinTurns = preparedChange<{ account: bigint }>((db, value) =>
 );
 
 /** Statements for certain kinds of jobs, made once for each set of kinds. */
-export function forKinds<T>(make: (kinds: RawBuilder<string>[]) => T): (kinds: readonly string[]) => T {
+export function forKinds<T>(make: (kinds: readonly string[]) => T): (kinds: readonly string[]) => T {
   const made = new Map<string, T>();
   return (kinds) => {
     const name = kinds.join();
-    const known = made.get(name) ?? make(kinds.map((kind) => sql.lit(kind)));
+    const known = made.get(name) ?? make(kinds);
     made.set(name, known);
     return known;
   };
@@ -65,7 +65,7 @@ export const waitingJobs = forKinds((kinds) =>
       .selectFrom('jobs')
       .selectAll()
       .where('claim', 'is', null)
-      .where('kind', 'in', kinds)
+      .where('kind', 'in', literals(kinds))
       .where('run_after', '<=', value('now'))
       .limit(sql.lit(1)),
   ),

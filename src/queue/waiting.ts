@@ -1,10 +1,11 @@
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../db/open.ts';
+import { fetchKinds } from '../lib/places.ts';
 import { laneIsFree } from './lanes.ts';
 
 /**
  * The oldest job of an account that can begin now, as a subquery. It follows the index of waiting jobs, which is sorted
- * by tags, account and age, so it reads one row, however many jobs wait. The first row is asked for instead of "exists",
+ * by tags, account and age, so it reads one row, however many jobs wait. Fetches and all others have an index each. The first row is asked for instead of "exists",
  * which PostgreSQL would turn into a join over all waiting jobs.
  *
  * A runner without tags gets jobs without tags. For a runner with tags, each combination of tags that waits in the
@@ -13,7 +14,7 @@ import { laneIsFree } from './lanes.ts';
  * job.
  */
 export interface Search {
-  kinds: RawBuilder<string>[];
+  kinds: readonly string[];
   account: RawBuilder<unknown>;
   now: bigint;
   /** The runner's tags; undefined for a runner without tags. */
@@ -53,8 +54,20 @@ export function oldestWith(
   return sql<bigint | null>`
     select waiting.id from jobs as waiting
     where waiting.tags = ${tags} and ${sameAccount(dialect, 'waiting', account)} and waiting.claim is null
-      and waiting.kind in (${sql.join(kinds)}) and waiting.run_after <= ${now} and ${laneIsFree('waiting')}
+      and waiting.kind in (${sql.join(literals(kinds))}) and ${ofPlace(kinds)} and waiting.run_after <= ${now} and ${laneIsFree('waiting')}
     order by waiting.tags, waiting.account_id, waiting.run_after, waiting.id limit 1`;
+}
+
+/** Kinds as they stand in a statement. */
+export function literals(kinds: readonly string[]): RawBuilder<string>[] {
+  return kinds.map((kind) => sql.lit(kind));
+}
+
+/** Which of the two indexes has jobs of these kinds, in its own words: otherwise SQLite would not use it. */
+function ofPlace(kinds: readonly string[]): RawBuilder<boolean> {
+  const fetches = kinds.filter((kind) => fetchKinds.includes(kind));
+  if (fetches.length === kinds.length) return sql`waiting.kind in (${sql.join(literals(fetchKinds))})`;
+  return fetches.length === 0 ? sql`waiting.kind not in (${sql.join(literals(fetchKinds))})` : sql`true`;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
-import type { Queries } from '../db/open.ts';
-import type { BuildRequestRow } from '../db/schema.ts';
+import type { Database, Queries } from '../db/open.ts';
+import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { flag, identifiers, required } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
@@ -9,13 +9,13 @@ import * as schema from '../http/schema.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
 import { approveRequest, cancelRequest, openRequest, rerunRequest } from '../lifecycle/requests.ts';
 import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecycle/states.ts';
-import { buildRequestView, shownRequests } from '../views/build-request.ts';
+import { buildRequestView, shownRequests, type Shown } from '../views/build-request.ts';
 import { idTwin, writeContextOf, orNotFound } from './common.ts';
 import { commitRef } from './forms.ts';
 import { explain } from './explanations.ts';
 import { requestFirehose } from './firehoses.ts';
 import { logRoutes, type Logged } from './logs.ts';
-import { orWaiting, reasonsToWait } from './waiting.ts';
+import { withReason, reasonsToWait } from './waiting.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -32,10 +32,20 @@ const answer = schema.record({
   sender: schema.string,
   suites: schema.listOf(schema.record(idTwin)),
 });
-const shownAnswer = orWaiting(answer);
+const shownAnswer = withReason(answer);
 
 const mayWait = ({ build_state: state }: BuildRequestRow): boolean =>
   !isFinal(buildRequestMachine, state as BuildRequestState);
+
+/** With the reason why each of them waits. */
+async function shown(database: Database, { owner_id: account }: Pick<ProjectRow, 'owner_id'>, rows: Shown[]) {
+  const reason = await reasonsToWait(database, { account, rows, mayWait });
+  const held = { waiting_reason: 'waits for approval' };
+  return rows.map((row) => ({
+    ...buildRequestView(row),
+    ...(row.build_state === buildRequestMachine.held ? held : reason(row)),
+  }));
+}
 
 function requestsOf(db: Queries, projectId: bigint) {
   return shownRequests(db).where('build_requests.project_id', '=', projectId);
@@ -74,11 +84,7 @@ export const routes = [
     answer: schema.listOf(shownAnswer),
     async handle({ db, database, project, page }) {
       const rows = await onPage(requestsOf(db, project.id), 'build_requests.id', page).execute();
-      const reason = await reasonsToWait(database, { account: project.owner_id, rows, mayWait });
-      return pageOf(
-        page,
-        rows.map((row) => ({ ...buildRequestView(row), ...reason(row) })),
-      );
+      return pageOf(page, await shown(database, project, rows));
     },
   }),
   projectRoute({
@@ -112,8 +118,8 @@ export const routes = [
     answer: shownAnswer,
     async handle({ db, database, project, params }) {
       const request = await findRequest(db, project.id, params.build_request_id);
-      const reason = await reasonsToWait(database, { account: project.owner_id, rows: [request], mayWait });
-      return { ...buildRequestView(request), ...reason(request) };
+      const [found] = await shown(database, project, [request]);
+      return found ?? {};
     },
   }),
   projectRoute({

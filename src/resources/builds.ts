@@ -16,7 +16,7 @@ import { recordFirehose } from './firehoses.ts';
 import { followedBuild } from './followed.ts';
 import { keptUntil, orKept } from './kept-files.ts';
 import { logRoutes, type Logged } from './logs.ts';
-import { orWaiting, reasonsToWait } from './waiting.ts';
+import { withReason, reasonsToWait } from './waiting.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -40,7 +40,7 @@ const answer = schema.record({
   uploads_pending: schema.boolean,
   uploads_lost: schema.string,
 });
-const shownAnswer = orWaiting(answer);
+const shownAnswer = withReason(answer);
 
 const mayWait = ({ build_state: state }: BuildRow): boolean => state === 'enqueued';
 

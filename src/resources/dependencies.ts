@@ -23,7 +23,7 @@ import {
   viewWithRelated,
 } from './dependency-views.ts';
 import { checkName, orTaken } from './names.ts';
-import { orWaiting, reasonsToWait } from './waiting.ts';
+import { orInVain, reasonsInVain } from './waiting.ts';
 
 const mayWait = ({ state }: DependencyRow): boolean => state === 'enqueued_for_compile';
 
@@ -81,11 +81,11 @@ export const routes = [
     scope: 'dependencies',
     summary: 'List your dependencies',
     goesByTheClock: true,
-    answer: schema.listOf(orWaiting(answer)),
+    answer: schema.listOf(orInVain(answer)),
     async handle({ db, database, caller }) {
       const query = db.selectFrom('dependencies').selectAll().where('owner_id', '=', caller.id).orderBy('id');
       const rows = await query.execute();
-      const reason = await reasonsToWait(database, { account: caller.id, rows, mayWait });
+      const reason = await reasonsInVain(database, { account: caller.id, rows, mayWait });
       return (await viewsWithRelated(db, rows)).map((view) => ({ ...view, ...reason(view) }));
     },
   }),
@@ -110,11 +110,11 @@ export const routes = [
     scope: 'dependencies',
     summary: 'Fetch one of your dependencies, or a shared one; collaborators may fetch shared ones',
     goesByTheClock: true,
-    answer: orWaiting(answer),
+    answer: orInVain(answer),
     isForEverybody: isSharedByOther,
     load: loadUsableDependency,
     async handle({ db, database, dependency }) {
-      const reason = await reasonsToWait(database, { account: dependency.owner_id, rows: [dependency], mayWait });
+      const reason = await reasonsInVain(database, { account: dependency.owner_id, rows: [dependency], mayWait });
       return { ...(await viewWithRelated(db, dependency)), ...reason(dependency) };
     },
   }),

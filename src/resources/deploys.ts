@@ -17,7 +17,7 @@ import { findStrategy } from './deploy-strategies.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedDeploy } from './followed.ts';
 import { logRoutes, type Logged } from './logs.ts';
-import { orWaiting, reasonsToWait } from './waiting.ts';
+import { orInVain, reasonsInVain } from './waiting.ts';
 
 const itemFields = { ...idTwin, state: schema.string, created_by: schema.string };
 
@@ -155,10 +155,10 @@ export const routes = [
     scope: 'deploys',
     summary: 'List the deploys of a project',
     paged: true,
-    answer: schema.listOf(orWaiting(schema.record(itemFields))),
+    answer: schema.listOf(orInVain(schema.record(itemFields))),
     async handle({ db, database, project, page }) {
       const rows = await onPage(deploysOf(db, project.id), 'deploys.id', page).execute();
-      const reason = await reasonsToWait(database, { account: project.owner_id, rows, mayWait });
+      const reason = await reasonsInVain(database, { account: project.owner_id, rows, mayWait });
       return pageOf(
         page,
         rows.map((row) => ({ ...itemView(row), ...reason(row) })),
@@ -199,10 +199,10 @@ export const routes = [
     scope: 'deploys',
     summary: 'Fetch a deploy',
     goesByTheClock: true,
-    answer: orWaiting(answer),
+    answer: orInVain(answer),
     async handle({ db, database, project, params }) {
       const deploy = await findDeploy(db, project.id, params.deploy_id);
-      const reason = await reasonsToWait(database, { account: project.owner_id, rows: [deploy], mayWait });
+      const reason = await reasonsInVain(database, { account: project.owner_id, rows: [deploy], mayWait });
       return { ...view(deploy), ...reason(deploy) };
     },
   }),

@@ -23,6 +23,8 @@ import { failureOf, inWords, otherVersion } from './failures.ts';
 export type ServerPlace = ({ socket: string } | { url: string; token: string; ca?: string | undefined }) & {
   /** The runner's tags, as one text. */
   tags?: string;
+  /** How many places for builds it has. */
+  places?: number;
 };
 
 export interface OpenLink extends Link {
@@ -45,6 +47,7 @@ export function openLink(
     'headrace-version': version,
     'headrace-orders': String(ordersKnown),
     ...(place.tags ? { 'headrace-tags': place.tags } : {}),
+    ...(place.places === undefined ? {} : { 'headrace-places': String(place.places) }),
     ...(isLocal ? {} : { authorization: `Bearer ${place.token}` }),
   };
   const open = (options: RequestOptions): ClientRequest =>
@@ -80,8 +83,8 @@ export function openLink(
     post(path, 'application/json', JSON.stringify(body), {}, signal);
 
   return {
-    async next(claim, signal, holdMs) {
-      const answer = await postJson('/runner/next', { claim, holdMs }, signal);
+    async next(claim, signal, holdMs, place) {
+      const answer = await postJson('/runner/next', { claim, holdMs, place }, signal);
       const { order, end } = answer as { order: Order | null; end?: boolean };
       if (end) throw new DrainedError();
       return order ?? undefined;

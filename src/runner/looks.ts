@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { orAborted } from '../lib/or-aborted.ts';
+import type { PlaceKind } from '../lib/places.ts';
 import { longestLookMs, mostLooks, type Link, type LookOrder, type LookReport, type Order } from '../protocol/index.ts';
 import { RefusedError, RejectedError } from './failures.ts';
 import { FetchError } from './git/failures.ts';
@@ -33,7 +34,7 @@ export interface Looking {
    * The next order by this request, which asks for looks as well, unless another one does: then the server need not hold
    * a request for looks beside it.
    */
-  askBeside(claim: string): Promise<Order | undefined>;
+  askBeside(claim: string, place: PlaceKind | undefined): Promise<Order | undefined>;
   /** Resolves when the last look is over. */
   done: Promise<void>;
 }
@@ -51,13 +52,13 @@ export function lookAtRepositories(parts: LookingParts): Looking {
       void work.finally(() => underWay.delete(work));
     }
   };
-  const askBeside = async (claim: string): Promise<Order | undefined> => {
+  const askBeside: Looking['askBeside'] = async (claim, place) => {
     const room = mostLooks - underWay.size;
-    if (room === 0 || !beside.begin()) return link.next(claim, signal);
+    if (room === 0 || !beside.begin()) return link.next(claim, signal, undefined, place);
     // Until they are gathered, or known by a server that is older, looks are asked for by a request of their own.
     let pauseMs = 0;
     try {
-      const { order, looks } = await link.nextOrLooks({ claim, room }, signal);
+      const { order, looks } = await link.nextOrLooks({ claim, room, place }, signal);
       pauseMs = looks === undefined ? askAgainMs : looks.length > 0 ? gatherMs : 0;
       begin(looks ?? []);
       return order ?? undefined;

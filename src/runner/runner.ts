@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
+import { fetchPlaces, type PlaceKind } from '../lib/places.ts';
 import { randomName } from '../lib/random-name.ts';
 import { DrainedError, type Link, type Order, type Outcome } from '../protocol/index.ts';
 import { Askers } from './askers.ts';
@@ -19,6 +20,7 @@ export interface RunnerOptions {
   folder: string;
   /** The services for jobs; closed when the runner ends. */
   services: RunnerServices;
+  /** How many builds at once; fetches have places of their own. */
   concurrency: number;
   log: (message: string) => void;
   /** Ends after one job, or when none came for so long; waits for so long until what its job left is with the server. */
@@ -78,13 +80,13 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const takesMore = (): boolean => !options.once && !isDraining;
 
   /** Returns the next order, if the server had one ready. */
-  const performNext = async (order: Order, nextClaim: string): Promise<Order | undefined> => {
+  const performNext = async (order: Order, place?: PlaceKind): Promise<Order | undefined> => {
     const work = claims.hold(order.claim);
     try {
       const report = await perform(order, { link, services, spool, work, ending: signal });
       if (!report) return undefined;
       if (options.once && !isGood(report.outcome)) await pause(endingMs, undefined, { signal });
-      const wanted = { ...report, next: takesMore() ? nextClaim : undefined };
+      const wanted = { ...report, next: takesMore() ? randomName() : undefined, place };
       const { next } = await untilAnswered(signal, async () => server.heard(await link.finish(wanted, signal)));
       return next;
     } catch (error) {
@@ -97,8 +99,8 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   };
 
   const looking = options.once ? undefined : lookAtRepositories({ link, mirrors: services.mirrors, signal, ask, log });
-  const next = (claim: string): Promise<Order | undefined> =>
-    looking ? looking.askBeside(claim) : link.next(claim, signal);
+  const next = (claim: string, place: PlaceKind | undefined): Promise<Order | undefined> =>
+    looking ? looking.askBeside(claim, place) : link.next(claim, signal, undefined, place);
 
   /** The first order, if one comes in time. A request is not broken off: it may have been given an order. */
   const onlyOrder = async (claim: string, idleMs: number): Promise<Order | undefined> => {
@@ -122,28 +124,25 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
   const doOne = async (idleMs: number): Promise<void> => {
     const order = await onlyOrder(randomName(), idleMs);
-    if (order) await performNext(order, '');
+    if (order) await performNext(order);
   };
 
-  const executor = async (): Promise<void> => {
+  const executor = async (place: PlaceKind): Promise<void> => {
     let order: Order | undefined;
-    let claim = randomName();
     // A request that is held when it is drained may still bring an order, which is this runner's then.
     do {
-      order ??= await askers.ask(() => nextOrder(claim), signal);
-      if (!order) continue;
-      claim = randomName();
-      order = await performNext(order, claim);
+      order ??= await askers.ask(place, (asked) => nextOrder(randomName(), asked), signal);
+      if (order) order = await performNext(order, place);
     } while (!signal.aborted && (order || takesMore()));
   };
 
   /** An idle runner that is drained does not wait for a server that is away. */
-  const nextOrder = async (claim: string): Promise<Order | undefined> => {
+  const nextOrder = async (claim: string, place: PlaceKind | undefined): Promise<Order | undefined> => {
     asked.add(claim);
     try {
       return await untilAnswered(
         signal,
-        async () => server.heard(await next(claim)),
+        async () => server.heard(await next(claim, place)),
         (error) => {
           if (isDraining) throw stopped;
           server.away(error);
@@ -177,7 +176,10 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const delivering = deliverOutbox(delivery);
   const executors = options.once
     ? [doOne(options.once.idleMs)]
-    : Array.from({ length: options.concurrency }, () => executor());
+    : [
+        ...Array.from({ length: options.concurrency }, () => executor('builds')),
+        ...Array.from({ length: fetchPlaces(options.concurrency) }, () => executor('fetches')),
+      ];
   const done = (async () => {
     const results = await Promise.allSettled(executors);
     if (options.once) await emptyOutbox(delivery, options.once.emptyWithinMs ?? emptyWithinMs);

@@ -6,9 +6,9 @@ import { pageForm } from './forms.ts';
 import { artifactsPart } from './artifacts.ts';
 import { html, type Html } from './html.ts';
 import { logPart, logScripts } from './log-viewer.ts';
-import { notice } from './layout.ts';
 import { ago, duration } from './moments.ts';
-import { shortSha, subjectOf } from './parts.ts';
+import { notice } from './layout.ts';
+import { shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { buildBadge, buildMark, isUnderWay } from './states.ts';
@@ -31,7 +31,7 @@ interface BuildRecord extends TestCounts {
   created_at: string;
   started_at: string | null;
   finished_at: string | null;
-  waiting_reason?: string;
+  waiting_reason: string;
   files_kept_until?: string;
   uploads_pending: boolean;
   uploads_lost: string;
@@ -124,8 +124,7 @@ async function show(visit: ProjectVisit) {
           ${build.failure_reason !== '' && html`<span>${reasonInWords(build.failure_reason)}</span>`}
           ${build.flaky && html`<span>Flaky: it failed, and passed when it was tried again.</span>`}
         </p>
-        ${build.waiting_reason !== undefined && notice('bad', `It waits: ${build.waiting_reason}.`)}
-        ${build.uploads_pending && notice('good', uploadsPending)}
+        ${waitingLine(build.waiting_reason)} ${build.uploads_pending && notice('good', uploadsPending)}
         ${build.uploads_lost !== '' && notice('bad', reasonInWords(build.uploads_lost))}
         ${facts(build, own?.build_request_id ?? 0n, commit, projectPath)} ${attempts(same, build.id, projectPath)}
       </div>

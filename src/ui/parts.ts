@@ -13,6 +13,11 @@ export function empty(title: string, text: string | Html): Html {
   </div>`;
 }
 
+/** Why something waits, as the API says it. */
+export function waitingLine(reason: string): Html | false {
+  return reason !== '' && html`<p class="aside">${reason.charAt(0).toUpperCase()}${reason.slice(1)}.</p>`;
+}
+
 /**
  * A table. On a phone its rows become cards without column heads. Where cells need the heads, as with figures, the
  * table scrolls instead (`isOfFigures`), and the keyboard can reach it.

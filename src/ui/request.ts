@@ -9,7 +9,7 @@ import { whyLeftOut } from './left-out.ts';
 import { logPart, logScripts } from './log-viewer.ts';
 import { lastLine } from './log-text.ts';
 import { ago, duration } from './moments.ts';
-import { empty, shortSha, subjectOf } from './parts.ts';
+import { empty, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
@@ -28,7 +28,7 @@ interface RequestRecord {
   target_branch: string;
   from_fork: boolean;
   suites: { id: bigint }[];
-  waiting_reason?: string;
+  waiting_reason: string;
 }
 
 const record = '/projects/:project_id/build_requests/:build_request_id';
@@ -160,7 +160,7 @@ async function show(visit: ProjectVisit) {
           request.build_state === 'waiting_for_approval' &&
           notice('bad', 'It waits until somebody of the project approves it. Look at what it changes first.')
         }
-        ${request.waiting_reason !== undefined && notice('bad', `It waits: ${request.waiting_reason}.`)}
+        ${request.build_state !== 'waiting_for_approval' && waitingLine(request.waiting_reason)}
         <h2>Suites</h2>
         ${suitesPart(request, commit, builds, list)} ${commit && (await leftOutList(visit, request, commit, builds))}
       </div>

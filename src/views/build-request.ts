@@ -3,7 +3,7 @@ import type { BuildRequestRow } from '../db/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { twin } from './twin.ts';
 
-type Shown = BuildRequestRow & { created_by_email: string };
+export type Shown = BuildRequestRow & { created_by_email: string };
 
 /** Build requests, with their creators. */
 export function shownRequests(db: Queries) {

@@ -69,13 +69,13 @@ describeService('a runner that is drained', (service) => {
     assert.deepEqual([(await shown())?.state, (await shown())?.draining], ['idle', false]);
     const request = `/projects/${project.id}/build_requests/${(await ask()).id}`;
     const reason = async (): Promise<unknown> => (await alice.get(request)).record.waiting_reason;
-    assert.equal(await reason(), undefined);
+    assert.equal(await reason(), 'waits for its turn');
     await drain(runner);
     assert.deepEqual([(await shown())?.state, (await shown())?.draining], ['idle', true]);
     assert.equal(await reason(), 'every runner that is connected is being drained');
     await drain(runner, false);
     assert.equal((await shown())?.draining, false);
-    assert.equal(await reason(), undefined);
+    assert.equal(await reason(), 'waits for its turn');
     await unfetchable(runner.link, await take(runner.link));
   });
 

@@ -46,7 +46,8 @@ onEveryDatabase((database) => {
       const task = await waiting;
       await task.say('hello\n');
       const { claim } = task.order;
-      const report = { claim, outcome: { kind: 'exited', status: 0 }, logSize: 6, next: randomUUID() } as const;
+      const next = { next: randomUUID(), place: 'builds' } as const;
+      const report = { claim, outcome: { kind: 'exited', status: 0 }, logSize: 6, ...next } as const;
       assert.deepEqual(await runner.dispatch.finish(runner.self, report), { taken: true });
       // Whether other servers are told depends on whether there were any a moment ago, and nobody waits for it.
       const flights = wire.flights.filter(

@@ -108,7 +108,7 @@ describeService('a runner of another version', (service) => {
       const order = await link.next(randomName(), patient);
       assert.ok(order?.work.kind === 'run_suite');
       seen.push(order.work.environment.HEADRACE_SUITE ?? '');
-      assert.equal((await alice.get(`${at}/build_requests/${request.id}`)).record.waiting_reason, undefined);
+      assert.equal((await alice.get(`${at}/build_requests/${request.id}`)).record.waiting_reason, '');
       await link.finish({ claim: order.claim, outcome: { kind: 'exited', status: 0 }, logSize: 0 }, patient);
     }
     assert.deepEqual(seen, Object.keys(fields));

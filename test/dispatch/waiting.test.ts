@@ -5,7 +5,7 @@ import { before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { randomName } from '../../src/lib/random-name.ts';
-import { version, type Link } from '../../src/protocol/index.ts';
+import { version, type Link, type Outcome } from '../../src/protocol/index.ts';
 import type { Credentials, Fields, Record_ } from '../support/client.ts';
 import { onEveryDatabase, placeFor } from '../support/databases.ts';
 import { assertFields, assertRecent, assertRefused } from '../support/expect.ts';
@@ -15,10 +15,12 @@ import { addCommit } from '../support/rows.ts';
 import { describeService } from '../support/service.ts';
 import { archiveOf } from '../support/software.ts';
 import { Tab } from '../support/tab.ts';
+import { fromFork, trigger } from '../support/triggered.ts';
 import type { User } from '../support/user.ts';
 
 const patient = new AbortController().signal;
 const nobody = 'no runner is connected';
+const turn = 'waits for its turn';
 
 interface Health {
   status: string;
@@ -84,7 +86,7 @@ describeService('work that nobody can take', (service) => {
     const far = await registered(service);
     const order = await far.link.next(randomName(), patient);
     assert.ok(order);
-    assert.equal(await reasonOf(request), undefined);
+    assert.equal(await reasonOf(request), '');
     const [seen] = (await runners()).filter(({ name }) => name === far.name);
     assert.ok(seen);
     assertFields(seen, 'name kind state draining trouble version last_seen_at accounts tags work');
@@ -98,10 +100,10 @@ describeService('work that nobody can take', (service) => {
     assert.deepEqual([runner, queue.running], [{ state: 'connected', connected: 1 }, 1]);
 
     const other = `/projects/${project.id}/build_requests/${(await alice.requestBuild(project)).id}`;
-    assert.equal(await reasonOf(other), undefined, 'it is only not its turn');
+    assert.equal(await reasonOf(other), turn);
     await leave(far.name);
     assert.equal(await reasonOf(other), nobody);
-    assert.equal(await reasonOf(request), undefined, 'this one was taken');
+    assert.equal(await reasonOf(request), '', 'this one was taken');
     assert.equal((await runners()).find(({ name }) => name === far.name)?.state, 'away');
     far.link.close();
   });
@@ -114,7 +116,7 @@ describeService('work that nobody can take', (service) => {
     assert.equal(await reasonOf(waiting), 'none of the runners that are connected works for this account');
     const own = await bob.createProject();
     const theirs = (await bob.requestBuild(own)).id;
-    assert.equal((await bob.get(`/projects/${own.id}/build_requests/${theirs}`)).record.waiting_reason, undefined);
+    assert.equal((await bob.get(`/projects/${own.id}/build_requests/${theirs}`)).record.waiting_reason, turn);
     bound.link.close();
     await leave(bound.name);
   });
@@ -159,7 +161,7 @@ describeService('work that nobody can take', (service) => {
     await newer.link.key(randomName(), patient);
     assert.deepEqual((await health()).runner, { state: 'connected', connected: 2 });
     assert.equal((await newer.link.next(randomName(), patient))?.work.kind, 'run_suite');
-    assert.equal(await reason(), undefined);
+    assert.equal(await reason(), '');
     for (const { link, name } of [far, newer]) {
       link.close();
       await leave(name);
@@ -172,24 +174,78 @@ describeService('work that nobody can take', (service) => {
     const { suite, build, request: asked } = await waitingBuild(carol, ['gpu', 'arm', 'gpu']);
     assert.deepEqual((await carol.get(suite)).record.tags, ['arm', 'gpu']);
     const reason = async (path = build): Promise<unknown> => (await carol.get(path)).record.waiting_reason;
-    const missing = (tags: string): string => `no runner that is connected and works for this account has ${tags}`;
+    const missing = (tags: string): string => `no runner has the tags ${tags}`;
     await nothingFor(far.link);
-    assert.equal(await reason(), missing('all the tags arm, gpu'));
-    assert.equal(await reason(asked), missing('all the tags arm, gpu'));
+    assert.equal(await reason(), missing('arm, gpu'));
+    assert.equal(await reason(asked), missing('arm, gpu'));
     assert.equal((await health()).runner.reason, 'some of the work that waits needs tags that no connected runner has');
 
-    const half = linkWith(service, far.token, 'arm');
+    const half = linkWith(service, far.token, { tags: 'arm' });
     await nothingFor(half);
-    assert.equal(await reason(), missing('all the tags arm, gpu'));
+    assert.equal(await reason(), missing('arm, gpu'));
     await carol.put(suite, { 'tags[]': 'gpu' });
-    assert.equal(await reason(), missing('the tag gpu'), 'what waits follows its suite');
+    assert.equal(await reason(), missing('gpu'), 'what waits follows its suite');
 
-    const whole = linkWith(service, far.token, 'gpu,ssd');
+    const whole = linkWith(service, far.token, { tags: 'gpu,ssd' });
     const order = await whole.next(randomName(), patient);
     assert.equal(order?.work.kind, 'run_suite');
-    assert.equal(await reason(), undefined);
+    assert.equal(await reason(), '');
     assert.deepEqual((await runners()).find(({ name }) => name === far.name)?.tags, ['gpu', 'ssd']);
     for (const link of [far.link, half, whole]) link.close();
+    await leave(far.name);
+  });
+
+  test('says how many places are busy, and fetches wait for none of them', async () => {
+    const erin = await service.user();
+    const far = await registered(service, [erin]);
+    const link = linkWith(service, far.token, { places: 2 });
+    const own = await erin.createProject({ fork_builds: 'approval' });
+    const at = `/projects/${own.id}`;
+    for (const name of ['one', 'two', 'three']) await erin.createSuite(own, { name });
+    const { ref } = await addCommit(service.store, own);
+    const ask = async (commit: string): Promise<string> =>
+      `${at}/build_requests/${(await erin.post(`${at}/build_requests`, { commit_ref: commit })).record.id}`;
+    const reasonAt = async (path: string): Promise<unknown> => (await erin.get(path)).record.waiting_reason;
+    const take = async (place: 'builds' | 'fetches') => {
+      const order = await link.next(randomName(), patient, undefined, place);
+      assert.ok(order);
+      return order;
+    };
+    const first = await ask(ref);
+    const running = [await take('builds'), await take('builds')];
+    const reasons = async (): Promise<unknown[]> =>
+      (await erin.get(`${at}/builds`)).list.map((build) => String(build.waiting_reason)).toSorted();
+    assert.deepEqual(await reasons(), ['', '', '2 of 2 places are busy']);
+    assert.equal(await reasonAt(first), '', 'a part of it runs');
+    const second = await ask(ref);
+    assert.equal(await reasonAt(second), '2 of 2 places are busy');
+    const listed = (await erin.get(`${at}/build_requests`)).list.map(({ waiting_reason: reason }) => reason);
+    assert.deepEqual(listed, ['2 of 2 places are busy', '']);
+    const waiting = (await erin.get(`${at}/builds`)).list.find(({ waiting_reason: reason }) => reason !== '');
+    assert.equal(await reasonAt(`${at}/builds/${waiting?.id}`), '2 of 2 places are busy');
+    const tab = new Tab(service);
+    await tab.signIn(erin.credentials);
+    for (const page of [second.replace('build_requests', 'requests'), `${at}/builds/${waiting?.id}`])
+      assert.match((await tab.get(`/ui${page}`)).text, /2 of 2 places are busy\./);
+
+    // The same runner fetches meanwhile, before builds that are older.
+    const fetches = [await ask('main'), await ask('other'), await ask('third')];
+    assert.equal(await reasonAt(fetches[0] ?? ''), turn);
+    const fetching = [await take('fetches'), await take('fetches')];
+    for (const { work } of fetching) assert.equal(work.kind, 'fetch_commit');
+    assert.equal(await reasonAt(fetches[0] ?? ''), '');
+    assert.equal(await reasonAt(fetches[2] ?? ''), '2 of 2 places for fetches are busy');
+
+    const finish = (claim: string, place: 'builds' | 'fetches', outcome: Outcome) =>
+      link.finish({ claim, outcome, logSize: 0, next: randomName(), place }, patient);
+    const [build, fetch] = [running[0]?.claim ?? '', fetching[0]?.claim ?? ''];
+    assert.equal((await finish(build, 'builds', { kind: 'exited', status: 0 })).next?.work.kind, 'run_suite');
+    const unfetchable = { kind: 'unfetchable', reason: 'x' } as const;
+    assert.equal((await finish(fetch, 'fetches', unfetchable)).next?.work.kind, 'fetch_commit');
+
+    const held = await trigger(service.store, own, 'f'.repeat(40), fromFork);
+    assert.equal(await reasonAt(`${at}/build_requests/${held.request?.id}`), 'waits for approval');
+    for (const one of [far.link, link]) one.close();
     await leave(far.name);
   });
 
@@ -197,13 +253,13 @@ describeService('work that nobody can take', (service) => {
     const carol = await service.user();
     const bound = await registered(service, [await service.user()]);
     const { build } = await waitingBuild(carol, ['gpu']);
-    const tagged = linkWith(service, bound.token, 'gpu');
+    const tagged = linkWith(service, bound.token, { tags: 'gpu' });
     await nothingFor(tagged);
     const { waiting_reason: reason } = (await carol.get(build)).record;
     assert.equal(reason, 'none of the runners that are connected works for this account');
     const tooMany = Array.from({ length: 17 }, (_, at) => `t${at}`).join(',');
     for (const tags of ['gpu,', 'g pu', '-gpu', 'gpu;id', '$(id)', 'x'.repeat(65), tooMany]) {
-      const odd = linkWith(service, bound.token, tags);
+      const odd = linkWith(service, bound.token, { tags });
       await assert.rejects(odd.next(randomName(), patient), /headrace-tags/, tags);
       odd.close();
     }
@@ -247,7 +303,7 @@ describe('a runner that cannot start', () => {
       assert.match((await server.api.get('/metrics')).text, /^headrace_runners\{state="failing"\} 1$/m);
       rmSync(join(folder, 'runner'));
       await until(({ state: now }) => now === 'connected');
-      assert.equal(await reason(), undefined);
+      assert.doesNotMatch(String(await reason()), /no runner/);
       server.api.close();
       server.process.kill('SIGTERM');
       await server.exited;

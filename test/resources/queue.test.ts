@@ -71,7 +71,7 @@ describeService(
       const { ref } = await addCommit(service.store, project);
       await operator.post(`/projects/${project.id}/build_requests`, { commit_ref: ref });
       const far = await registered(service);
-      const tagged = linkWith(service, far.token, 'arm,gpu');
+      const tagged = linkWith(service, far.token, { tags: 'arm,gpu' });
       assert.ok(await tagged.next(randomName(), patient));
       await service.store.db.transaction((trx) =>
         trx

@@ -1,30 +1,47 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
+import type { PlaceKind } from '../../src/lib/places.ts';
+import type { Order } from '../../src/protocol/index.ts';
 import { Askers } from '../../src/runner/askers.ts';
 
 const patient = new AbortController().signal;
 
-/** Four executors that ask for ever, and a server that answers what the test says. */
-function open(signal = patient): {
-  held: PromiseWithResolvers<string | undefined>[];
-  got: string[];
-  ended: Promise<void>[];
-} {
+interface Held extends PromiseWithResolvers<Order | undefined> {
+  place: PlaceKind | 'both';
+}
+
+/** Executors for builds and two for fetches, and a server that answers what the test says. */
+function open(signal = patient, builds = 3) {
   const askers = new Askers();
-  const held: PromiseWithResolvers<string | undefined>[] = [];
-  const got: string[] = [];
-  const executor = async (): Promise<void> => {
+  const held: Held[] = [];
+  const busy: { place: PlaceKind; kind: string; done: () => void }[] = [];
+  const executor = async (place: PlaceKind): Promise<void> => {
+    const call = async (asked: PlaceKind | undefined): Promise<Order | undefined> => {
+      const request = { ...Promise.withResolvers<Order | undefined>(), place: asked ?? ('both' as const) };
+      held.push(request);
+      return request.promise;
+    };
     while (!signal.aborted) {
-      const order = await askers.ask(async () => {
-        const request = Promise.withResolvers<string | undefined>();
-        held.push(request);
-        return request.promise;
-      }, signal);
-      if (order !== undefined) got.push(order);
+      const order = await askers.ask(place, call, signal);
+      if (!order) continue;
+      const work = Promise.withResolvers<void>();
+      busy.push({ place, kind: order.work.kind, done: work.resolve });
+      await work.promise;
     }
   };
-  return { held, got, ended: Array.from({ length: 4 }, () => executor()) };
+  const ended = [...Array.from({ length: builds }, () => executor('builds')), executor('fetches'), executor('fetches')];
+  const answer = async (request: Held | undefined, kind?: string): Promise<void> => {
+    assert.ok(request);
+    held.splice(held.indexOf(request), 1);
+    request.resolve(kind === undefined ? undefined : ({ work: { kind } } as Order));
+    await settled();
+  };
+  /** All requests were held for their time, and brought nothing. */
+  const pass = async (): Promise<void> => {
+    for (const request of held.slice()) await answer(request);
+  };
+  return { askers, held, busy, ended, answer, pass, asked: () => held.map(({ place }) => place).toSorted() };
 }
 
 const settled = async (): Promise<void> => {
@@ -32,42 +49,85 @@ const settled = async (): Promise<void> => {
 };
 
 describe('executors that have nothing to do', () => {
-  test('leave one request with the server, and all ask again when work comes', async () => {
-    const { held, got } = open();
-    const answer = async (with_?: string): Promise<void> => {
-      held.shift()?.resolve(with_);
-      await settled();
-    };
-    assert.equal(held.length, 4);
-    for (let left = 3; left >= 1; left -= 1) {
-      await answer();
-      assert.equal(held.length, left);
-    }
-    await answer();
-    assert.equal(held.length, 1, 'the last one asks again');
-    await answer('an order');
-    assert.deepEqual(got, ['an order']);
-    assert.equal(held.length, 4);
+  test('leave one request with the server, for builds and for fetches', async () => {
+    const { asked, pass } = open();
+    await settled();
+    for (let count = 0; count < 3; count += 1) await pass();
+    assert.deepEqual(asked(), ['both']);
   });
 
-  test('end together when the server refuses the runner, or the runner stops', async () => {
-    const refused = open();
-    for (let count = 0; count < 3; count += 1) {
-      refused.held.shift()?.resolve(undefined);
-      await settled();
+  test('have one of them do what comes for them, whoever asked, and those ask for whom there may be more', async () => {
+    const { held, busy, asked, answer, pass } = open();
+    await settled();
+    for (let count = 0; count < 3; count += 1) await pass();
+    await answer(held[0], 'fetch_commit');
+    assert.deepEqual(
+      busy.map(({ place, kind }) => [place, kind]),
+      [['fetches', 'fetch_commit']],
+    );
+    assert.equal(held.length, 4, 'all others ask');
+    for (let count = 0; count < 3; count += 1) await pass();
+    assert.deepEqual(asked(), ['both']);
+    for (let begun = 1; begun <= 3; begun += 1) {
+      await answer(
+        held.find(({ place }) => place !== 'fetches'),
+        'run_suite',
+      );
+      assert.deepEqual(
+        busy.filter(({ place }) => place === 'builds').map(({ kind }) => kind),
+        Array(begun).fill('run_suite'),
+      );
+      for (let count = 0; count < 3; count += 1) await pass();
+      const isAsked = (sort: PlaceKind): boolean => held.some(({ place }) => place === sort || place === 'both');
+      assert.deepEqual([isAsked('builds'), isAsked('fetches')], [begun < 3, true]);
     }
+    await answer(held[0], 'check_connection');
+    assert.deepEqual(asked(), [], 'every place is taken');
+    busy.find(({ place }) => place === 'builds')?.done();
+    await settled();
+    assert.deepEqual(asked(), ['builds']);
+    for (const { done } of busy) done();
+    await settled();
+    for (let count = 0; count < 3; count += 1) await pass();
+    assert.deepEqual(asked(), ['both']);
+  });
+
+  test('ask for fetches while the only place for builds is taken', async () => {
+    const { held, asked, answer, pass } = open(patient, 1);
+    await settled();
+    for (let count = 0; count < 3; count += 1) await pass();
+    assert.deepEqual(asked(), ['both']);
+    await answer(held[0], 'run_suite');
+    assert.deepEqual(asked(), ['fetches']);
+  });
+
+  test('end together when the server refuses the runner, or the runner stops or takes no more', async () => {
+    const refused = open();
+    await settled();
+    for (let count = 0; count < 3; count += 1) await refused.pass();
     const ends = Promise.allSettled(refused.ended);
     refused.held.shift()?.reject(new Error('refused'));
     await settled();
+    assert.equal(refused.held.length, 4);
     for (const { reject } of refused.held) reject(new Error('refused'));
     assert.deepEqual(new Set((await ends).map(({ status }) => status)), new Set(['rejected']));
 
     const stopping = new AbortController();
     const stopped = open(stopping.signal);
-    stopped.held.shift()?.resolve(undefined);
     await settled();
     stopping.abort(new Error('stopped'));
     for (const { reject } of stopped.held) reject(new Error('stopped'));
     await Promise.allSettled(stopped.ended);
+
+    const drained = open();
+    await settled();
+    for (let count = 0; count < 3; count += 1) await drained.pass();
+    drained.askers.end();
+    await drained.answer(drained.held[0], 'fetch_commit');
+    assert.deepEqual(
+      drained.busy.map(({ place }) => place),
+      ['fetches'],
+      'what was given before is done',
+    );
   });
 });

@@ -4,6 +4,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { keepReserve } from '../../src/lib/disk-reserve.ts';
+import type { PlaceKind } from '../../src/lib/places.ts';
 import { randomName } from '../../src/lib/random-name.ts';
 import type { FinishReport, Link, Order } from '../../src/protocol/index.ts';
 import { failureOf, RefusedError, RejectedError } from '../../src/runner/failures.ts';
@@ -27,15 +28,19 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
   const asked = Promise.withResolvers<void>();
   let orders = [{ claim: randomName(), work: strange as never, logOffset: 0, logLimit: 1_000_000 }] as Order[];
   const link: Link = {
-    async next(_, signal) {
-      const [order] = orders;
-      orders = [];
-      if (order) return order;
-      asked.resolve();
+    async next(_, signal, _holdMs, place) {
+      const [order] = place === 'fetches' ? [] : orders;
+      if (order) {
+        orders = [];
+        return order;
+      }
+      if (place !== 'fetches') asked.resolve();
       await once(signal, 'abort');
       return undefined;
     },
-    nextOrLooks: async ({ claim }, signal) => ({ order: (await link.next(claim, signal)) ?? null }),
+    nextOrLooks: async ({ claim, place }, signal) => ({
+      order: (await link.next(claim, signal, undefined, place)) ?? null,
+    }),
     extend: async (_, signal) => (await once(signal, 'abort'), {}),
     log: () => assert.fail('there is nothing to say'),
     tests: () => assert.fail('there are no tests'),
@@ -85,6 +90,44 @@ test('a report that the server does not take is not repeated: the runner goes on
   });
   assert.equal(reports, 1);
   assert.match(said, /job abandoned: the server answered 403/);
+});
+
+test('a runner has so many places for builds, and others for fetches', async (t) => {
+  for (const [concurrency, fetches] of [
+    [1, 2],
+    [3, 3],
+  ] as const) {
+    const folder = temporaryFolder();
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    const begun = { builds: 0, fetches: 0 };
+    const full = Promise.withResolvers<void>();
+    /** There is always more to do, and none of it ends. */
+    const link = {
+      async next(claim: string, _signal: AbortSignal, _holdMs?: number, place: PlaceKind = 'builds') {
+        begun[place] += 1;
+        const work = place === 'builds' ? strange : { ...strange, kind: 'check_connection' };
+        return { claim, work: work as never, logOffset: 0, logLimit: 1_000_000 };
+      },
+      nextOrLooks: async ({ claim, place }, signal) => ({ order: await link.next(claim, signal, undefined, place) }),
+      extend: async (_, signal) => (await once(signal, 'abort'), {}),
+      async finish(_, signal) {
+        if (begun.builds + begun.fetches === concurrency + fetches) full.resolve();
+        await once(signal, 'abort');
+        return { taken: true };
+      },
+      looks: async () => [],
+      looked: async () => {},
+      gone: async () => [],
+      stale: async () => [],
+      ...noShells,
+    } as Partial<Link> as Link;
+    const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
+    const services = { mirrors, close: async () => {} } as RunnerServices;
+    const runner = await startRunner({ link, folder, services, concurrency, log: () => {} });
+    await full.promise;
+    await runner.stop();
+    assert.deepEqual(begun, { builds: concurrency, fetches });
+  }
 });
 
 test('only what the server itself refuses is final', () => {

@@ -22,7 +22,11 @@ export async function registered(service: Service, accounts: User[] = []): Promi
   return { name, token, link: linkWith(service, token) };
 }
 
-export function linkWith(service: Service, token: string, tags = ''): ReturnType<typeof openLink> {
+export function linkWith(
+  service: Service,
+  token: string,
+  { tags = '', ...places }: { tags?: string; places?: number } = {},
+): ReturnType<typeof openLink> {
   const ca = readFileSync(join(service.folder, 'tls', 'cert.pem'), 'utf8');
-  return openLink({ url: service.address, token, ca, tags });
+  return openLink({ url: service.address, token, ca, tags, ...places });
 }

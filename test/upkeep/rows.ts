@@ -314,6 +314,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       trouble: awkward,
       tags: 'gpu',
       orders: 2,
+      places: 3,
     });
     await put('runner_accounts', { id: 1n, runner_id: 1n, account_id: user });
     const times = { started_at: null, finished_at: null };

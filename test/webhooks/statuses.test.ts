@@ -234,7 +234,7 @@ describeWithRunner(
       ).fetched({ branches: [], branch: '', ref: 'refs/pull/7/head', trunk: 'kept' });
       await (await runner.take('run_suite')).exit(0);
       await (await runner.take('run_suite')).exit(1);
-      const told = (await forge.received(6)).map(({ body }) => JSON.parse(body) as Told);
+      const told = (await forge.received(8)).map(({ body }) => JSON.parse(body) as Told);
       const of = (suite: string) =>
         told.filter(({ context }) => context === `headrace/${suite}`).map(({ state }) => state);
       assert.deepEqual(new Set([of('unit').at(-1), of('lint').at(-1)]), new Set(['failure', 'success']));

@@ -37,6 +37,7 @@ import { knownOrders } from './0035-known-orders.ts';
 import { newerJobs } from './0036-newer-jobs.ts';
 import { storedBytes } from './0037-stored-bytes.ts';
 import { uploads } from './0038-uploads.ts';
+import { places } from './0039-places.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -78,4 +79,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0036-newer-jobs', apply: newerJobs },
   { name: '0037-stored-bytes', apply: storedBytes },
   { name: '0038-uploads', apply: uploads },
+  { name: '0039-places', apply: places },
 ];

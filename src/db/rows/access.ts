@@ -99,6 +99,8 @@ export interface RunnerRow {
 export interface RunnerVisitRow {
   /** How much of an order it knows. */
   orders: number;
+  /** How many places for builds it has; 0 where it has not said. */
+  places: number;
   /** The holder of its claims. */
   holder: string;
   /** null for a runner on a server's own machine. */

@@ -1,0 +1,124 @@
+import { sql } from 'kysely';
+import type { Transaction } from '../db/open.ts';
+import { prepared } from '../db/prepared.ts';
+import type { BuildRequestRow, BuildRow, CommitRow } from '../db/schema.ts';
+import { reasonInWords } from './reasons.ts';
+import { isAllowedFailure, newestAttempts } from './rollup.ts';
+import { buildRequestMachine, isFinal, type BuildRequestState, type BuildState } from './states.ts';
+import type { StatusReport } from './status-reports.ts';
+
+/**
+ * The status of a whole request, as `headrace`: told as soon as the SHA is known, and again at the end, so that a forge
+ * can require one name whatever suites there are.
+ *
+ * It is told of commits that a trigger brought. A request that names some of the suites does not speak for the commit.
+ */
+export const requestContext = 'headrace';
+
+type Reported = Pick<BuildRequestRow, 'id' | 'project_id' | 'commit_ref' | 'fetch'> & { ref: CommitRow['ref'] | null };
+
+const findReported = prepared<{ id: bigint }, Reported>((db, value) =>
+  db
+    .selectFrom('build_requests')
+    .leftJoin('commits', 'commits.id', 'build_requests.commit_id')
+    .select(['build_requests.id', 'build_requests.project_id', 'build_requests.commit_ref', 'build_requests.fetch'])
+    .select('commits.ref')
+    .where('build_requests.id', '=', value('id'))
+    .where('build_requests.suites', '=', sql.lit('[]'))
+    .where((where) =>
+      where.or([
+        where('build_requests.trigger', '!=', sql.lit('')),
+        where.exists(
+          where
+            .selectFrom('build_requests as triggered')
+            .select('triggered.id')
+            .whereRef('triggered.commit_id', '=', 'build_requests.commit_id')
+            .where('triggered.trigger', '!=', sql.lit('')),
+        ),
+      ]),
+    ),
+);
+
+/** Builds of other requests for the whole commit that were begun after those of this one. */
+const findLater = prepared<{ id: bigint }, { id: bigint }>((db, value) =>
+  db
+    .selectFrom('build_requests as own')
+    .innerJoin('builds', 'builds.commit_id', 'own.commit_id')
+    .innerJoin('build_requests as other', 'other.id', 'builds.build_request_id')
+    .select('builds.id')
+    .where('own.id', '=', value('id'))
+    .whereRef('other.id', '!=', 'own.id')
+    .where('other.suites', '=', sql.lit('[]'))
+    .where('other.build_state', '!=', sql.lit('cancelled'))
+    .where('builds.retry', '=', sql.lit(0))
+    .where('builds.id', '>', (of) =>
+      of
+        .selectFrom('builds as begun')
+        .select((each) => each.fn.max('begun.id').as('id'))
+        .where('begun.build_request_id', '=', value('id'))
+        .where('begun.retry', '=', sql.lit(0)),
+    )
+    .limit(sql.lit(1)),
+);
+
+type Counted = Pick<BuildRow, 'suite_id' | 'variant' | 'attempt' | 'build_state' | 'allow_failure'>;
+const findBuilds = prepared<{ id: bigint }, Counted>((db, value) =>
+  db
+    .selectFrom('builds')
+    .select(['suite_id', 'variant', 'attempt', 'build_state', 'allow_failure'])
+    .where('build_request_id', '=', value('id')),
+);
+
+interface Moved {
+  subjectId: bigint;
+  state: string;
+  from?: string | undefined;
+  /** Why the fetch failed. */
+  reason?: string | undefined;
+}
+
+/** The report for a request's new state; undefined where there is nothing to tell, or the SHA is not known. */
+export async function requestReport(trx: Transaction, moved: Moved): Promise<StatusReport | undefined> {
+  const state = moved.state as BuildRequestState;
+  const [request] = await findReported(trx, { id: moved.subjectId });
+  const isNamed = request !== undefined && /^[0-9a-f]{40}$/.test(request.commit_ref);
+  const ref = request?.ref ?? (isNamed ? request.commit_ref : undefined);
+  if (!request || ref === undefined) return undefined;
+  const isOver = isFinal(buildRequestMachine, state);
+  const isAgain = moved.from !== undefined && isFinal(buildRequestMachine, moved.from as BuildRequestState);
+  // That it began was told before its fetch.
+  if (state === 'building' && isNamed && !isAgain) return undefined;
+  // Two requests for one commit: the one that began last says how the commit stands.
+  if (isOver && (await findLater(trx, { id: request.id })).length > 0) return undefined;
+  return {
+    ref,
+    context: requestContext,
+    build_state: isOver ? state : 'enqueued',
+    description: isOver ? await atTheEnd(trx, request.id, state, moved.reason) : beforeTheEnd(state, request),
+    path: `/ui/projects/${request.project_id}/requests/${request.id}`,
+  };
+}
+
+function beforeTheEnd(state: BuildRequestState, { fetch }: Reported): string {
+  if (state === buildRequestMachine.held) return 'Waiting for approval';
+  return fetch === 'done' ? 'Running the suites' : 'Fetching the commit';
+}
+
+async function atTheEnd(trx: Transaction, id: bigint, state: BuildRequestState, reason?: string): Promise<string> {
+  if (state === 'cancelled') return 'Cancelled';
+  if (reason !== undefined) return reasonInWords(reason);
+  const builds = newestAttempts(
+    (await findBuilds(trx, { id })).map(({ suite_id: suiteId, allow_failure: allowed, ...build }) => ({
+      ...build,
+      suiteId,
+      isAllowed: isAllowedFailure(build.build_state as BuildState, allowed === 1),
+    })),
+  );
+  const suites = (those: typeof builds): number => new Set(those.map(({ suiteId }) => suiteId)).size;
+  const all = suites(builds);
+  const count = `${all} ${all === 1 ? 'suite' : 'suites'}`;
+  if (state === 'passed') return all === 0 ? 'No suite had to run' : `${count} passed`;
+  const wrong = state === 'failed' ? ['failed', 'timed_out'] : ['errored'];
+  const bad = suites(builds.filter((build) => wrong.includes(build.build_state) && !build.isAllowed));
+  return `${bad} of ${count} ${state === 'failed' ? 'failed' : 'could not be run'}`;
+}
