@@ -31,7 +31,7 @@ export const fetchCommit: JobHandler = {
 
   outcomes: ['fetched', 'unfetchable', 'timed_out', 'killed', 'cancelled'],
 
-  async settle(context, job, outcome, isJudged) {
+  async settle(context, job, outcome, { isJudged }) {
     const request = await requestOf(context, job.subject_id);
     if (!request) return;
     traceFetch(context, request, job, outcome.kind);

@@ -20,6 +20,7 @@ import {
   type CutReason,
   type FinishReport,
   type KeptFiles,
+  type LogPart,
   type KeptLayer,
   type LookReport,
   type Outcome,
@@ -205,6 +206,7 @@ export function readReport(body: unknown): FinishReport {
     ...(report.steps === undefined ? {} : { steps: list(mostSteps, readStep)(report.steps, 'steps') }),
     ...(report.kept === undefined ? {} : { kept: readKeptFiles(report.kept) }),
     ...(report.uploads === undefined ? {} : { uploads: flag(report.uploads, 'uploads') }),
+    ...(report.output === undefined ? {} : { output: readLogPart(report.output) }),
     next: report.next === undefined || report.next === null ? undefined : claim(report.next, 'next'),
     place: readPlace(report),
   };
@@ -218,6 +220,11 @@ export function readUploaded(body: unknown): UploadReport {
     ...(cache === undefined ? {} : { cache: list(mostLayers, readLayer)(cache, 'cache') }),
     ...(lost === undefined ? {} : { lost: uploadsLost.find((why) => why === lost) ?? refuse('lost') }),
   };
+}
+
+function readLogPart(value: unknown): LogPart {
+  const { from, to } = group(value, 'output');
+  return { from: size(from, 'output[from]'), to: size(to, 'output[to]') };
 }
 
 const key256 = matching(/^[0-9a-f]{64}$/);

@@ -124,14 +124,15 @@ export const runSuite: JobHandler = {
 
   outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable', 'unrunnable'],
 
-  async settle(context, job, outcome) {
+  async settle(context, job, outcome, { output }) {
     if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
     if (outcome.kind === 'exited' && outcome.status === 0 && outcome.cache && job.cancelled === 0) {
       const { subject_id: buildId, account_id: accountId } = job;
       await keepCache(context, { buildId, accountId, stored: job }, outcome.cache);
     }
     const ended = { id: job.subject_id, accountId: job.account_id, isCancelled: job.cancelled === 1 };
-    await endBuild(context, ended, ...endingOf(outcome));
+    const [state, ending] = endingOf(outcome);
+    await endBuild(context, ended, state, { ...ending, output });
   },
 
   async lose(context, job) {

@@ -90,7 +90,7 @@ export function createSettling({
       });
     },
 
-    async settle(trx, { holder }, { claim, outcome, logSize, steps = [], lines, kept, uploads }) {
+    async settle(trx, { holder }, { claim, outcome, logSize, steps = [], lines, kept, uploads, output }) {
       const [held] = await holdWithLog(db)(trx, { claim });
       if (held?.holder !== holder) return { gone: true };
       const { size, ...row } = held;
@@ -115,7 +115,7 @@ export function createSettling({
         await addLine(db, trx, job.subject_id, words);
       }
       for (const line of lines ?? []) await addLine(db, trx, job.subject_id, line);
-      await kind.settle(context(trx), job, outcome, lines !== undefined);
+      await kind.settle(context(trx), job, outcome, { isJudged: lines !== undefined, output });
       if (kept && job.kind === 'run_suite') {
         const { vault, shellHours: hours } = context(trx);
         await noteKept(context(trx), vault, { buildId: job.subject_id, holder, hours, files: kept });

@@ -1,15 +1,11 @@
 import { isIP } from 'node:net';
+import { parseAddress } from '../lib/repository-address.ts';
 import type { RepositoryNames } from './facts.ts';
 
 /**
  * Whether a payload is about the project's own repository. The built code comes from the project's repository in any
  * case.
  */
-
-interface Address {
-  host: string;
-  path: string;
-}
 
 /**
  * A payload without a repository counts as one about the project's own. Otherwise one of its names or addresses must
@@ -19,30 +15,11 @@ export function isAbout(repositoryUrl: string, { names, addresses }: RepositoryN
   const own = parseAddress(repositoryUrl);
   const told = addresses.map(parseAddress).filter((address) => address !== undefined);
   if (own === undefined || (told.length === 0 && names.length === 0)) return true;
-  const paths = [...told.map(({ path }) => path), ...names.map(plain)];
+  const paths = [...told.map(({ path }) => path), ...names].map(plain);
   return (
-    paths.some((path) => fits(own.path, path)) && (told.length === 0 || told.some(({ host }) => areOne(own.host, host)))
+    paths.some((path) => fits(own.path.toLowerCase(), path)) &&
+    (told.length === 0 || told.some(({ host }) => areOne(own.host, host)))
   );
-}
-
-/** `user@host:path`, or a URL of any kind. The port does not count: SSH and HTTPS have different ones. */
-function parseAddress(text: string): Address | undefined {
-  if (/^[a-z+]+:\/\//i.test(text)) {
-    const url = URL.parse(text);
-    return url === null ? undefined : { host: url.hostname.toLowerCase(), path: plain(decoded(url.pathname)) };
-  }
-  const [, host, path] = /^(?:[^@/\s]+@)?(\[[^\]]+\]|[^:/\s]+):(.+)$/s.exec(text) ?? [];
-  if (host === undefined || path === undefined) return undefined;
-  const isAbsolute = /^[/~]/.test(path);
-  return { host: host.toLowerCase(), path: `${isAbsolute ? '/' : ''}${plain(path)}` };
-}
-
-function decoded(path: string): string {
-  try {
-    return decodeURIComponent(path);
-  } catch {
-    return path;
-  }
 }
 
 /** Forges ignore the case of a name, and a `.git` at its end. */

@@ -27,6 +27,8 @@ export const longest = {
   ruleValue: 1000,
   /** A regular expression that a log is searched for. */
   expression: 1000,
+  /** What is looked for in the names of tests, projects, branches and suites. */
+  filter: 200,
   variableName: 255,
   variableContent: 32_768,
   tag: 64,

@@ -17,6 +17,8 @@ export const mostTries = 3;
 interface Ending {
   exit_status?: number | null;
   failure_reason?: string;
+  /** The part of the log that its commands wrote. */
+  output?: { from: number; to: number } | undefined;
 }
 
 /** Moves a build to another state, if its present state allows that. Answers whether it moved. */
@@ -79,8 +81,9 @@ async function write(
   to: BuildState,
   ending: Ending,
 ): Promise<Moved | undefined> {
-  const { exit_status = null, failure_reason = '' } = ending;
-  const [moved] = await moves[to](trx, { id, now: BigInt(Date.now()), exit_status, failure_reason });
+  const { exit_status = null, failure_reason = '', output } = ending;
+  const part = { output_from: output ? BigInt(output.from) : null, output_to: output ? BigInt(output.to) : null };
+  const [moved] = await moves[to](trx, { id, now: BigInt(Date.now()), exit_status, failure_reason, ...part });
   return moved;
 }
 
@@ -95,7 +98,7 @@ async function tell(context: WriteContext, build: Moved, state: BuildState): Pro
 
 type Move = (
   trx: Transaction,
-  values: { id: bigint; now: bigint } & Required<Ending>,
+  values: { now: bigint } & Pick<BuildRow, 'id' | 'exit_status' | 'failure_reason' | 'output_from' | 'output_to'>,
 ) => Promise<readonly Readonly<Moved>[]>;
 
 const moves = Object.fromEntries(buildMachine.states.map((to) => [to, moveTo(to)])) as Record<BuildState, Move>;
@@ -108,6 +111,8 @@ function moveTo(to: BuildState): Move {
       finished_at: value('now'),
       exit_status: value('exit_status'),
       failure_reason: value('failure_reason'),
+      output_from: value('output_from'),
+      output_to: value('output_to'),
     };
     return db
       .updateTable('builds')
@@ -226,6 +231,8 @@ export async function addBuilds(
     tests_failed: 0,
     tests_skipped: 0,
     uploads: '',
+    output_from: null,
+    output_to: null,
   }));
   const buildIds = builds.map(({ id }) => id);
   await insertBuilds(trx, ...builds);

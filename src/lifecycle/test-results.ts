@@ -89,6 +89,8 @@ async function tellCounts(trx: Transaction, { build_id: id, passed, failed, skip
 
 export interface Wanted {
   state?: TestState | undefined;
+  /** Only tests that have it in their name, class, suite or file, in any case. */
+  text?: string;
   /** Only tests at positions from the first and before the second. */
   from?: number;
   to?: number;
@@ -97,9 +99,12 @@ export interface Wanted {
   limit: number;
 }
 
+/** So many tests are read at a time where they are looked through for a text. */
+const readAtOnce = 10 * mostInBatch;
+
 /** Tests of a build, in the order of its reports. Reads no more rows than it needs. */
 export async function testsOf(db: Queries, buildId: bigint, wanted: Wanted): Promise<PlacedTest[]> {
-  const { state, from = 0, to = Infinity, fromEnd = false, limit } = wanted;
+  const { state, text = '', from = 0, to = Infinity, fromEnd = false, limit } = wanted;
   const all = db
     .selectFrom('test_results')
     .innerJoin('test_runs', 'test_runs.build_id', 'test_results.build_id')
@@ -110,22 +115,30 @@ export async function testsOf(db: Queries, buildId: bigint, wanted: Wanted): Pro
     .select(['start', 'state', 'count'])
     .orderBy('start', fromEnd ? 'desc' : 'asc')
     .execute();
-  const starts = new Set<number>();
-  let sure = 0; // tests that are certainly between the two positions
-  for (const { start, count } of heads) {
-    if (start + mostInBatch <= from || start >= to) continue;
-    if (sure >= limit && !starts.has(start)) break;
-    starts.add(start);
-    if (start >= from && start + mostInBatch <= to) sure += count;
+  const left = heads.filter(({ start }) => start + mostInBatch > from && start < to);
+  const found: PlacedTest[] = [];
+  while (left.length > 0 && found.length < limit) {
+    const starts = new Set<number>();
+    let sure = 0; // tests that are certainly between the two positions
+    for (let next = left[0]; next; next = left[0]) {
+      if (sure >= (text === '' ? limit - found.length : readAtOnce) && !starts.has(next.start)) break;
+      left.shift();
+      starts.add(next.start);
+      if (next.start >= from && next.start + mostInBatch <= to) sure += next.count;
+    }
+    const rows = await some
+      .select(['test_results.state', 'content'])
+      .where('start', 'in', [...starts])
+      .execute();
+    const tests = (await Promise.all(rows.map(unpackTests))).flat();
+    found.push(...tests.filter((test) => test.at >= from && test.at < to && hasText(test, text.toLowerCase())));
   }
-  if (starts.size === 0) return [];
-  const rows = await some
-    .select(['test_results.state', 'content'])
-    .where('start', 'in', [...starts])
-    .execute();
-  const tests = (await Promise.all(rows.map(unpackTests))).flat();
-  const found = tests.filter(({ at }) => at >= from && at < to).toSorted((a, b) => a.at - b.at);
+  found.sort((a, b) => a.at - b.at);
   return fromEnd ? found.slice(-limit) : found.slice(0, limit);
+}
+
+function hasText({ name, class: of, suite, file }: PlacedTest, text: string): boolean {
+  return [name, of, suite, file].some((words) => words.toLowerCase().includes(text));
 }
 
 const day = 24 * 60 * 60 * 1000;

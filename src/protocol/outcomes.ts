@@ -90,6 +90,12 @@ export interface StepReport {
   to: number;
 }
 
+/** A part of a log, by the offset of its first byte and of the first one behind it. */
+export interface LogPart {
+  from: number;
+  to: number;
+}
+
 export interface FinishReport {
   claim: string;
   outcome: Outcome;
@@ -100,6 +106,8 @@ export interface FinishReport {
   kept?: KeptFiles;
   /** Whether files of the build wait on the runner: they are brought under the same claim, and *uploaded* ends it. */
   uploads?: boolean;
+  /** What the commands of a suite wrote of the log; the rest is the runner's own. */
+  output?: LogPart;
   /** The name of the claim for another order, if the runner takes one with the answer. */
   next?: string | undefined;
   /** What that order may be for; everything where it is left out. */

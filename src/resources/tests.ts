@@ -1,5 +1,5 @@
 import { projectRoute } from '../api/route.ts';
-import { oneOf } from '../http/fields.ts';
+import { oneOf, text } from '../http/fields.ts';
 import type { Page, PageOf } from '../http/paging.ts';
 import * as schema from '../http/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
@@ -16,9 +16,10 @@ function view({ name, class: of, suite, file, state, durationMs, message }: Plac
 }
 
 /** Tests have no identifiers: a page goes by their position in the build, the first of which is 1. */
-function wantedOn({ limit, before, after }: Page, state: TestState | ''): Wanted {
+function wantedOn({ limit, before, after }: Page, { state, query }: { state: TestState | ''; query: string }): Wanted {
   return {
     ...(state !== '' && { state }),
+    text: query,
     ...(after !== undefined && { from: Number(after) }),
     ...(before !== undefined && { to: Number(before) - 1 }),
     fromEnd: before !== undefined && after === undefined,
@@ -46,7 +47,10 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary: 'List the tests that the reports of a build told of, in their order',
-    query: { state: oneOf(['', ...testStates]) },
+    query: {
+      state: oneOf(['', ...testStates]),
+      query: text('filter', { description: 'only tests with this in their name, class, suite or file' }),
+    },
     paged: true,
     answer: schema.listOf(
       schema.record({
@@ -59,7 +63,7 @@ export const routes = [
     ),
     async handle({ db, project, params, query, page }) {
       const build = await findBuild(db, project.id, params.build_id);
-      const wanted = wantedOn(page, query.state);
+      const wanted = wantedOn(page, query);
       return pageOfTests(page, wanted, await testsOf(db, build.id, wanted));
     },
   }),

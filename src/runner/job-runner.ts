@@ -1,5 +1,5 @@
 import type { DiskReserve } from '../lib/disk-reserve.ts';
-import type { KeptFiles, Link, Outcome } from '../protocol/index.ts';
+import type { KeptFiles, Link, LogPart, Outcome } from '../protocol/index.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';
@@ -45,6 +45,8 @@ export interface Task {
   onKept?: (files: KeptFiles) => void;
   /** Some of what the job leaves waits here (outbox.ts). */
   onWaiting?: () => void;
+  /** From here on, and up to here, the log is the output of commands. */
+  onOutput?: (at: keyof LogPart) => void;
 }
 
 export type JobRunner<W> = (services: RunnerServices, work: W, task: Task) => Promise<Outcome>;

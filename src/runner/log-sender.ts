@@ -16,6 +16,8 @@ const nothing = new Uint8Array();
 export interface LogSender {
   /** Takes output; the result settles when there is room for more, and never rejects. */
   write(bytes: Uint8Array): void | Promise<void>;
+  /** The size that the log has with everything written so far. */
+  readonly size: number;
   /** Resolves with the size of the whole log when the server has it all, or does not want it. */
   end(): Promise<number>;
   close(): Promise<void>;
@@ -61,6 +63,10 @@ class ChunkSender implements LogSender {
     this.#backlog = new LogBacklog(options.spillFile, options.disk);
     this.#sent = options.offset;
     this.#said = options.offset;
+  }
+
+  get size(): number {
+    return this.#said;
   }
 
   write(output: Uint8Array): void | Promise<void> {

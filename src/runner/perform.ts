@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { isNoSpace } from '../lib/disk-reserve.ts';
-import type { CutReason, FinishReport, KeptFiles, Link, Order, Outcome, Work } from '../protocol/index.ts';
+import type { CutReason, FinishReport, KeptFiles, Link, LogPart, Order, Outcome, Work } from '../protocol/index.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { fetchCommit } from './fetch-commit.ts';
@@ -62,13 +62,17 @@ export async function perform(
     const onKept = (files: KeptFiles): void => void (kept = files);
     let isWaiting = false;
     const onWaiting = (): void => void (isWaiting = true);
-    const task = { id: order.claim, say, signal: AbortSignal.any([ending, work.signal]), steps, onKept, onWaiting };
+    const output: Partial<LogPart> = {};
+    const onOutput = (at: keyof LogPart): void => void (output[at] = sender.size);
+    const signal = AbortSignal.any([ending, work.signal]);
+    const task: Task = { id: order.claim, say, signal, steps, onKept, onWaiting, onOutput };
     const told = await outcomeOf(services, order, task, work.signal);
     if (work.signal.reason === notOurs || ending.aborted) return undefined;
     const traced = 'isTraced' in order.work && order.work.isTraced ? { steps: steps.report() } : {};
     const logSize = await sender.end();
-    const left = { ...(kept && { kept }), ...(isWaiting ? { uploads: true } : {}) };
-    return { claim: order.claim, outcome: orCutShort(told, work.signal), logSize, ...traced, ...left };
+    const outcome = orCutShort(told, work.signal);
+    const left = { ...(kept && { kept }), ...(isWaiting ? { uploads: true } : {}), ...(isWhole(output) && { output }) };
+    return { claim: order.claim, outcome, logSize, ...traced, ...left };
   } finally {
     await sender.close();
   }
@@ -102,6 +106,10 @@ async function outcomeOf(
     if (isNoSpace(error)) return { kind: 'cut_short', reason: 'disk_full' };
     return { kind: 'lost', message: error instanceof Error ? error.message : String(error) };
   }
+}
+
+function isWhole(part: Partial<LogPart>): part is LogPart {
+  return part.from !== undefined && part.to !== undefined;
 }
 
 /** A job that was cut short has lost output or results, even if it ended by itself. A push cannot be undone. */

@@ -19,7 +19,7 @@ const mostHeard = 64 * 1024;
 export const runSuite: JobRunner<SuiteOrder> = async (
   services,
   order,
-  { id, say, signal, steps, onKept, onWaiting },
+  { id, say, signal, steps, onKept, onWaiting, onOutput },
 ) => {
   const { checkouts, sandboxes, dependencyCache, images, link } = services;
   const mask = createMask(order.secrets);
@@ -57,6 +57,8 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       signal,
     });
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
+    await say(mask.flush());
+    onOutput?.('from');
     const ended = await sandboxes.run({
       id,
       steps: [...order.launches.map(launchStep), { name: 'command', command: order.command }],
@@ -69,6 +71,9 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       output: (chunk) => say(mask.push(chunk)),
       onStep: (at, what) => (what === 'start' ? steps.begin(spanName(order, at)) : steps.end()),
       onLeft: async (left, how) => {
+        // The mask may have held back the last bytes. Of a launch that failed, the reason that follows counts too.
+        await say(mask.flush());
+        if (how.step === 'command') onOutput?.('to');
         if (order.reports && how.reason !== 'cancelled' && how.reason !== 'out_of_disk') {
           steps.begin('reports');
           await collectReports(left, { globs: order.reports, secrets: order.secrets, link, claim: id, tell, signal });

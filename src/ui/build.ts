@@ -1,20 +1,23 @@
 import type { BuildRow } from '../db/schema.ts';
-import { shellPart } from './build-shell.ts';
-import { testsPart, type TestCounts } from './build-tests.ts';
-import { buildName, buildsOfCommits } from './build-rows.ts';
+import { reasonInWords } from '../lifecycle/reasons.ts';
+import { artifactCount, artifactsPart } from './artifacts.ts';
+import { askedFor, type AskedFor } from './asked-for.ts';
+import { detailsPart } from './build-details.ts';
+import { buildName, buildsOfCommits, type NamedBuild } from './build-rows.ts';
+import { failedTests, testsPart, type TestCounts } from './build-tests.ts';
+import { commitAtForge, forgeLinks, type ForgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
-import { artifactsPart } from './artifacts.ts';
 import { html, type Html } from './html.ts';
-import { logPart, logScripts } from './log-viewer.ts';
+import { notice, type Page } from './layout.ts';
+import { downloadLink, linesIn, logPart, logScripts } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
-import { notice } from './layout.ts';
-import { shortSha, subjectOf, waitingLine } from './parts.ts';
+import { orMissing, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { buildBadge, buildMark, isUnderWay } from './states.ts';
-import { reasonInWords } from '../lifecycle/reasons.ts';
 
-/** One attempt at one suite on one commit. */
+/** One attempt at one suite on one commit: what became of it, and a tab each for its log and what else it left. */
+
 interface BuildRecord extends TestCounts {
   id: bigint;
   id_str: string;
@@ -42,112 +45,156 @@ interface CommitRecord {
   message: string;
 }
 
-function facts(build: BuildRecord, requestId: bigint, commit: CommitRecord, path: string): Html {
-  const { exit_status: status, started_at: started, finished_at: finished } = build;
-  return html`<dl class="facts">
-    <div>
-      <dt>Commit</dt>
-      <dd>
-        <a href="${path}/commits/${build.commit_id_str}"><code>${shortSha(commit.ref)}</code></a>
-        ${subjectOf(commit.message).slice(0, 100)}
-      </dd>
-    </div>
-    <div>
-      <dt>Asked for</dt>
-      <dd><a href="${path}/requests/${requestId}">${ago(build.created_at)}</a></dd>
-    </div>
-    <div>
-      <dt>Began</dt>
-      <dd>${started === null ? 'not yet' : ago(started)}</dd>
-    </div>
-    <div>
-      <dt>Took</dt>
-      <dd>${started === null ? '–' : duration(started, finished)}</dd>
-    </div>
-    <div>
-      <dt>Exit status</dt>
-      <dd>${status ?? '–'}</dd>
-    </div>
-  </dl>`;
+/** Everything that the tabs show of a build. */
+export interface ShownBuild {
+  build: BuildRecord;
+  commit: CommitRecord;
+  own: NamedBuild;
+  /** All attempts, the first one first. */
+  attempts: readonly BuildRow[];
+  request: AskedFor;
+  links: ForgeLinks | undefined;
+  /** The address of the build in the API. */
+  address: string;
 }
 
 const uploadsPending =
   'Artifacts or the cache of this build wait on its runner, because the server cannot store them now. They follow when it can.';
 
-function attempts(all: readonly BuildRow[], current: bigint, path: string): Html | false {
-  if (all.length < 2) return false;
-  return html`<p class="marks">
-    <span class="aside">Attempts:</span>
-    ${all.map((build) => {
-      const about = `Attempt ${build.attempt}`;
-      return build.id === current
-        ? html`<span class="here">${buildMark(build, about)}</span>`
-        : buildMark(build, about, `${path}/builds/${build.id}`);
-    })}
-  </p>`;
-}
+const record = '/projects/:project_id/builds/:build_id';
 
-async function show(visit: ProjectVisit) {
-  const { api, db, project, projectPath } = visit;
-  const build = await api.get<BuildRecord>('/projects/:project_id/builds/:build_id');
+/** The first has the address of the build itself. */
+const tabs = ['log', 'tests', 'artifacts', 'details'] as const;
+type Tab = (typeof tabs)[number];
+
+async function shownBuild({ api, db, project }: ProjectVisit): Promise<ShownBuild> {
+  const build = await api.get<BuildRecord>(record);
   const params = { commit_id: build.commit_id };
   const commit = await api.get<CommitRecord>('/projects/:project_id/commits/:commit_id', { params });
   const all = (await buildsOfCommits(db.read, [build.commit_id])).get(build.commit_id) ?? [];
   const isSame = ({ suite_id: suite, variant }: BuildRow): boolean =>
     suite === build.suite_id && variant === build.variant;
-  const same = all.filter(isSame).toReversed();
-  const own = same.find(({ id }) => id === build.id);
-  const name = own ? buildName(own) : 'Build';
-  const [cancel, again] = [pageForm(visit, 'cancel'), pageForm(visit, 'restart')];
-  const isOpen = isUnderWay(build.build_state);
+  const attempts = all.filter(isSame).toReversed();
+  const own = orMissing(attempts.find(({ id }) => id === build.id));
+  const ofRequest = { params: { build_request_id: own.build_request_id } };
+  const request = await api.get<AskedFor>('/projects/:project_id/build_requests/:build_request_id', ofRequest);
+  const links = await forgeLinks(db.read, project);
   const address = `/projects/${project.id_str}/builds/${build.id_str}`;
+  return { build, commit, own, attempts, request, links, address };
+}
+
+function attemptMarks({ build, attempts }: ShownBuild, path: string): Html | false {
+  if (attempts.length < 2) return false;
+  return html`<span class="marks"
+    ><span class="aside">Attempts:</span> ${attempts.map((one) => {
+      const about = `Attempt ${one.attempt}`;
+      return one.id === build.id
+        ? html`<span class="here">${buildMark(one, about)}</span>`
+        : buildMark(one, about, `${path}/builds/${one.id}`);
+    })}</span
+  >`;
+}
+
+/** Two lines, so that the log has the rest of the window. */
+function head(visit: ProjectVisit, shown: ShownBuild): Html {
+  const { build, commit, own, request, links, address } = shown;
+  const { exit_status: status, started_at: started, finished_at: finished } = build;
+  const [cancel, again] = [pageForm(visit, 'cancel'), pageForm(visit, 'restart')];
+  const path = visit.projectPath;
+  return html`<div class="title build-title">
+      <h1>${buildName(own)} <span class="aside">attempt ${build.attempt}</span></h1>
+      <p id="build" data-live>
+        ${buildBadge(build)} ${build.failure_reason !== '' && html`<span>${reasonInWords(build.failure_reason)}</span>`}
+        ${build.flaky && html`<span>Flaky: it failed, and passed when it was tried again.</span>`}
+      </p>
+      <div class="actions" id="actions" data-live>
+        ${
+          isUnderWay(build.build_state)
+            ? cancel.wrap(html``, { button: 'Cancel', kind: 'danger' })
+            : own.suite_name !== null && again.wrap(html``, { button: 'Run again', kind: 'main' })
+        }
+        ${downloadLink(address)}
+      </div>
+    </div>
+    <div id="build-facts" data-live>
+      <p class="build-facts">
+        <span class="build-commit"
+          ><a href="${path}/commits/${build.commit_id_str}"><code>${shortSha(commit.ref)}</code></a>
+          ${subjectOf(commit.message).slice(0, 200)}</span
+        >
+        <span class="aside"
+          ><span class="build-asked">${commitAtForge(links, commit.ref)} ${askedFor(request, links)}</span>
+          <a href="${path}/requests/${own.build_request_id}">${ago(build.created_at)}</a></span
+        >
+        ${started !== null && html`<span class="aside">took ${duration(started, finished)}</span>`}
+        ${status !== null && html`<span class="aside">exit status ${status}</span>`} ${attemptMarks(shown, path)}
+      </p>
+      ${waitingLine(build.waiting_reason)} ${build.uploads_pending && notice('good', uploadsPending)}
+      ${build.uploads_lost !== '' && notice('bad', reasonInWords(build.uploads_lost))}
+    </div>`;
+}
+
+async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, current: Tab): Promise<Html> {
+  const { tests_passed: passed, tests_failed: failed, tests_skipped: skipped } = build;
+  const counts: Record<Tab, number> = {
+    log: await linesIn(visit, record),
+    tests: passed + failed + skipped,
+    artifacts: await artifactCount(visit.db.read, build.id),
+    details: 0,
+  };
+  return html`<nav id="tabs" aria-label="Build" class="tabs sections build-tabs" data-live>
+    ${tabs.map(
+      (tab) =>
+        html`<a href="/ui${address}${below(tab)}" ${tab === current && html`aria-current="page"`}
+          >${titles[tab]}${
+            tab !== 'details' && html` <span class="count" id="count-${tab}">${counts[tab].toLocaleString('en')}</span>`
+          }</a
+        >`,
+    )}
+  </nav>`;
+}
+
+const titles: Record<Tab, string> = { log: 'Log', tests: 'Tests', artifacts: 'Artifacts', details: 'Details' };
+
+function below(tab: Tab): string {
+  return tab === 'log' ? '' : `/${tab}`;
+}
+
+const parts: Record<Tab, (visit: ProjectVisit, shown: ShownBuild) => Promise<Html>> = {
+  log: async (visit, { build, address }) =>
+    html`${await failedTests(visit, build, `/ui${address}/tests`)} ${await logPart(visit, record, { address })}`,
+  tests: (visit, { build }) => testsPart(visit, build),
+  artifacts: async ({ db }, { build, address }) => artifactsPart(db.read, build.id, address),
+  details: async (visit, shown) => detailsPart(visit, shown),
+};
+
+async function show(visit: ProjectVisit, tab: Tab): Promise<Page> {
+  const shown = await shownBuild(visit);
+  const name = buildName(shown.own);
   return {
-    title: name,
-    state: build.build_state,
-    live: [`project:${project.id_str}`] as const,
-    scripts: logScripts,
-    main: html`<div class="title">
-        <h1>${name} <span class="aside">attempt ${build.attempt}</span></h1>
-        <div class="actions" id="actions" data-live>
-          ${
-            isOpen
-              ? cancel.wrap(html``, { button: 'Cancel', kind: 'danger' })
-              : own !== undefined &&
-                own.suite_name !== null &&
-                again.wrap(html``, { button: 'Run again', kind: 'main' })
-          }
-        </div>
-      </div>
-      <div id="build" data-live>
-        <p>
-          ${buildBadge(build)}
-          ${build.failure_reason !== '' && html`<span>${reasonInWords(build.failure_reason)}</span>`}
-          ${build.flaky && html`<span>Flaky: it failed, and passed when it was tried again.</span>`}
-        </p>
-        ${waitingLine(build.waiting_reason)} ${build.uploads_pending && notice('good', uploadsPending)}
-        ${build.uploads_lost !== '' && notice('bad', reasonInWords(build.uploads_lost))}
-        ${facts(build, own?.build_request_id ?? 0n, commit, projectPath)} ${attempts(same, build.id, projectPath)}
-      </div>
-      <div id="shell" data-live>${shellPart(build)}</div>
-      ${await testsPart(visit, build)}
-      <div id="artifacts" data-live>${await artifactsPart(db.read, build.id, address)}</div>
-      ${await logPart(visit, '/projects/:project_id/builds/:build_id', address)}`,
+    title: tab === 'log' ? name : `${titles[tab]} of ${name}`,
+    state: shown.build.build_state,
+    live: [`project:${visit.project.id_str}`],
+    ...(tab === 'log' && { scripts: logScripts, isFilled: true }),
+    main: html`${head(visit, shown)} ${await tabLinks(visit, shown, tab)} ${await parts[tab](visit, shown)}`,
   };
 }
 
-export const places: Place[] = projectPage({
-  path: '/builds/:build_id',
-  tab: 'commits',
-  show,
-  actions: {
-    cancel: {
-      route: 'POST /projects/:project_id/builds/:build_id/cancel',
-      done: (_, { path }) => ({ goTo: path, notice: 'cancelled' }),
+export const places: Place[] = tabs.flatMap((tab) =>
+  projectPage({
+    path: `/builds/:build_id${below(tab)}`,
+    tab: 'commits',
+    show: (visit) => show(visit, tab),
+    actions: {
+      cancel: {
+        route: `POST ${record}/cancel`,
+        done: (_, { path }) => ({ goTo: path, notice: 'cancelled' }),
+      },
+      restart: {
+        route: `POST ${record}/restart`,
+        done: ({ id_str: id }, { param }) => ({ goTo: `/ui/projects/${param('project_id')}/builds/${id}` }),
+        refusals: { resource_temporary_unavailable: 'Another attempt at this is under way already.' },
+      },
     },
-    restart: {
-      route: 'POST /projects/:project_id/builds/:build_id/restart',
-      done: ({ id_str: id }, { param }) => ({ goTo: `/ui/projects/${param('project_id')}/builds/${id}` }),
-      refusals: { resource_temporary_unavailable: 'Another attempt at this is under way already.' },
-    },
-  },
-});
+  }),
+);

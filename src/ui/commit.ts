@@ -1,6 +1,7 @@
 import type { CommitRow } from '../db/schema.ts';
 import { groupedBuilds } from './build-groups.ts';
 import { buildName, buildsOfCommits, isFlaky, type NamedBuild } from './build-rows.ts';
+import { branchAtForge, commitAtForge, forgeLinks, type ForgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago, duration } from './moments.ts';
@@ -14,11 +15,11 @@ import { reasonInWords } from '../lifecycle/reasons.ts';
 /** More files are not listed. */
 const mostFiles = 300;
 
-function names(title: string, list: readonly string[]): Html | false {
+function names(title: string, list: readonly string[], links?: ForgeLinks): Html | false {
   if (list.length === 0) return false;
   return html`<div>
     <dt>${title}</dt>
-    <dd>${list.slice(0, 50).map((name) => html`<code class="chip">${name}</code> `)}</dd>
+    <dd>${list.slice(0, 50).map((name) => html`<span class="chip">${branchAtForge(links, name)}</span> `)}</dd>
   </div>`;
 }
 
@@ -29,7 +30,7 @@ function person(title: string, name: string, email: string, date: string): Html 
   </div>`;
 }
 
-function about(commit: CommitRow): Html {
+function about(commit: CommitRow, links: ForgeLinks | undefined): Html {
   const [branches, tags] = [JSON.parse(commit.branches) as string[], JSON.parse(commit.tags) as string[]];
   const isSame = commit.scm_author_email === commit.scm_committer_email;
   return html`<dl class="facts">
@@ -37,9 +38,9 @@ function about(commit: CommitRow): Html {
     ${!isSame && person('Committer', commit.scm_committer_name, commit.scm_committer_email, commit.scm_committed_date)}
     <div>
       <dt>SHA</dt>
-      <dd><code>${commit.ref}</code></dd>
+      <dd><code>${commit.ref}</code> ${commitAtForge(links, commit.ref)}</dd>
     </div>
-    ${names('Branches', branches)} ${names('Tags', tags)}
+    ${names('Branches', branches, links)} ${names('Tags', tags)}
   </dl>`;
 }
 
@@ -115,8 +116,8 @@ async function show(visit: ProjectVisit) {
         </div>
       </div>
       <p id="commit-state" data-live>${stateBadge(commit.build_state)}</p>
-      ${rest !== '' && html`<pre>${rest}</pre>`} ${about(commit)} ${await deployForm(visit, commit)}
-      ${filesPart(commit)}
+      ${rest !== '' && html`<pre>${rest}</pre>`} ${about(commit, await forgeLinks(db.read, project))}
+      ${await deployForm(visit, commit)} ${filesPart(commit)}
       <h2>Builds</h2>
       <div id="builds" data-live>
         ${

@@ -89,7 +89,7 @@ async function ownMain(visit: PageVisit, dependency: DependencyRecord, uses: Use
     </div>
     <div class="beside">
       <div>
-        ${size !== null && (await logPart(visit, of, `/dependencies/${id}`))}
+        ${size !== null && (await logPart(visit, of, { address: `/dependencies/${id}`, title: 'Log' }))}
         <section aria-labelledby="described-title">
           <h2 id="described-title">How it is compiled</h2>
           <p class="aside">What is changed here takes effect with the next compile.</p>

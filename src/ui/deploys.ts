@@ -138,6 +138,7 @@ const one = projectPage({
       state,
       live: [`project:${visit.project.id_str}`, `logs:${visit.project.id_str}`],
       scripts: logScripts,
+      isFilled: true,
       main: html`<p class="aside"><a href="${projectPath}/deploys">All deploys</a></p>
         <div class="title">
           <h1>Deploy: ${strategy?.name ?? 'deleted strategy'}</h1>
@@ -179,7 +180,7 @@ const one = projectPage({
             </div>
           </dl>
         </div>
-        ${await logPart(visit, `${of}/:deploy_id`, `/projects/${visit.project.id_str}/deploys/${id}`)}`,
+        ${await logPart(visit, `${of}/:deploy_id`, { address: `/projects/${visit.project.id_str}/deploys/${id}`, title: 'Log' })}`,
     };
   },
   actions: {

@@ -9,6 +9,8 @@ export interface Page {
   status?: number;
   /** A small question in the middle, with nothing around it and without scripts. */
   isNarrow?: boolean;
+  /** The log on it takes what is left of the window. */
+  isFilled?: boolean;
   /** The state of the page's record, for its icon and title. */
   state?: string;
   /** The project of the page, and the selected tab. */
@@ -58,7 +60,7 @@ const logo = html`<svg class="logo" viewBox="0 0 32 32" aria-hidden="true" focus
 
 /** `nonce` marks the scripts that may run; without one there are none. */
 export function render(page: Page, viewer: Viewer, nonce?: string): string {
-  const { title, main, state, project, isNarrow = false } = page;
+  const { title, main, state, project, isNarrow = false, isFilled = false } = page;
   const { email } = viewer;
   const isInside = email !== undefined && !isNarrow;
   const told = state === undefined ? '' : `${stateWord(state)}: `;
@@ -73,7 +75,7 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
         <link rel="icon" href="${icons[iconFor(state)].path}" />
         ${nonce !== undefined && scriptTags(page, nonce)}
       </head>
-      <body class="${isNarrow ? 'narrow' : 'wide'}">
+      <body class="${isNarrow ? 'narrow' : 'wide'} ${isFilled && 'filled'}">
         <a class="skip" href="#main">Skip to the content</a>
         <header>
           <a class="brand" href="/ui/">${logo}<span>Headrace</span></a>

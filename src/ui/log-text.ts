@@ -1,6 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import type { Blobs } from '../db/blobs.ts';
 import type { Queries } from '../db/open.ts';
+import type { BuildRow } from '../db/schema.ts';
 import { findLog, readLog } from '../streams/logs.ts';
 
 /** The end of logs as plain text, without terminal sequences. */
@@ -10,22 +11,26 @@ interface Storage {
   blobs: Blobs;
 }
 
-async function endOf({ db: { read }, blobs }: Storage, id: bigint, bytes: number) {
-  const { size } = (await findLog(read, id)) ?? { size: 0n };
-  const from = size > BigInt(bytes) ? size - BigInt(bytes) : 0n;
+type Ended = Pick<BuildRow, 'id' | 'output_from' | 'output_to'>;
+
+async function endOf({ db: { read }, blobs }: Storage, { id, output_from, output_to }: Ended): Promise<string> {
+  const to = output_to ?? (await findLog(read, id))?.size ?? 0n;
+  const [first, near] = [output_from ?? 0n, to - BigInt(lineBytes)];
   const pieces: Buffer[] = [];
-  for await (const piece of readLog(read, blobs, id, from, size)) pieces.push(piece);
-  return { text: Buffer.concat(pieces).toString('utf8'), isCut: from > 0n };
+  for await (const piece of readLog(read, blobs, id, near > first ? near : first, to)) pieces.push(piece);
+  return Buffer.concat(pieces).toString('utf8');
 }
 
 /** The number of bytes that are read for the last line. */
 const lineBytes = 4096;
 const longestLine = 240;
 
-/** The last line of a log that is not blank. */
-export async function lastLine(storage: Storage, id: bigint): Promise<string> {
-  const { text } = await endOf(storage, id, lineBytes);
-  const lines = plain(text)
+/**
+ * The last line that a build said and that is not blank. What the runner itself wrote around it, such as that the cache
+ * was saved, does not count once the build is over.
+ */
+export async function lastLine(storage: Storage, build: Ended): Promise<string> {
+  const lines = plain(await endOf(storage, build))
     .split('\n')
     .map((line) => line.trim());
   return (lines.findLast((line) => line !== '') ?? '').slice(0, longestLine);

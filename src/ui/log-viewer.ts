@@ -16,25 +16,46 @@ const pageLines = 500;
 /** The scripts that a page with a log needs: `scripts: logScripts`. */
 export const logScripts = ['log-viewer'] as const;
 
+interface LogOptions {
+  /** The record's address in the API. */
+  address: string;
+  /** What stands above the log, with a link that downloads it; nothing where the page says it. */
+  title?: string;
+}
+
+/** The link that downloads the log of a record. */
+export function downloadLink(address: string): Html {
+  return html`<a class="button quiet" href="/ui/data${address}/log.txt" download="log.txt">Download log</a>`;
+}
+
+/** The number of lines of a log. */
+export async function linesIn(visit: PersonVisit, record: `/${string}`): Promise<number> {
+  const { total } = await visit.api.get<View>(`${record}/log/view`, { query: { from: -1, limit: 1 } });
+  return total;
+}
+
 /**
- * The log of a record. `record` is its path in the API, with the parameters of the page's address, and `address` is the
- * same with values. The page works without scripts: it shows the last lines, and links to earlier ones. With scripts it
- * becomes the viewer (browser/log-viewer.ts), which shows the whole log. `?from=LINE` selects a page.
+ * The log of a record. `record` is its path in the API, with the parameters of the page's address. The page works
+ * without scripts: it shows the last lines, and links to earlier ones. With scripts it becomes the viewer
+ * (browser/log-viewer.ts), which shows the whole log. `?from=LINE` selects a page.
  */
-export async function logPart(visit: PersonVisit, record: `/${string}`, address: string): Promise<Html> {
+export async function logPart(visit: PersonVisit, record: `/${string}`, { address, title }: LogOptions): Promise<Html> {
   const asked = Number.parseInt(visit.queryText('from'), 10);
   const viewFrom = (from: number): Promise<View> =>
     visit.api.get<View>(`${record}/log/view`, { query: { from, limit: pageLines } });
-  const view = await (Number.isSafeInteger(asked) && asked > 0 ? viewFrom(asked) : endOf(viewFrom));
-  const data = `/ui/data${address}`;
-  return html`<section aria-labelledby="log-title">
-    <div class="title">
-      <h2 id="log-title">Log</h2>
-      <a class="button quiet" href="${data}/log.txt" download="log.txt">Download log</a>
-    </div>
-    <div class="log" data-log="${data}/log" data-total="${view.total}">
+  const isPage = Number.isSafeInteger(asked) && asked > 0;
+  const view = await (isPage ? viewFrom(asked) : endOf(viewFrom));
+  return html`<section class="log-part" aria-label="${title ?? 'Log'}">
+    ${
+      title !== undefined &&
+      html`<div class="title">
+        <h2>${title}</h2>
+        ${downloadLink(address)}
+      </div>`
+    }
+    <div class="log" data-log="/ui/data${address}/log" data-total="${view.total}">
       <div class="log-body">
-        <div class="log-static" role="region" aria-label="Log as text" tabindex="0">
+        <div class="log-static ${!isPage && 'log-ended'}" role="region" aria-label="Log as text" tabindex="0">
           <div>${pageLinks(visit, view)} ${linesOf(view)} ${view.lines.length > 20 && pageLinks(visit, view)}</div>
         </div>
       </div>

@@ -2,11 +2,13 @@ import type { CommitRow } from '../db/schema.ts';
 import { leftOut } from '../lifecycle/left-out.ts';
 import { groupedBuilds } from './build-groups.ts';
 import { buildName, buildsOfRequest, isFlaky, newestOfSuites, type NamedBuild } from './build-rows.ts';
+import { askedFor, type AskedFor } from './asked-for.ts';
+import { branchAtForge, commitAtForge, forgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { whyLeftOut } from './left-out.ts';
-import { logPart, logScripts } from './log-viewer.ts';
+import { downloadLink, logPart, logScripts } from './log-viewer.ts';
 import { lastLine } from './log-text.ts';
 import { ago, duration } from './moments.ts';
 import { empty, shortSha, subjectOf, waitingLine } from './parts.ts';
@@ -14,18 +16,13 @@ import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
 
-interface RequestRecord {
+interface RequestRecord extends AskedFor {
   id: bigint;
   id_str: string;
   build_state: string;
   commit_ref: string;
   commit_id: bigint | null;
-  created_by: string;
   created_at: string;
-  event: string;
-  pull_request: bigint | number | null;
-  sender: string;
-  target_branch: string;
   from_fork: boolean;
   suites: { id: bigint }[];
   waiting_reason: string;
@@ -56,7 +53,7 @@ async function buildList(visit: ProjectVisit, builds: readonly NamedBuild[]): Pr
   const newest = newestOfSuites(builds);
   const attempts = Map.groupBy(builds, idOf);
   const said = new Map<bigint, string>();
-  for (const { id } of newest.slice(0, mostLastLines)) said.set(id, await lastLine(visit, id));
+  for (const build of newest.slice(0, mostLastLines)) said.set(build.id, await lastLine(visit, build));
   return groupedBuilds(newest, (build) => {
     const earlier = (attempts.get(idOf(build)) ?? []).filter(({ id }) => id !== build.id).toReversed();
     return buildItem(build, earlier, said.get(build.id) ?? '', visit.projectPath);
@@ -131,23 +128,37 @@ async function show(visit: ProjectVisit) {
     .where('id', '=', request.commit_id ?? 0n);
   const commit = await commits.executeTakeFirst();
   const list = await buildList(visit, builds);
-  const isFetched = commit !== undefined;
-  const fetchLog = await logPart(visit, record, `/projects/${project.id_str}/build_requests/${request.id_str}`);
+  const address = `/projects/${project.id_str}/build_requests/${request.id_str}`;
+  // Where nothing was fetched, the log tells why. Otherwise it is folded.
+  const fetchLog = commit
+    ? html`<details id="fetch">
+        <summary class="button">Fetch log</summary>
+        <p>${downloadLink(address)}</p>
+        ${await logPart(visit, record, { address })}
+      </details>`
+    : await logPart(visit, record, { address, title: 'Fetch log' });
+  const links = await forgeLinks(db.read, project);
+  const isBranch = commit !== undefined && (JSON.parse(commit.branches) as string[]).includes(request.commit_ref);
   const what = commit ? subjectOf(commit.message) : request.commit_ref;
   return {
     title: what,
     state: request.build_state,
     live: [`project:${project.id_str}`, `logs:${project.id_str}`] as const,
     scripts: logScripts,
+    isFilled: !commit,
     main: html`<div class="title">
         <h1 id="what" data-live>${what}</h1>
         <div class="actions" id="actions" data-live>${buttons(visit, request, builds)}</div>
       </div>
       <div id="request" data-live>
         <p>
-          ${stateBadge(request.build_state)} <code>${request.commit_ref}</code>
-          ${commit && html`<a href="${projectPath}/commits/${commit.id}"><code>${shortSha(commit.ref)}</code></a>`}
-          <span class="aside">${askedFor(request)} ${ago(request.created_at)}</span>
+          ${stateBadge(request.build_state)} ${branchAtForge(isBranch ? links : undefined, request.commit_ref)}
+          ${
+            commit &&
+            html`<a href="${projectPath}/commits/${commit.id}"><code>${shortSha(commit.ref)}</code></a>
+              ${commitAtForge(links, commit.ref)}`
+          }
+          <span class="aside">${askedFor(request, links)} ${ago(request.created_at)}</span>
         </p>
         ${
           request.from_fork &&
@@ -164,27 +175,8 @@ async function show(visit: ProjectVisit) {
         <h2>Suites</h2>
         ${suitesPart(request, commit, builds, list)} ${commit && (await leftOutList(visit, request, commit, builds))}
       </div>
-      ${
-        isFetched
-          ? html`<details id="fetch">
-              <summary class="button">The fetch</summary>
-              ${fetchLog}
-            </details>`
-          : fetchLog
-      }`,
+      ${fetchLog}`,
   };
-}
-
-/** How the build request came about, and by whom. */
-function askedFor({ event, pull_request: number, target_branch: target, sender, created_by: by }: RequestRecord): Html {
-  const who = sender === '' ? '' : ` by ${sender}`;
-  const branch = html`<code>${target}</code>`;
-  if (event === 'push') return html`pushed to ${branch}${who}`;
-  if (event === 'tag') return html`tag pushed${who}`;
-  if (event === 'pull_request')
-    return html`pull request ${String(number)}${target !== '' && html` into ${branch}`}${who}`;
-  if (event === 'poll') return html`found when the repository was looked at${target !== '' && html`, on ${branch}`}`;
-  return event === 'schedule' ? html`scheduled` : html`asked for by ${by}`;
 }
 
 const again = { resource_temporary_unavailable: 'Something of it is not over yet, or was begun again already.' };

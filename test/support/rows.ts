@@ -76,6 +76,8 @@ export async function addBuild(
     tests_failed: 0,
     tests_skipped: 0,
     uploads: '',
+    output_from: null,
+    output_to: null,
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('builds').values(build).execute());

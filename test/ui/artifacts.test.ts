@@ -35,8 +35,8 @@ describeService('artifacts on the page of a build', (service) => {
 
   test('are listed as text, with links that download them', async () => {
     const { project, build } = await aBuild(service, alice);
-    const page = `/ui/projects/${project.id}/builds/${build.id}`;
-    assert.doesNotMatch((await tab.get(page)).text, /Artifacts/);
+    const page = `/ui/projects/${project.id}/builds/${build.id}/artifacts`;
+    assert.match((await tab.get(page)).text, /No artifacts/);
     const markup = `<script>alert('1')</script>.html`;
     const file = await addArtifact(service.store, build, `dist/${markup}`, markup);
     for (let more = 0; more < 205; more += 1) await addArtifact(service.store, build, `log/${more}`);
@@ -93,7 +93,7 @@ describe('artifacts in a real browser', () => {
       const { project, suite, build } = await aBuild(service, alice);
       await addArtifact(service.store, build, `${'a-long-name-'.repeat(20)}/${'even-longer'.repeat(20)}.txt`);
       await addArtifact(service.store, build, 'index.html', '<script>document.title = "run"</script>');
-      const page = `${service.address}/ui/projects/${project.id}/builds/${build.id}`;
+      const page = `${service.address}/ui/projects/${project.id}/builds/${build.id}/artifacts`;
       const settings = `${service.address}/ui/projects/${project.id}/settings/suites/${suite.id}`;
       await assertAccessible(
         (options) => browser.signIn(service.address, alice.credentials, options),

@@ -17,6 +17,9 @@ const projectPages = [
   '/projects/:project_id/requests/:build_request_id',
   '/projects/:project_id/commits/:commit_id',
   '/projects/:project_id/builds/:build_id',
+  '/projects/:project_id/builds/:build_id/tests',
+  '/projects/:project_id/builds/:build_id/artifacts',
+  '/projects/:project_id/builds/:build_id/details',
 ];
 
 describeService('pages over the API', (service) => {

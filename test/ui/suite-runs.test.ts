@@ -75,8 +75,8 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     await kept.task.exit(1, files);
     await gone.task.exit(1);
     const command = ({ id }: RunningBuild): string => `headrace shell ${id}`;
-    assert.ok((await tab.get(`/ui${kept.path}`)).text.includes(command(kept)));
-    assert.ok(!(await tab.get(`/ui${gone.path}`)).text.includes(command(gone)));
+    assert.ok((await tab.get(`/ui${kept.path}/details`)).text.includes(command(kept)));
+    assert.ok(!(await tab.get(`/ui${gone.path}/details`)).text.includes(command(gone)));
   });
 
   test('show variants together, allowed failures as such, and what is flaky', async () => {

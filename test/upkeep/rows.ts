@@ -177,6 +177,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       tests_failed: 2,
       tests_skipped: 3,
       uploads: 'pending',
+      output_from: 0n,
+      output_to: largestId,
     });
     const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, tags: 'gpu' };
     const free = {

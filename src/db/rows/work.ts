@@ -83,6 +83,9 @@ export interface BuildRow {
   tests_skipped: number;
   /** Blank; `pending` while files of it wait on its runner; or why some were lost (lifecycle/uploads.ts). */
   uploads: string;
+  /** The part of its log that its commands wrote; null until it is over, and where its runner did not tell. */
+  output_from: bigint | null;
+  output_to: bigint | null;
 }
 
 /** The commit of a branch or tag when it was last built. */

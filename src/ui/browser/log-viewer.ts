@@ -108,6 +108,8 @@ class LogViewer {
     this.#clusters.grown(Math.min(before, total));
     if (complete) this.#tools.follow.hidden = true;
     this.#root.style.setProperty('--log-digits', String(Math.max(4, String(total).length)));
+    const count = document.getElementById('count-log');
+    if (count) count.textContent = total.toLocaleString('en');
     if (total === 0) this.#loaded();
     this.#nothing.textContent = total > 0 ? '' : complete ? 'Nothing was said.' : 'Nothing was said yet.';
     if (this.#isFollowing) this.#end();
@@ -151,6 +153,12 @@ class LogViewer {
   #end(): void {
     this.#follow(true);
     this.#scrollTo(this.#rows.scrollTo(this.#rows.count));
+  }
+
+  /** The end of the log, also where the log itself is not in the window. */
+  #showEnd(): void {
+    this.#end();
+    this.#root.scrollIntoView({ block: 'nearest' });
   }
 
   #follow(isOn: boolean): void {
@@ -278,8 +286,8 @@ class LogViewer {
       N: () => this.#command('previous'),
       f: () => this.#command('failure'),
       g: () => this.#goTo(1),
-      G: () => this.#end(),
-      End: () => this.#end(),
+      G: () => this.#showEnd(),
+      End: () => this.#showEnd(),
       '?': () => this.#tools.showKeys(),
     };
     const action = actions[event.key];

@@ -1,0 +1,210 @@
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import type { TestReport } from '../../src/protocol/index.ts';
+import { assertAccessible } from '../support/accessibility.ts';
+import { TestBrowser } from '../support/browser.ts';
+import { addArtifact } from '../support/rows.ts';
+import { describeWithRunner } from '../support/runner.ts';
+import { held, runningBuild, type RunningBuild } from '../support/running-build.ts';
+import { Tab } from '../support/tab.ts';
+import type { User } from '../support/user.ts';
+
+const lines = 700;
+const sizes = [
+  [1280, 800],
+  [1920, 1080],
+  [390, 844],
+  [360, 640],
+] as const;
+
+function report(name: string, state: TestReport['state'], message = ''): TestReport {
+  return { name, class: 'gauge', suite: 'unit', file: `test/${name}.ts`, state, durationMs: 12, message };
+}
+
+const reports = [
+  ...Array.from({ length: 60 }, (_, at) => report(`reads gauge ${at}`, 'passed')),
+  ...Array.from({ length: 12 }, (_, at) => report(`averages hour ${at}`, 'failed', `expected ${at}\nat average.ts`)),
+  report('reads frozen gauges', 'skipped', 'not in summer'),
+];
+
+describeWithRunner('the page of a build', (service, runner, database) => {
+  let alice: User;
+  let tab: Tab;
+  /** It failed, with a long log, failed tests and many files. */
+  let failed: RunningBuild;
+  const logOf = (count: number): string => Array.from({ length: count }, (_, at) => `line ${at + 1}\n`).join('');
+  const tellTests = ({ task }: RunningBuild) =>
+    runner.dispatch.tests(runner.self, { claim: task.order.claim, start: 0, tests: reports, isLast: true });
+  before(async () => {
+    alice = await service.user();
+    tab = new Tab(service);
+    await tab.signIn(alice.credentials);
+    failed = await runningBuild(alice, runner, { name: 'unit tests' });
+    await failed.task.say(logOf(lines));
+    await tellTests(failed);
+    for (let file = 0; file < 12; file += 1) await addArtifact(service.store, failed, `dist/${file}.deb`);
+    await failed.task.exit(1);
+  });
+  const page = async (below = ''): Promise<string> => {
+    const { status, text } = await tab.get(`/ui${failed.path}${below}`);
+    assert.equal(status, 200, below);
+    return text.replaceAll(/\s+/g, ' ');
+  };
+  const namesIn = (text: string): string[] => Array.from(text.matchAll(/<strong>([^<]+)</g), ([, name = '']) => name);
+
+  test('has tabs with addresses of their own, and their counts, without any script', async () => {
+    const address = `/ui${failed.path}`;
+    const wanted = [
+      ['', 'Log 700'],
+      ['/tests', 'Tests 73'],
+      ['/artifacts', 'Artifacts 12'],
+      ['/details', 'Details'],
+    ];
+    for (const [below = ''] of wanted) {
+      const nav = /<nav id="tabs".*?<\/nav>/.exec(await page(below))?.[0] ?? '';
+      const links = Array.from(nav.matchAll(/<a href="([^"]+)" (aria-current="page")?\s*>(.*?)<\/a/g), (found) => [
+        found[1],
+        found[2] !== undefined,
+        found[3]?.replaceAll(/<[^>]+>/g, '').trim(),
+      ]);
+      assert.deepEqual(
+        links,
+        wanted.map(([one, text]) => [`${address}${one}`, one === below, text]),
+      );
+    }
+    for (const [below = ''] of wanted) {
+      const text = await page(below);
+      assert.match(text, /<h1>unit tests /, below);
+      assert.match(text, /exit status 1/, below);
+      assert.ok(text.includes('> Run again </button>'), below);
+      assert.ok(text.includes('>Download log</a>'), below);
+    }
+    assert.match(await page('/artifacts'), /12 files.*dist\/11\.deb/);
+    assert.match(await page('/details'), /Exit status.*Ended|Ended.*Exit status/);
+  });
+
+  test('shows the tests that failed above the log, at most ten, and the others in their tab', async () => {
+    const text = await page();
+    const [above = '', log = ''] = text.split('class="log-part"');
+    const expected = Array.from({ length: 10 }, (_, at) => `averages hour ${at}`);
+    assert.deepEqual(namesIn(above), expected);
+    assert.match(above, /12 tests failed<\/a> <span class="aside">the first 10</);
+    assert.match(above, /<code>expected 9<\/code>/);
+    assert.match(log, /line 700/);
+    assert.doesNotMatch(text, /dist\/11\.deb|reads gauge/, 'what the other tabs have is there alone');
+  });
+
+  test('lists failed tests first and folds those that passed; a filter looks through all', async () => {
+    const folds = (text: string) =>
+      Array.from(text.matchAll(/<details id="tests-(\w+)" class="tests" (open)?\s*>/g), ([, state, open]) => [
+        state,
+        open !== undefined,
+      ]);
+    const all = await page('/tests');
+    assert.deepEqual(folds(all), [
+      ['failed', true],
+      ['skipped', false],
+      ['passed', false],
+    ]);
+    assert.equal(namesIn(all)[0], 'averages hour 0');
+    assert.equal(namesIn(all).filter((name) => name.startsWith('reads gauge')).length, 50);
+    const found = await page('/tests?filter=GAUGE%2059');
+    assert.deepEqual(namesIn(found), ['reads gauge 59'], 'it is not among those that are shown without a filter');
+    assert.deepEqual(folds(found).at(-1), ['passed', true]);
+    assert.match(found, /None of them has this in its name/);
+    const api = await alice.get(`${failed.path}/tests?query=hour%201&state=failed`);
+    assert.deepEqual(
+      api.list.map(({ name }) => name),
+      ['averages hour 1', 'averages hour 10', 'averages hour 11'],
+    );
+  });
+
+  test('cancels and starts builds from each tab', async () => {
+    const build = await runningBuild(alice, runner);
+    await using _ = held(build, runner);
+    const address = `/ui${build.path}/tests`;
+    const sent = await tab.submit(await tab.get(address), address, { do: 'cancel' });
+    assert.deepEqual([sent.status, sent.headers.location], [303, `${address}?done=cancelled`]);
+    const refused = `/ui${failed.path}/details`;
+    const again = await tab.submit(await tab.get(refused), refused, { do: 'restart' });
+    assert.equal(again.status, 303);
+    assert.match(String(again.headers.location), /\/builds\/\d+$/);
+    await (await runner.take('run_suite')).exit(0);
+    assert.match(await page(), /aria-label="Attempt 2: passed"/);
+  });
+
+  if (database.kind !== 'sqlite') return; // what a browser does depends on no database
+  const browser = new TestBrowser(database);
+
+  /** The line is in the window, and in the part of the log that is shown. */
+  const assertSeen = async (shown: Page, line: number, about: string): Promise<void> => {
+    await shown.locator(`.log-view [data-line="${line}"]`).waitFor();
+    // It is drawn in one frame, and scrolled to in another.
+    const [top, bottom, least, most] = await shown.evaluate<[number, number, number, number]>(`(async () => {
+      for (let frame = 0; frame < 5; frame += 1) await new Promise((done) => requestAnimationFrame(done));
+      const own = document.querySelector('.log-view [data-line="${line}"]').getBoundingClientRect();
+      const view = document.querySelector('.log-view').getBoundingClientRect();
+      return [own.top, own.bottom, Math.max(0, view.top), Math.min(innerHeight, view.bottom)];
+    })()`);
+    // Positions are fractions of a pixel.
+    const isSeen = top >= least - 1 && bottom <= most + 1;
+    assert.ok(isSeen, `${about}: line ${line} is at ${top} to ${bottom}, and ${least} to ${most} is seen`);
+  };
+
+  test('has the last line of its log in the window, when it opens and after G, at every size', async () => {
+    for (const [width, height] of sizes) {
+      const shown = await browser.signIn(service.address, alice.credentials, { viewport: { width, height } });
+      await shown.goto(`${service.address}/ui${failed.path}`);
+      const about = `${width} × ${height}`;
+      await assertSeen(shown, lines, about);
+      await shown.keyboard.press('g');
+      await assertSeen(shown, 1, `${about}, top`);
+      await shown.keyboard.press('Shift+G');
+      await assertSeen(shown, lines, `${about}, after G`);
+      assert.equal(await shown.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, about);
+      await shown.context().close();
+    }
+  });
+
+  test('has it there without scripts, and begins another page of the log at its first line', async () => {
+    const signedIn = await browser.signIn(service.address, alice.credentials);
+    const storageState = await signedIn.context().storageState();
+    const viewport = { width: 1280, height: 800 };
+    const shown = await browser.open({ javaScriptEnabled: false, viewport, storageState });
+    const bottomOf = async (line: number): Promise<number> => {
+      const box = await shown.locator(`#L${line}`).boundingBox();
+      return box ? box.y + box.height : -1;
+    };
+    await shown.goto(`${service.address}/ui${failed.path}`);
+    assert.ok((await bottomOf(lines)) > 0 && (await bottomOf(lines)) <= viewport.height);
+    await shown.goto(`${service.address}/ui${failed.path}?from=1`);
+    assert.ok((await bottomOf(1)) > 0 && (await bottomOf(1)) <= viewport.height);
+    for (const one of [signedIn, shown]) await one.context().close();
+  });
+
+  test('keeps the end in the window when the build ends and its failed tests appear', async () => {
+    const build = await runningBuild(alice, runner);
+    const shown = await browser.signIn(service.address, alice.credentials, { viewport: { width: 1280, height: 800 } });
+    {
+      await using _ = held(build, runner);
+      await build.task.say(logOf(300));
+      await shown.goto(`${service.address}/ui${build.path}`);
+      await assertSeen(shown, 300, 'running');
+      await build.task.say('the end\n');
+      await shown.locator('#count-log', { hasText: '301' }).waitFor();
+      await tellTests(build);
+    }
+    await shown.locator('#failed-tests').getByText('averages hour 9').waitFor();
+    await assertSeen(shown, 301, 'over');
+    await shown.context().close();
+  });
+
+  test('can be used by everybody, in every tab', async () => {
+    const addresses = ['', '/tests', '/tests?filter=gauge', '/artifacts', '/details'];
+    await assertAccessible(
+      (options) => browser.signIn(service.address, alice.credentials, options),
+      addresses.map((below) => `${service.address}/ui${failed.path}${below}`),
+    );
+  });
+});
