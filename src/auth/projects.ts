@@ -8,7 +8,7 @@ import { isPaying, type Caller } from './callers.ts';
 /** A project that the caller may see. Its private key is only for the jobs that need it. */
 export interface VisibleProject extends Omit<
   ProjectRow,
-  'ssh_private_key' | 'last_event' | 'trunk_commit_id' | 'default_branch'
+  'ssh_private_key' | 'last_event' | 'trunk_commit_id' | 'default_branch' | 'passed_since' | 'failed_since'
 > {
   owned: boolean;
 }
@@ -73,6 +73,22 @@ export async function admitToProject(
   const isPaid = isPaying({ billing }) && !suspended;
   if (!isPaid && (owned || startsWork)) throw new ApiError('payment_required');
   return { ...project, owned };
+}
+
+/**
+ * The projects that a user owns or collaborates on, as `p`. An account that does not pay cannot use its own projects, but
+ * can use those that others share with it.
+ */
+export function projectsSeenBy(db: Queries, { id, unpaid }: Pick<Caller, 'id' | 'unpaid'>) {
+  const visible = db
+    .selectFrom('projects as p')
+    .where((where) =>
+      where.or([
+        where('p.owner_id', '=', id),
+        where('p.id', 'in', where.selectFrom('collaborators').select('project_id').where('user_id', '=', id)),
+      ]),
+    );
+  return unpaid ? visible.where('p.owner_id', '!=', id) : visible;
 }
 
 async function isMember(db: Queries, project: bigint, user: bigint): Promise<boolean> {

@@ -206,6 +206,30 @@ export async function flakyTests(db: Queries, projectId: bigint, now = Date.now(
     .slice(0, mostShown);
 }
 
+/** How many tests the list above would have. */
+export async function countFlaky(db: Queries, projectId: bigint, now = Date.now()): Promise<number> {
+  const counted = await db
+    .selectFrom((of) =>
+      of
+        .selectFrom((from) =>
+          from
+            .selectFrom('test_flakes')
+            .select(['suite', 'class', 'name'])
+            .where('project_id', '=', projectId)
+            .where('last_seen_at', '>=', BigInt(now - flakyDays * day))
+            .orderBy('last_seen_at', 'desc')
+            .limit(mostRows)
+            .as('rows'),
+        )
+        .selectAll()
+        .distinct()
+        .as('tests'),
+    )
+    .select((of) => of.fn.countAll().as('count'))
+    .executeTakeFirstOrThrow();
+  return Math.min(mostShown, Number(counted.count));
+}
+
 /** Rows of the same test, the newest first. */
 function together(rows: TestFlakeRow[]): FlakyTest {
   const [newest] = rows as [TestFlakeRow];

@@ -1,7 +1,7 @@
 import { sql, type ExpressionBuilder, type SqlBool } from 'kysely';
 import type { Transaction } from '../db/open.ts';
 import { forEachKind, prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
-import type { Schema } from '../db/schema.ts';
+import type { ProjectRow, Schema } from '../db/schema.ts';
 import { carriedBy } from '../lib/carried.ts';
 import { projectTopic, subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
 import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
@@ -190,11 +190,14 @@ function inOrder(ids: Set<bigint>): bigint[] {
   return [...ids].toSorted((a, b) => (a < b ? -1 : Number(a > b)));
 }
 
-interface Held {
-  last_event: bigint;
-  build_state: string;
-  is_told: SqlBool;
-}
+const heldColumns = [
+  'last_event',
+  'build_state',
+  'passed_since',
+  'failed_since',
+] as const satisfies (keyof ProjectRow)[];
+
+type Held = Pick<ProjectRow, (typeof heldColumns)[number]> & { is_told: SqlBool };
 
 /** Also returns whether the project has notifications: most have none, and then nothing more is done for them. */
 const holdProject = forEachKind((db) =>
@@ -202,7 +205,7 @@ const holdProject = forEachKind((db) =>
     db.locked(
       queries
         .selectFrom('projects')
-        .select(['last_event', 'build_state'])
+        .select(heldColumns)
         .select((of) => of.exists(toBeTold(of)).as('is_told'))
         .where('id', '=', value('id')),
       'projects',
@@ -223,7 +226,12 @@ type Changed = Omit<Held, 'is_told'> & { id: bigint };
 const changeProject = preparedChange<Changed>((db, value) =>
   db
     .updateTable('projects')
-    .set({ last_event: value('last_event'), build_state: value('build_state') })
+    .set({
+      last_event: value('last_event'),
+      build_state: value('build_state'),
+      passed_since: value('passed_since'),
+      failed_since: value('failed_since'),
+    })
     .where('id', '=', value('id')),
 );
 const changeTrunk = preparedChange<{ id: bigint } & Trunk>((db, value) =>
@@ -280,15 +288,25 @@ async function record(context: WriteContext, id: bigint, news: News[], project: 
     state,
     created_at: BigInt(Date.now()),
   }));
+  const state = decided?.state ?? project.build_state;
   await changeProject(trx, {
     id,
     last_event: project.last_event + BigInt(news.length),
-    build_state: decided?.state ?? project.build_state,
+    build_state: state,
+    ...outcomeSince(project, state),
   });
   await insertEvents(trx, ...events);
   for (const { subjectId } of news) await db.announce(trx, subjectTopic(subjectId));
   if (news.length > 0) await db.announce(trx, projectTopic(id));
   if (project.is_told) await tellOfBuilds(context, id, withProjectStates(news, project.build_state, decided?.deciding));
+}
+
+/** Since when it passes or fails. States that say neither, such as `building`, change nothing about that. */
+function outcomeSince({ passed_since: passed, failed_since: failed }: Held, state: string) {
+  const now = BigInt(Date.now());
+  if (state === 'passed') return { passed_since: passed ?? now, failed_since: null };
+  if (state === 'failed' || state === 'errored') return { passed_since: null, failed_since: failed ?? now };
+  return { passed_since: passed, failed_since: failed };
 }
 
 /** The state of the project at each event: up to the event of the commit that decides, the state before. */

@@ -41,6 +41,8 @@ export async function createProject(
     last_event: 0n,
     trunk_commit_id: null,
     default_branch: '',
+    passed_since: null,
+    failed_since: null,
   };
   await trx.insertInto('projects').values(project).execute();
   if (project.poll_interval > 0) await arrangePolling({ db, trx }, project, { isElsewhere: false });

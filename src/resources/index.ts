@@ -30,6 +30,7 @@ import * as queue from './queue.ts';
 import * as registries from './registries.ts';
 import * as runners from './runners.ts';
 import * as schedules from './schedules.ts';
+import * as search from './search.ts';
 import * as shells from './shells.ts';
 import * as service from './service.ts';
 import * as statusTargets from './status-targets.ts';
@@ -43,6 +44,7 @@ import * as users from './users.ts';
 const resources: readonly Route[] = [
   service,
   projects,
+  search,
   badges,
   cctray,
   collaborators,

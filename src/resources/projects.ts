@@ -1,5 +1,5 @@
 import type { Caller } from '../auth/callers.ts';
-import type { VisibleProject } from '../auth/projects.ts';
+import { projectsSeenBy, type VisibleProject } from '../auth/projects.ts';
 import { accountRoute, projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { sealedPlace } from '../db/schema.ts';
@@ -74,21 +74,9 @@ function settingsOf({ public_badge: badge, ...sent }: Partial<Settings>) {
 }
 
 /** The projects that a user owns or collaborates on. */
-export async function projectsOf(db: Queries, caller: Pick<Caller, 'id' | 'unpaid'>) {
-  const rows = await db
-    .selectFrom('projects')
-    .selectAll()
-    .where((where) =>
-      where.or([
-        where('owner_id', '=', caller.id),
-        where('id', 'in', where.selectFrom('collaborators').select('project_id').where('user_id', '=', caller.id)),
-      ]),
-    )
-    .orderBy('id')
-    .execute();
-  const visible = rows.map((row) => ({ ...row, owned: row.owner_id === caller.id }));
-  // An account that does not pay cannot use its own projects, but can use those that others share with it.
-  return visible.filter((row) => !(row.owned && caller.unpaid));
+export async function projectsOf(db: Queries, caller: Caller) {
+  const rows = await projectsSeenBy(db, caller).selectAll('p').orderBy('p.id').execute();
+  return rows.map((row) => ({ ...row, owned: row.owner_id === caller.id }));
 }
 
 export const routes = [

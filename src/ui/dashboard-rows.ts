@@ -1,8 +1,9 @@
 import { sql } from 'kysely';
+import { callerInBrowser } from '../auth/callers.ts';
+import { projectsSeenBy } from '../auth/projects.ts';
 import type { Queries } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 import { startOfMessage } from './parts.ts';
-import { visibleTo } from './visible.ts';
 
 /** The data that the dashboard shows for a project. */
 export interface DashboardRow {
@@ -11,6 +12,8 @@ export interface DashboardRow {
   description: string;
   build_state: string;
   owner_id: bigint;
+  /** Since when its default branch fails; null where it does not. */
+  failed_since: bigint | null;
   /** The newest build request. */
   commit_ref: string | null;
   request_state: string | null;
@@ -45,8 +48,8 @@ const lastStates = sql<string | null>`(
  * identifiers afterwards: with a join, PostgreSQL would compare every commit and build with every project.
  */
 export async function dashboardRows(db: Queries, person: Readonly<UserRow>): Promise<DashboardRow[]> {
-  const projects = await visibleTo(db, person)
-    .select(['p.id', 'p.name', 'p.description', 'p.build_state', 'p.owner_id'])
+  const projects = await projectsSeenBy(db, callerInBrowser(person))
+    .select(['p.id', 'p.name', 'p.description', 'p.build_state', 'p.owner_id', 'p.failed_since'])
     .select((of) => [
       of
         .selectFrom('build_requests as n')

@@ -7,6 +7,7 @@ import { notice } from './layout.ts';
 import { ago, duration } from './moments.ts';
 import { page } from './pages.ts';
 import { empty, subjectOf } from './parts.ts';
+import { failingSince } from './project-overview.ts';
 import { notFound, type Place } from './site.ts';
 import { isUnderWay, lookOf, stateBadge, stateWord } from './states.ts';
 
@@ -53,12 +54,15 @@ function newest(project: DashboardRow): Html {
 }
 
 function projectItem(project: DashboardRow, person: Readonly<UserRow>): Html {
-  const { id, name, description, build_state: state, started_at: start, finished_at: end } = project;
+  const { id, name, description, build_state: state, started_at: start, finished_at: end, failed_since: red } = project;
   return html`<li id="project-${id}" class="project" data-name="${name.toLowerCase()}">
     <span class="project-state">${stateBadge(state)}</span>
     <div class="project-title">
       <h2><a href="/ui/projects/${id}">${name}</a></h2>
-      <p class="aside description">${description}${project.owner_id !== person.id && ' You collaborate on it.'}</p>
+      <p class="aside description">
+        ${red !== null && failingSince(red)}
+        ${description}${project.owner_id !== person.id && ' You collaborate on it.'}
+      </p>
     </div>
     <p class="project-newest">${newest(project)}</p>
     <span class="project-took aside">${start !== null && duration(start, isUnderWay(state) ? null : end)}</span>
@@ -77,7 +81,10 @@ export const places: Place[] = [
     async show({ db, person, queryText }) {
       const all = await dashboardRows(db.read, person);
       const wanted = queryText('filter').trim().toLowerCase();
-      const projects = all.filter(({ name }) => name.toLowerCase().includes(wanted));
+      const sort = queryText('sort') === 'failed' ? 'failed' : 'name';
+      const fitting = all.filter(({ name }) => name.toLowerCase().includes(wanted));
+      const [failing, others] = sort === 'name' ? [[], fitting] : divided(fitting);
+      const projects = [...failing, ...others];
       const waits = all.find(({ request_state: state }) => state === 'enqueued');
       const reason = waits && (await whyNobodyTakes(db, waits.owner_id));
       const invited = await withoutPassword(db.read, person);
@@ -89,7 +96,7 @@ export const places: Place[] = [
         main: html`<div class="title">
             <h1>Projects</h1>
             <div class="actions">
-              ${all.length > 0 && filterForm(queryText('filter'))}
+              ${all.length > 0 && html`${sorting(sort, queryText('filter'))} ${filterForm(queryText('filter'), sort)}`}
               ${isOwner && html`<a class="button main" href="/ui/projects/new">New project</a>`}
             </div>
           </div>
@@ -116,8 +123,34 @@ export const places: Place[] = [
   { method: 'GET', path: '/ui/*', visit: async () => notFound },
 ];
 
-function filterForm(value: string): Html {
+/** Those whose default branch fails, and the others. Both stay in the order of their names. */
+function divided(projects: readonly DashboardRow[]): [DashboardRow[], DashboardRow[]] {
+  const { failing = [], others = [] } = Object.groupBy(projects, ({ failed_since: red }) =>
+    red === null ? 'others' : 'failing',
+  );
+  return [failing, others];
+}
+
+type Sort = 'name' | 'failed';
+
+const sorts: [Sort, string][] = [
+  ['name', 'By name'],
+  ['failed', 'Failed first'],
+];
+
+function sorting(chosen: Sort, filter: string): Html {
+  return html`<nav aria-label="Sort" class="sorting">
+    <span class="aside">Sort</span>
+    ${sorts.map(([sort, text]) => {
+      const search = new URLSearchParams({ sort, ...(filter !== '' && { filter }) });
+      return html`<a href="/ui/?${search.toString()}" ${sort === chosen && html`aria-current="true"`}>${text}</a>`;
+    })}
+  </nav>`;
+}
+
+function filterForm(value: string, sort: Sort): Html {
   return html`<form method="get" action="/ui/" role="search" class="filter">
+    ${sort === 'failed' && html`<input type="hidden" name="sort" value="${sort}" />`}
     <label for="filter">Filter</label>
     <input id="filter" name="filter" type="search" value="${value}" autocomplete="off" />
   </form>`;

@@ -70,6 +70,12 @@ export interface PageForm {
     checked: readonly string[],
   ): Html;
   hidden(name: string, value: string | bigint): Html;
+  /** What a field shows: what the user typed, where the form was refused. */
+  shown(name: string, value: string): string;
+  /** The same for a field that is sent as a list. Blank lines do not count. */
+  shownList(name: string, values: readonly string[]): string[];
+  /** Fields that are folded away, with a line that says what they are set to. Open where one of them is wrong. */
+  group(names: readonly string[], summary: string, fields: Html): Html;
   /** The form around its fields, with its button. */
   wrap(fields: Html, options: ButtonOptions): Html;
 }
@@ -82,6 +88,8 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
   const prefix = [action, ...Object.values(of)].join('-');
   const idOf = (name: string): string => `${prefix}-${name.replaceAll(/\W+/g, '_')}`;
   const typed = (name: string, value: string): string => (refused ? typedIn(refused.typed, name) : value);
+  const typedList = (name: string, values: readonly string[]): readonly string[] =>
+    refused ? listTyped(refused.typed, name) : values;
   /** Label, hint, input and error. */
   const field = (
     name: string,
@@ -186,7 +194,7 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
     },
     checks(name, legend, choices, checked) {
       known.add(name);
-      const chosen = refused ? listTyped(refused.typed, name) : checked;
+      const chosen = typedList(name, checked);
       const codes = refused?.errors[name] ?? [];
       return html`<fieldset class="field">
         <legend>${legend}</legend>
@@ -207,6 +215,18 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
       </fieldset>`;
     },
     hidden: (name, value) => html`<input type="hidden" name="${name}" value="${value}" />`,
+    shown: typed,
+    shownList: (name, values) =>
+      typedList(name, values)
+        .flatMap((text) => text.split('\n'))
+        .filter((line) => line.trim() !== ''),
+    group(names, summary, fields) {
+      const isWrong = names.some((name) => (refused?.errors[name] ?? []).length > 0);
+      return html`<details class="group" ${isWrong && html`open`}>
+        <summary>${summary}</summary>
+        ${fields}
+      </details>`;
+    },
     wrap(fields, { button, kind = 'main', label, isInline, isCard, describedBy }) {
       const classes = [isInline && 'inline', isCard && 'card'].filter(Boolean).join(' ');
       const about = Object.entries(of).map(

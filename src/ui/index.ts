@@ -12,6 +12,7 @@ import * as project from './project.ts';
 import * as registration from './registration.ts';
 import * as registries from './registries.ts';
 import * as request from './request.ts';
+import * as search from './search.ts';
 import * as setup from './setup.ts';
 import * as tests from './tests.ts';
 import * as signIn from './sign-in.ts';
@@ -52,7 +53,7 @@ const ofSettings = [
 ];
 const others = [deploys, dependencies, dependency, operations];
 
-const ofProjects = [dashboard, newProject, setup, project, request, commit, build, tests];
+const ofProjects = [dashboard, search, newProject, setup, project, request, commit, build, tests];
 const ofPeople = [signIn, password, account, authorize, applications, registration, registries];
 
 /** The pages for people, rendered on the server and complete without scripts. */

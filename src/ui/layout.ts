@@ -16,6 +16,8 @@ export interface Page {
   /** The project of the page, and the selected tab. */
   project?: ProjectHead;
   tab?: ProjectTab;
+  /** The text that was searched for, for the field in the header. */
+  searched?: string;
   /** The records on the page. It is updated when one of them changes. */
   live?: Live;
   /** Scripts of `browser/` that it needs in addition to those of every page. */
@@ -79,7 +81,7 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
         <a class="skip" href="#main">Skip to the content</a>
         <header>
           <a class="brand" href="/ui/">${logo}<span>Headrace</span></a>
-          ${isInside && navigation(email, viewer)}
+          ${isInside && navigation(email, viewer, page.searched)}
         </header>
         ${isInside && html`<div id="connection" role="status"></div>`} ${project && projectHeader(project, page.tab)}
         <main id="main">${main}</main>
@@ -95,12 +97,23 @@ function scriptTags({ scripts = [], live = [] }: Page, nonce: string): Html {
   ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" />`}`;
 }
 
-function navigation(email: string, { formKey, path, isOperator }: Viewer): Html {
+function navigation(email: string, { formKey, path, isOperator }: Viewer, searched = ''): Html {
   const link = (target: string, text: string): Html =>
     html`<a href="${target}" ${path === target && html`aria-current="page"`}>${text}</a>`;
   return html`<nav aria-label="Site">
     ${link('/ui/', 'Projects')} ${link('/ui/dependencies', 'Dependencies')} ${link('/ui/marketplace', 'Marketplace')}
     ${link('/ui/applications', 'Applications')} ${isOperator && link('/ui/operations', 'Operations')}
+    <form method="get" action="/ui/search" role="search" aria-label="Everything" id="search" class="search">
+      <input
+        name="q"
+        type="search"
+        value="${searched}"
+        aria-label="Search"
+        placeholder="Search"
+        autocomplete="off"
+        maxlength="200"
+      />
+    </form>
     <form method="post" action="/ui/sign-out" class="who">
       ${keyField(formKey)}
       <a class="email" href="/ui/account" ${path === '/ui/account' && html`aria-current="page"`}>${email}</a>

@@ -1,4 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { callerInBrowser } from '../auth/callers.ts';
+import { projectsSeenBy } from '../auth/projects.ts';
 import type { Queries } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
@@ -8,7 +10,6 @@ import { projectTopic, subjectTopic } from '../lifecycle/write-context.ts';
 import { withKeepAlive } from '../streams/firehose.ts';
 import { logTopic } from '../streams/logs.ts';
 import { lookAgainMs } from '../streams/tail.ts';
-import { visibleTo } from './visible.ts';
 
 /**
  * One stream for a user and all of the user's tabs: which projects have changed, which have new build output, and which
@@ -70,8 +71,9 @@ function topicsOf({ projects, logs, dependencies }: Seen): string[] {
 }
 
 async function look(db: Queries, person: Readonly<UserRow>): Promise<Seen> {
-  const projects = await visibleTo(db, person).select(['p.id', 'p.last_event']).execute();
-  const logs = await visibleTo(db, person)
+  const caller = callerInBrowser(person);
+  const projects = await projectsSeenBy(db, caller).select(['p.id', 'p.last_event']).execute();
+  const logs = await projectsSeenBy(db, caller)
     .innerJoin('builds as b', 'b.project_id', 'p.id')
     .innerJoin('jobs as j', 'j.subject_id', 'b.id')
     .innerJoin('logs as l', 'l.id', 'b.id')

@@ -78,6 +78,10 @@ export function shortSha(ref: string): string {
   return ref.slice(0, 10);
 }
 
+export function counted(count: number, what: string): string {
+  return count === 1 ? `1 ${what}` : `${count} ${what}s`;
+}
+
 const longestSubject = 500;
 
 /** The first line of a commit's message. */

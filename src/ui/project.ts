@@ -8,6 +8,7 @@ import { buildName, buildsOfCommits, countedOfCommit, type NamedBuild } from './
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
 import { empty, pagination, shortSha, startOfMessage, subjectOf } from './parts.ts';
+import { overviewLine, overviewOf, requestsUnderWay, usualBranch } from './project-overview.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { suiteChoice, type ChoosableSuite } from './suite-choice.ts';
@@ -132,11 +133,10 @@ function commitItem(commit: CommitLine, builds: readonly NamedBuild[], { project
   </li>`;
 }
 
-function requestItems(requests: Awaited<ReturnType<typeof withoutCommit>>, newest: bigint, path: string): Html | false {
-  const shown = requests.filter(({ id, build_state: state }) => isUnderWay(state) || id > newest);
-  if (shown.length === 0) return false;
+function requestItems(requests: Awaited<ReturnType<typeof withoutCommit>>, path: string): Html | false {
+  if (requests.length === 0) return false;
   return html`<ul class="card rows compact">
-    ${shown.map(
+    ${requests.map(
       ({ id, commit_ref: ref, build_state: state, created_at: at, pull_request: pull }) =>
         html`<li id="request-${id}">
           ${stateBadge(state)} <a href="${path}/requests/${id}">Build request for <code>${ref}</code></a>
@@ -154,19 +154,17 @@ function branchFilter(branch: string, path: string): Html {
   </form>`;
 }
 
-async function show(visit: ProjectVisit) {
-  const { db, project, projectPath, query, queryText } = visit;
+async function commitList(visit: ProjectVisit, branch: string): Promise<Html> {
+  const { db, project, projectPath, query } = visit;
   const { values: cursor } = readFields(pageFields, query, 'create');
-  const branch = queryText('branch').trim();
   const list = { before: undefined, after: undefined, ...cursor, limit: commitsOnPage };
   const commits = await commitsOf(db.read, project.id, branch, list);
   const builds = await buildsOfCommits(
     db.read,
     commits.items.map(({ id }) => id),
   );
-  const requests = await withoutCommit(db.read, project.id);
-  const run = pageForm(visit, 'run');
-  const suites = await visit.api.get<ChoosableSuite[]>('/projects/:project_id/suites');
+  const requests = branch === '' && list.before === undefined ? await withoutCommit(db.read, project.id) : [];
+  const newest = commits.items[0]?.request_id ?? 0n;
   const nothing =
     branch === ''
       ? empty(
@@ -175,15 +173,54 @@ async function show(visit: ProjectVisit) {
             project first.`,
         )
       : empty('No commits', `None of the commits that were built is on the branch ${branch}.`);
+  return html`<div id="under-way" data-live>
+      ${requestItems(
+        requests.filter(({ id, build_state: state }) => isUnderWay(state) || id > newest),
+        projectPath,
+      )}
+    </div>
+    <div id="commits" data-live>
+      ${
+        commits.items.length === 0
+          ? nothing
+          : html`<ul class="commits">
+              ${commits.items.map((commit) => commitItem(commit, builds.get(commit.id) ?? [], visit))}
+            </ul>`
+      }
+      ${pagination(commits, { path: projectPath, query: { branch } })}
+    </div>`;
+}
+
+/** What the overview counts as running. */
+async function runningList({ db, project, projectPath }: ProjectVisit): Promise<Html> {
+  const requests = await requestsUnderWay(db.read, project.id);
+  return html`<div id="under-way" data-live>
+      ${requestItems(requests, projectPath) || empty('Nothing runs now', 'What was running is over.')}
+    </div>
+    <p><a href="${projectPath}">All commits</a></p>`;
+}
+
+async function show(visit: ProjectVisit) {
+  const { db, project, projectPath, queryText } = visit;
+  const branch = queryText('branch').trim();
+  const isOfRunning = queryText('running') === 'yes';
+  const overview = await overviewOf(db.read, project.id);
+  const run = pageForm(visit, 'run');
+  const suites = await visit.api.get<ChoosableSuite[]>('/projects/:project_id/suites');
+  const title = isOfRunning ? 'Running now' : 'Commits';
   return {
-    title: 'Commits',
+    title,
     state: project.build_state,
-    main: html`<div class="title">
-        <h1>Commits</h1>
+    main: html`<section id="overview" aria-label="How it is doing" data-live>
+        ${overviewLine(overview, projectPath)}
+      </section>
+      <div class="title">
+        <h1>${title}</h1>
         <div class="actions">${branchFilter(branch, projectPath)}</div>
       </div>
       ${run.wrap(
         html`${run.text('commit_ref', 'Branch, tag or commit', {
+          value: await usualBranch(db.read, project.id, overview),
           required: true,
           isCode: true,
           wrong: 'This cannot be the name of a branch, a tag or a commit.',
@@ -198,19 +235,7 @@ async function show(visit: ProjectVisit) {
           <a href="${projectPath}/setup">Set up the first one</a>.
         </p>`
       }
-      <div id="under-way" data-live>
-        ${branch === '' && list.before === undefined && requestItems(requests, commits.items[0]?.request_id ?? 0n, projectPath)}
-      </div>
-      <div id="commits" data-live>
-        ${
-          commits.items.length === 0
-            ? nothing
-            : html`<ul class="commits">
-                ${commits.items.map((commit) => commitItem(commit, builds.get(commit.id) ?? [], visit))}
-              </ul>`
-        }
-        ${pagination(commits, { path: projectPath, query: { branch } })}
-      </div>`,
+      ${isOfRunning ? await runningList(visit) : await commitList(visit, branch)}`,
   };
 }
 

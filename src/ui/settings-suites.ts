@@ -1,12 +1,12 @@
 import { html, type Html } from './html.ts';
 import { pageForm, type FormVisit, type PageForm } from './forms.ts';
 import { imageField } from './registries.ts';
-import { empty, table } from './parts.ts';
+import { counted, empty, subjectOf, table } from './parts.ts';
 import { deletionButton, deletionPage } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 import { dependenciesPart } from './suite-dependencies.ts';
-import { runPart, type RunRecord } from './suite-run.ts';
+import { runGroups, type RunRecord } from './suite-run.ts';
 import { rulesPart, type RuleRecord } from './suite-rules.ts';
 import { variablesPart, type VariableRecord } from './suite-variables.ts';
 
@@ -22,7 +22,14 @@ interface SuiteRecord extends RunRecord {
   reports: string[];
 }
 
+/** Name and command, and everything else in groups: most suites need none of it. */
 function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
+  const description = form.shown('description', suite?.description ?? '');
+  const tags = form.shownList('tags', suite?.tags ?? []).join(' ');
+  const cache = form.shownList('cache', suite?.cache ?? []);
+  const [reports, artifacts] = (['reports', 'artifacts'] as const).map((name) =>
+    form.shownList(name, suite?.[name] ?? []),
+  );
   return html`${form.text('name', 'Name', { value: suite?.name, required: true, maxlength: 255 })}
   ${form.area('command', 'Command', {
     value: suite?.command,
@@ -31,39 +38,63 @@ function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
     rows: Math.min(20, Math.max(4, (suite?.command ?? '').split('\n').length)),
     hint: html`Run by <code>sh</code> in a fresh copy of the repository. The suite passes when it exits with 0.`,
   })}
-  ${form.area('description', 'Description', { value: suite?.description, rows: 2 })}
-  ${form.words('tags', 'Tags', {
-    value: suite?.tags.join(' '),
-    hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
-    wrong: 'Tags are words of up to 64 letters, digits and . _ : - that begin with a letter or a digit, at most 16.',
-  })}
-  ${imageField(form, suite?.image)}
-  ${form.lines('cache', 'Cache', {
-    value: suite?.cache.join('\n'),
-    rows: Math.min(10, Math.max(2, suite?.cache.length ?? 0)),
-    isCode: true,
-    hint: html`Paths, one on each line, in the repository (<code>node_modules</code>) or under
-      <code>~</code> (<code>~/.npm</code>). The next build finds there what a passed one left.`,
-    wrong:
-      'These are not paths to cache: up to 16, without .. and not absolute, none inside another, and not .git, the whole repository or the whole home.',
-  })}
-  ${form.lines('reports', 'Test reports', {
-    value: suite?.reports.join('\n'),
-    rows: Math.min(10, Math.max(2, suite?.reports.length ?? 0)),
-    isCode: true,
-    hint: html`Files in JUnit XML, whose tests are shown with the build: one pattern a line, such as
-      <code>report.xml</code> or <code>**/target/surefire-reports/*.xml</code>.`,
-    wrong: 'Patterns lead down from the workspace: no / at the beginning and no .. in them. At most 50.',
-  })}
-  ${form.lines('artifacts', 'Artifacts', {
-    value: suite?.artifacts.join('\n'),
-    rows: Math.min(10, Math.max(2, suite?.artifacts.length ?? 0)),
-    isCode: true,
-    hint: html`Files that are kept after each build, whatever its result: one pattern a line, such as <code>dist</code>,
-      <code>*.log</code> or <code>coverage/**/*.html</code>.`,
-    wrong: 'Patterns lead down from the workspace: no / at the beginning and no .. in them. At most 50.',
-  })}
-  ${runPart(form, suite)}`;
+  ${form.group(
+    ['image', 'tags'],
+    `Image: ${form.shown('image', suite?.image ?? '') || 'none'}${tags === '' ? '' : `, tags: ${tags}`}`,
+    html`${imageField(form, suite?.image)}
+    ${form.words('tags', 'Tags', {
+      value: suite?.tags.join(' '),
+      hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
+      wrong: 'Tags are words of up to 64 letters, digits and . _ : - that begin with a letter or a digit, at most 16.',
+    })}`,
+  )}
+  ${form.group(
+    ['cache'],
+    `Cache: ${cache.length === 0 ? 'none' : counted(cache.length, 'path')}`,
+    form.lines('cache', 'Cache', {
+      value: suite?.cache.join('\n'),
+      rows: rowsFor(cache),
+      isCode: true,
+      hint: html`Paths, one on each line, in the repository (<code>node_modules</code>) or under
+        <code>~</code> (<code>~/.npm</code>). The next build finds there what a passed one left.`,
+      wrong:
+        'These are not paths to cache: up to 16, without .. and not absolute, none inside another, and not .git, the whole repository or the whole home.',
+    }),
+  )}
+  ${runGroups(form, suite)}
+  ${form.group(
+    ['reports', 'artifacts'],
+    `Test reports: ${patterns(reports)}, artifacts: ${patterns(artifacts)}`,
+    html`${form.lines('reports', 'Test reports', {
+      value: suite?.reports.join('\n'),
+      rows: rowsFor(reports),
+      isCode: true,
+      hint: html`Files in JUnit XML, whose tests are shown with the build: one pattern a line, such as
+        <code>report.xml</code> or <code>**/target/surefire-reports/*.xml</code>.`,
+      wrong: 'Patterns lead down from the workspace: no / at the beginning and no .. in them. At most 50.',
+    })}
+    ${form.lines('artifacts', 'Artifacts', {
+      value: suite?.artifacts.join('\n'),
+      rows: rowsFor(artifacts),
+      isCode: true,
+      hint: html`Files that are kept after each build, whatever its result: one pattern a line, such as
+        <code>dist</code>, <code>*.log</code> or <code>coverage/**/*.html</code>.`,
+      wrong: 'Patterns lead down from the workspace: no / at the beginning and no .. in them. At most 50.',
+    })}`,
+  )}
+  ${form.group(
+    ['description'],
+    `Description: ${description.trim() === '' ? 'none' : subjectOf(description)}`,
+    form.area('description', 'Description', { value: suite?.description, rows: 2 }),
+  )}`;
+}
+
+function patterns(list: readonly string[] = []): string {
+  return list.length === 0 ? 'none' : counted(list.length, 'pattern');
+}
+
+function rowsFor(list: readonly string[] = []): number {
+  return Math.min(10, Math.max(2, list.length));
 }
 
 /** With more suites than this, the list has a filter. */
@@ -203,9 +234,5 @@ const deletion = deletionPage({
   },
   done: (visit) => ({ goTo: `${settingsPath(visit)}/suites`, notice: 'deleted' }),
 });
-
-function counted(count: number, what: string): string {
-  return count === 1 ? `1 ${what}` : `${count} ${what}s`;
-}
 
 export const places: Place[] = [...list, ...one, ...deletion];

@@ -32,6 +32,7 @@ export const contract = entries(`
   POST   /projects/config                                          users         projects              create, projects, all settings as one document, repository, decides what runs with their variables
   GET    /projects/ID/config                                       users         projects              See, all settings as one document
   PUT    /projects/ID/config                                       users         projects              change, all settings as one document
+  GET    /search                                                   both          projects              See, projects
   GET    /projects/ID/badge.svg                                    none          none
   GET    /cctray.xml                                               both          projects              See what happens in them
   POST   /projects/ID/check_connection                             both          projects              See, repository

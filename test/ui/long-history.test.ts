@@ -5,6 +5,8 @@ import type { Queries, Transaction } from '../../src/db/open.ts';
 import type { UserRow } from '../../src/db/schema.ts';
 import { buildsOfCommits } from '../../src/ui/build-rows.ts';
 import { dashboardRows } from '../../src/ui/dashboard-rows.ts';
+import { search } from '../../src/resources/search.ts';
+import { overviewOf } from '../../src/ui/project-overview.ts';
 import { withoutCommit } from '../../src/ui/project.ts';
 import { describeService } from '../support/service.ts';
 
@@ -13,7 +15,7 @@ import { describeService } from '../support/service.ts';
  * not count; the same is asked there.
  */
 describeService('a page of a project with a long history', (service, database) => {
-  const commits = 3000;
+  const commits = 12_000;
   let projectId: bigint;
   let person: UserRow;
   before(async () => {
@@ -21,7 +23,10 @@ describeService('a page of a project with a long history', (service, database) =
     projectId = (await alice.createProject()).id;
     const { db } = service.store;
     person = await db.read.selectFrom('users').selectAll().where('email', '=', alice.email).executeTakeFirstOrThrow();
-    await db.transaction((trx) => fill(trx, projectId, person.id, commits));
+    await db.transaction(async (trx) => {
+      await fill(trx, projectId, person.id, commits);
+      await trx.updateTable('projects').set({ default_branch: 'main' }).where('id', '=', projectId).execute();
+    });
     if (database.kind === 'postgres') await db.transaction((trx) => sql`analyze`.execute(trx));
   });
   /** How many rows the work looks at. */
@@ -46,8 +51,42 @@ describeService('a page of a project with a long history', (service, database) =
       await cost((queries) => buildsOfCommits(queries, newest)),
       await cost((queries) => dashboardRows(queries, person)),
       await cost((queries) => withoutCommit(queries, projectId)),
+      await cost((queries) => overviewOf(queries, projectId)),
     ];
     assert.ok(Math.max(...costs) < 200, `${costs.join(', ')} rows`);
+    const { builds, running } = await overviewOf(service.store.db.read, projectId);
+    assert.deepEqual(
+      [builds.length, builds.at(-1), running],
+      [30, { id: newest[0], build_state: 'passed', took: 1 }, 0],
+    );
+  });
+
+  test('looks for the last builds of its default branch in an index', async () => {
+    const { db } = service.store;
+    const setBranch = (branch: string): Promise<unknown> =>
+      db.transaction((trx) =>
+        trx.updateTable('projects').set({ default_branch: branch }).where('id', '=', projectId).execute(),
+      );
+    await setBranch('seldom');
+    const rows = await cost((queries) => overviewOf(queries, projectId));
+    assert.deepEqual((await overviewOf(db.read, projectId)).builds, []);
+    await setBranch('main');
+    assert.ok(rows < 200, `${rows} rows`);
+  });
+
+  test('finds none of its oldest commits by what they say, for no more than its newest cost', async () => {
+    const caller = { id: person.id, unpaid: false, scopes: 'all' } as const;
+    const names = async (typed: string): Promise<unknown[]> => {
+      const found = await search(service.store.db.read, caller, typed);
+      return found.map((one) => Reflect.get(one, 'name'));
+    };
+    assert.deepEqual(await names(`number ${commits}!`), [`number ${commits}!`]);
+    assert.deepEqual(await names('number 7!'), []);
+    assert.deepEqual(await names('7abc'), ['number 7!'], 'all are found by their SHA');
+    const rows = await cost((queries) => search(queries, caller, 'nothing of the kind'));
+    assert.ok(rows <= 5000, `${rows} rows`);
+    const exact = await cost((queries) => search(queries, caller, '7abc'));
+    assert.ok(exact <= 5010, `${exact} rows`);
   });
 });
 
@@ -61,7 +100,7 @@ async function fill(trx: Transaction, project: bigint, owner: bigint, many: numb
   await sql`
     insert into commits (id, project_id, ref, version, build_state, message, scm_author_name, scm_author_email,
       scm_authored_date, scm_committer_name, scm_committer_email, scm_committed_date, branches, tags, files, branch)
-    select number, ${project}, 'x' || number, 1, 'passed', 'x', '', '', '', '', '', '', '[]', '[]', '[]', 'main'
+    select number, ${project}, number || 'abc', 1, 'passed', 'number ' || number || '!', '', '', '', '', '', '', '[]', '[]', '[]', 'main'
     from ${numbers}`.execute(trx);
   await sql`
     insert into build_requests (id, project_id, commit_ref, commit_id, build_state, created_by, created_at, "fetch", branch)

@@ -22,6 +22,26 @@ describe('suites and their builds in a real browser', () => {
       runs = await SuiteRuns.begin(await service.user(), runner);
     });
 
+    test('have a form whose groups open with a click and with the keyboard, without scripts too', async () => {
+      const suite = await runs.suite({ name: 'folded', 'cache[]': 'node_modules' });
+      const path = `${runs.path}/suites/${suite.id}`;
+      for (const javaScriptEnabled of [true, false]) {
+        const page = await browser.signIn(service.address, runs.user.credentials, { javaScriptEnabled });
+        await page.goto(`${service.address}/ui${path.replace('/suites/', '/settings/suites/')}`);
+        const form = page.getByRole('form', { name: 'Suite' });
+        assert.equal(await form.getByLabel('Cache').isVisible(), false);
+        await form.getByText('Cache: 1 path').click();
+        await form.getByLabel('Cache').fill(`node_modules\n~/.${javaScriptEnabled ? 'npm' : 'cache'}`);
+        await form.getByText('Image: ').focus();
+        await page.keyboard.press('Enter');
+        await form.getByLabel('Image').fill('node:22');
+        await form.getByRole('button', { name: 'Save' }).click();
+        await page.getByText('Cache: 2 paths').waitFor();
+        await page.getByText('Image: node:22').waitFor();
+        await runs.change(suite, { 'cache[]': 'node_modules', image: '' });
+      }
+    });
+
     test('are chosen for a build, and shown with their variants, light, dark and on a phone', async () => {
       const suite = await runs.suite({ name: 'unit', 'matrix[]': 'NODE=20,22\nDB=sqlite,postgres', retries: '1' });
       await runs.suite({ name: 'lint', allow_failure: 'true' });

@@ -45,6 +45,64 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     assert.deepEqual([changed.allow_failure, changed.matrix], [false, []]);
   });
 
+  test('show name and command, and what all other groups of fields are set to', async () => {
+    const runs = await begin();
+    const at = `/ui${runs.path}/settings/suites`;
+    /** The lines of the groups of a form, those that are open with a + before them. */
+    const groups = (text: string): string[] =>
+      Array.from(text.matchAll(/<details class="group"([^>]*)>\s*<summary>([^<]*)</g), ([, open = '', line = '']) =>
+        open.includes('open') ? `+ ${line}` : line,
+      );
+    const plain = [
+      'Image: none',
+      'Cache: none',
+      'Matrix: none',
+      'Timeout: the server’s, retries: none',
+      'Test reports: none, artifacts: none',
+      'Description: none',
+    ];
+    assert.deepEqual(groups((await tab.get(at)).text), plain);
+    const fields = {
+      name: 'unit',
+      command: 'make',
+      description: 'All of it\n\nreally',
+      image: 'node:22',
+      'tags[]': 'linux gpu',
+      'cache[]': 'node_modules\n~/.npm',
+      'matrix[]': 'NODE=20,22,24\nDB=a,b',
+      timeout: '90',
+      retries: '2',
+      allow_failure: 'true',
+      'reports[]': 'report.xml',
+      'artifacts[]': 'dist\n*.log',
+    };
+    assert.equal((await send(at, 'create', fields)).status, 303);
+    const [suite] = (await alice.get(`${runs.path}/suites`)).list as [Record_];
+    const saved = [
+      'Image: node:22, tags: gpu linux',
+      'Cache: 2 paths',
+      'Matrix: 6 variants',
+      'Timeout: 90 s, retries: 2, may fail',
+      'Test reports: 1 pattern, artifacts: 2 patterns',
+      'Description: All of it',
+    ];
+    const page = (await tab.get(`${at}/${suite.id}`)).text;
+    assert.deepEqual(groups(page), saved);
+    const [first = ''] = page.split('<details class="group"', 1);
+    assert.match(first, /<label[^>]*>Name<.*<label[^>]*>Command</s);
+    // What was typed stays, also in the lines, and what is wrong can be seen.
+    const typed = { ...fields, image: 'node:24', 'cache[]': '/etc\na\nb', retries: '9' };
+    const refused = await send(`${at}/${suite.id}`, 'save', typed);
+    assert.equal(refused.status, 403);
+    assert.deepEqual(groups(refused.text), [
+      'Image: node:24, tags: linux gpu',
+      '+ Cache: 3 paths',
+      saved[2],
+      '+ Timeout: 90 s, retries: 9, may fail',
+      ...saved.slice(4),
+    ]);
+  });
+
   test('ask for some suites only, and say which were left out for that', async () => {
     const runs = await begin();
     const [unit] = [await runs.suite({ name: 'unit' }), await runs.suite({ name: 'lint' })];

@@ -71,6 +71,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       public_badge: 1,
       config_file: awkward,
       default_branch: awkward,
+      passed_since: null,
+      failed_since: 3n,
     });
     await put('project_documents', { project_id: project, document: awkward });
     await put('collaborators', { id: 1n, project_id: project, user_id: user, created_at: 2n });

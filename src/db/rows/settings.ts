@@ -28,6 +28,10 @@ export interface ProjectRow {
   config_file: string;
   /** The name of the repository's default branch, as of its newest build; blank while it is not known. */
   default_branch: string;
+  /** Since when its state, whenever builds were over, was `passed`; null where it was not. */
+  passed_since: bigint | null;
+  /** The same for `failed` and `errored`. */
+  failed_since: bigint | null;
 }
 
 export interface CollaboratorRow {

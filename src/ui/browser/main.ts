@@ -1,5 +1,6 @@
 import { copyOnDemand } from './copy.ts';
 import { keepFresh } from './fresh.ts';
+import { searchOnDemand } from './search.ts';
 import { keepTimes } from './times.ts';
 
 // The scripts of every page. Nothing here is needed to read a page or to send a form.
@@ -7,6 +8,7 @@ import { keepTimes } from './times.ts';
 keepTimes();
 copyOnDemand();
 keepFresh();
+searchOnDemand();
 
 // The notice is shown once. It is not shown again when the page is reloaded, or when its address is sent to somebody.
 const address = new URL(location.href);

@@ -1,0 +1,101 @@
+/**
+ * The search from every page: `Ctrl-K`, or `/` where no log takes it for its own search, opens a dialog. It shows the list
+ * of the page that the field in the header leads to without scripts.
+ */
+export function searchOnDemand(): void {
+  const form = document.querySelector<HTMLFormElement>('#search');
+  if (!form) return;
+  let dialog: Dialog | undefined;
+  const open = (event: Event): void => {
+    event.preventDefault();
+    dialog ??= makeDialog(form);
+    dialog.show();
+  };
+  document.addEventListener('keydown', (event) => {
+    const isChord = event.key.toLowerCase() === 'k' && (event.ctrlKey || event.metaKey) && !event.shiftKey;
+    const isSlash = event.key === '/' && !event.ctrlKey && !event.metaKey && !event.altKey;
+    if (isChord || (isSlash && !isWriting(event.target) && !document.querySelector('[data-log]'))) open(event);
+  });
+}
+
+/** Whether the key belongs to what the user writes, or to another dialog. */
+function isWriting(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && target.closest('input, select, textarea, dialog, [contenteditable]') !== null;
+}
+
+interface Dialog {
+  show(): void;
+}
+
+function makeDialog(form: HTMLFormElement): Dialog {
+  const dialog = document.createElement('dialog');
+  dialog.className = 'search-dialog';
+  dialog.setAttribute('aria-label', 'Search');
+  const copy = form.cloneNode(true) as HTMLFormElement;
+  copy.removeAttribute('id');
+  const field = copy.querySelector('input');
+  const list = document.createElement('div');
+  const said = document.createElement('p');
+  said.className = 'aside';
+  said.setAttribute('role', 'status');
+  dialog.append(copy, said, list);
+  document.body.append(dialog);
+
+  const find = findings(form.action, (found, wanted) => {
+    list.replaceChildren(...found);
+    const count = list.querySelectorAll('a').length;
+    said.textContent = wanted === '' || count === 0 ? '' : `${count} found. Enter opens the first.`;
+  });
+  field?.addEventListener('input', () => find(field.value.trim()));
+  // Enter leads to the first entry, as soon as the entries are those of the text; until then to the page with all.
+  copy.addEventListener('submit', (event) => {
+    const first = list.querySelector('a');
+    if (!first || said.textContent === '') return;
+    event.preventDefault();
+    first.click();
+  });
+  dialog.addEventListener('keydown', (event) => {
+    // Otherwise the first one would only empty the field.
+    if (event.key === 'Escape') dialog.close();
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    const stops = [field, ...list.querySelectorAll('a')].filter((one) => one !== null);
+    const at = stops.indexOf(document.activeElement as HTMLInputElement);
+    stops[Math.max(0, Math.min(stops.length - 1, at + step))]?.focus();
+  });
+  // A click beside it.
+  dialog.addEventListener('click', (event) => {
+    if (event.target === dialog) dialog.close();
+  });
+  return {
+    show() {
+      if (!dialog.open) dialog.showModal();
+      field?.select();
+    },
+  };
+}
+
+/** Waits until the user pauses, and shows only what was found for the last text. */
+function findings(address: string, show: (found: Node[], wanted: string) => void): (wanted: string) => void {
+  let timer = 0;
+  let asked = new AbortController();
+  const load = async (wanted: string): Promise<void> => {
+    asked = new AbortController();
+    try {
+      const url = `${address}?${new URLSearchParams({ q: wanted }).toString()}`;
+      const response = await fetch(url, { headers: { accept: 'text/html' }, signal: asked.signal });
+      if (!response.ok) return;
+      const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+      show(Array.from(page.getElementById('found')?.childNodes ?? []), wanted);
+    } catch {
+      // The next letter tries again, and Enter leads to the page.
+    }
+  };
+  return (wanted) => {
+    clearTimeout(timer);
+    asked.abort();
+    show([], '');
+    if (wanted !== '') timer = setTimeout(() => void load(wanted), 150);
+  };
+}
