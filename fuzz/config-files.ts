@@ -3,6 +3,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
+import { bytes as mostBytes } from '../src/lib/bounds.ts';
 import { insertUser } from '../src/auth/users.ts';
 import { openStore, type Store } from '../src/cli/store.ts';
 import { readConfig } from '../src/config.ts';
@@ -10,7 +11,6 @@ import type { Queries } from '../src/db/open.ts';
 import { removeTree } from '../src/lib/remove-tree.ts';
 import { createProject } from '../src/lifecycle/projects.ts';
 import { openRequest } from '../src/lifecycle/requests.ts';
-import { mostOfConfigFile } from '../src/protocol/index.ts';
 import { configuringFrom } from '../src/resources/config-repository.ts';
 import { routes } from '../src/resources/index.ts';
 import { mutated, oddBytes } from './mutations.ts';
@@ -122,7 +122,7 @@ export const configFiles: Target = {
       const trying = db.transaction(async (trx) => {
         const before = await ofOthers(trx, project.id);
         const found = { ...project, config_file: path };
-        const text = bytes.toString().replaceAll('\0', ' ').slice(0, mostOfConfigFile);
+        const text = bytes.toString().replaceAll('\0', ' ').slice(0, mostBytes.configFile);
         const outcome = await configure(
           { db, trx, ids, observers },
           { project: found, request, sha: 'a'.repeat(40), text },

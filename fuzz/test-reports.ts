@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
+import { most } from '../src/lib/bounds.ts';
 import { readTests } from '../src/dispatch/test-messages.ts';
 import { createMask } from '../src/lib/masking.ts';
-import { mostTestsAtOnce, type TestReport } from '../src/protocol/index.ts';
+import type { TestReport } from '../src/protocol/index.ts';
 import { createReportDecoder } from '../src/runner/reports/decoding.ts';
 import { createJunitReader } from '../src/runner/reports/junit.ts';
 import { UnreadableReportError } from '../src/runner/reports/unreadable.ts';
@@ -83,7 +84,7 @@ export const testReports = pure(
     const whole = read(bytes, bytes.length + 1);
     assert.deepEqual(read(bytes, size), whole);
     assert.ok(!JSON.stringify(whole.tests).includes(secret));
-    const batch = { claim: 'c'.repeat(16), start: 0, tests: whole.tests.slice(0, mostTestsAtOnce), isLast: true };
+    const batch = { claim: 'c'.repeat(16), start: 0, tests: whole.tests.slice(0, most.testsAtOnce), isLast: true };
     assert.deepEqual(readTests(JSON.parse(JSON.stringify(batch))), batch);
   }),
 );

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { bytes, longest, most, mostRecords, mostWaitingJobs } from '../src/lib/bounds.ts';
+import { bytes, longest, most, mostKept, mostRecords, mostWaitingJobs } from '../src/lib/bounds.ts';
 
 test('docs/limits.md tells every bound', () => {
   const page = readFileSync(join(import.meta.dirname, '../docs/limits.md'), 'utf8');
@@ -17,6 +17,7 @@ test('docs/limits.md tells every bound', () => {
     ...('ofAccount' in bound ? [[`mostRecords.${name}.ofAccount`, bound.ofAccount] as [string, number]] : []),
     ...('texts' in bound ? [[`mostRecords.${name}.texts`, bound.texts.bytes] as [string, number]] : []),
   ]);
-  const bounds = [...named('longest', longest), ...named('most', most), ...named('bytes', bytes), ...records];
+  const groups = { longest, most, bytes, mostKept };
+  const bounds = [...Object.entries(groups).flatMap(([group, values]) => named(group, values)), ...records];
   assert.deepEqual(Object.fromEntries(told), Object.fromEntries([...bounds, ['mostWaitingJobs', mostWaitingJobs]]));
 });

@@ -3,6 +3,7 @@ import { prepared } from '../db/prepared.ts';
 import type { UserRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { hashSecret, randomSecret } from '../lib/passwords.ts';
+import { keepNewest } from './newest.ts';
 
 /**
  * A person is signed in to one browser, which holds the session's token in a cookie. A session ends when the person
@@ -15,6 +16,7 @@ export async function beginSession(trx: Transaction, ids: IdSource, userId: bigi
   const expiresAt = BigInt(Date.now() + sessionSeconds * 1000);
   const row = { id: ids.next(), token_hash: hashSecret(token), user_id: userId, expires_at: expiresAt };
   await trx.insertInto('sessions').values(row).execute();
+  await keepNewest(trx, 'sessions', userId);
   return token;
 }
 

@@ -6,6 +6,7 @@ import { scopes, type Incoming, type Scope } from '../http/route.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { hashSecret, randomSecret } from '../lib/passwords.ts';
 import { authorizationOf } from './authorization.ts';
+import { keepNewest } from './newest.ts';
 
 /**
  * Tokens with which an application acts for a person. They do not expire: they are deleted when the person revokes
@@ -106,6 +107,7 @@ export async function insertToken(
     last_used_at: null,
   };
   await trx.insertInto('access_tokens').values(row).execute();
+  await keepNewest(trx, 'access_tokens', userId);
   return { id: row.id, token };
 }
 

@@ -119,3 +119,17 @@ export async function renewApiKey(trx: Transaction, email: string): Promise<stri
   await updateUser(trx, email, { api_key_hash: hashSecret(key) });
   return key;
 }
+
+/** Deletes those of these people who were invited, never came, and are on no project any more. */
+export async function forgetInvited(trx: Transaction, ids: readonly bigint[]): Promise<void> {
+  if (ids.length === 0) return;
+  await trx
+    .deleteFrom('users')
+    .where('id', 'in', ids)
+    .where('kind', '=', 'collaborator')
+    .where('password_hash', 'is', null)
+    .where('api_key_hash', 'is', null)
+    .where('id', 'not in', (of) => of.selectFrom('collaborators').select('user_id').where('user_id', 'in', ids))
+    .where('id', 'not in', (of) => of.selectFrom('password_links').select('user_id').where('user_id', 'in', ids))
+    .execute();
+}

@@ -12,6 +12,7 @@ import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase, type Database } from '../db/open.ts';
 import { keepReserve, type DiskReserve } from '../lib/disk-reserve.ts';
 import { createObservers } from '../lifecycle/endings.ts';
+import { closeComparing } from '../lifecycle/comparing.ts';
 import { closeJudging } from '../lifecycle/judging.ts';
 import { createSearchThread } from '../streams/search.ts';
 
@@ -70,6 +71,7 @@ export async function openStore(
         subscriptions.close();
         await searches.close();
         await closeJudging(db);
+        await closeComparing(db);
         await lease.close();
         await blobs.close();
         await db.close();

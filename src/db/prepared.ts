@@ -1,4 +1,5 @@
 import { CompiledQuery, type Compilable, type QueryResult } from 'kysely';
+import { takingTurns } from '../lib/turns.ts';
 import type { Database, Queries, Transaction } from './open.ts';
 import type { Schema } from './schema.ts';
 
@@ -77,6 +78,7 @@ export function preparedInsert<Table extends keyof Schema>(
   const inserts = batches.map((size) => ({ size, compiled: size === 1 ? insertOne : insertOf(table, size) }));
   return async (trx, ...rows) => {
     if (rows.length === 1) return change(trx, insertOne(trx, rows), explain);
+    const turn = takingTurns(); // a request may bring thousands of builds
     for (let at = 0; at < rows.length;) {
       const { size, compiled } = inserts.find((batch) => batch.size <= rows.length - at) ?? {
         size: 1,
@@ -84,6 +86,7 @@ export function preparedInsert<Table extends keyof Schema>(
       };
       await change(trx, compiled(trx, rows.slice(at, at + size)), explain);
       at += size;
+      await turn();
     }
   };
 }

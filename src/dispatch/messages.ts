@@ -1,17 +1,12 @@
 import { ApiError } from '../errors.ts';
 import { boundedMessage, boundedNames, boundedPerson } from '../lib/commit-bounds.ts';
-import { longestListing } from '../lib/ref-listings.ts';
+import { bytes as mostBytes, longest, most } from '../lib/bounds.ts';
 import { mostShells } from '../lib/shell-limits.ts';
 import { placeKinds, type PlaceKind } from '../lib/places.ts';
 import { readTags, tagsIn } from '../lib/tags.ts';
 import {
   idleHoldSeconds,
-  mostLayers,
   mostLooks,
-  mostOfConfigFile,
-  mostProjects,
-  mostShellBytes,
-  mostSteps,
   shellEnds,
   uploadsLost,
   type CacheLayer,
@@ -47,21 +42,21 @@ const matching =
 
 /** Text that either database can store. */
 const text =
-  (longest: number): Read<string> =>
+  (length: number): Read<string> =>
   (value, name) =>
-    typeof value === 'string' && value.length <= longest && !value.includes('\0') ? value : refuse(name);
+    typeof value === 'string' && value.length <= length && !value.includes('\0') ? value : refuse(name);
 
 const whole =
-  (most: number): Read<number> =>
+  (largest: number): Read<number> =>
   (value, name) =>
-    Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= most
+    Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= largest
       ? (value as number)
       : refuse(name);
 
 const list =
-  <T>(most: number, item: Read<T>): Read<T[]> =>
+  <T>(length: number, item: Read<T>): Read<T[]> =>
   (value, name) =>
-    Array.isArray(value) && value.length <= most ? value.map((one) => item(one, name)) : refuse(name);
+    Array.isArray(value) && value.length <= length ? value.map((one) => item(one, name)) : refuse(name);
 
 const orNull =
   <T>(read: Read<T>): Read<T | null> =>
@@ -90,14 +85,10 @@ const cutReason: Read<CutReason> = (value, name) =>
 const trunkNews: Read<TrunkNews> = (value = 'kept', name) =>
   value === 'this' || value === 'kept' || value === 'none' ? value : refuse(name);
 
-/** More than any runner works on at the same time. */
-const mostClaims = 4096;
-const longestText = 1024 * 1024;
-const longestName = 64 * 1024;
 /** What is cut is not refused for its length; the body has a limit of its own. */
 const anyLength = Infinity;
-/** More than a check ever sends (runner/git/look.ts). */
-const mostSeen = 1000;
+const words: Read<string> = (value, name) => text(anyLength)(value, name).slice(0, longest.runnerWords);
+const gitName = text(longest.gitName);
 
 export function readClaim(body: unknown): string {
   return claim(group(body, 'generic').claim, 'claim');
@@ -117,12 +108,12 @@ export function readPlace(body: unknown): PlaceKind | undefined {
 }
 
 export function readClaims(body: unknown): string[] {
-  return [...new Set(list(mostClaims, claim)(group(body, 'generic').claims, 'claims'))];
+  return [...new Set(list(most.claims, claim)(group(body, 'generic').claims, 'claims'))];
 }
 
 /** The identifiers of projects, in decimal. */
 export function readProjects(body: unknown): string[] {
-  return list(mostProjects, matching(/^[0-9]{1,18}$/))(group(body, 'generic').projects, 'projects');
+  return list(most.askedAbout, matching(/^[0-9]{1,18}$/))(group(body, 'generic').projects, 'projects');
 }
 
 /** How many looks a request for an order asks for as well; undefined where it does not. */
@@ -137,11 +128,8 @@ export function readRoom(body: unknown): number {
 }
 
 export function readLooked(body: unknown): LookReport[] {
-  return list(mostReports, readLook)(group(body, 'generic').reports, 'reports');
+  return list(most.lookReports, readLook)(group(body, 'generic').reports, 'reports');
 }
-
-/** A runner may also send results that it could not deliver earlier. */
-const mostReports = 1024;
 
 const readLook: Read<LookReport> = (value, name) => {
   const report = group(value, name);
@@ -153,10 +141,9 @@ const readLook: Read<LookReport> = (value, name) => {
 };
 
 function readSeen(seen: Record<string, unknown>, name: string): LookReport['seen'] {
-  if (seen.listing !== undefined) return { listing: text(longestListing)(seen.listing, `${name}[listing]`) };
+  if (seen.listing !== undefined) return { listing: text(mostBytes.refListing)(seen.listing, `${name}[listing]`) };
   if (seen.unchanged === true) return { unchanged: true };
-  const message = text(longestText)(seen.message, `${name}[message]`).slice(0, 4000);
-  return { failed: reason(seen.failed, `${name}[failed]`), message };
+  return { failed: reason(seen.failed, `${name}[failed]`), message: words(seen.message, `${name}[message]`) };
 }
 
 type Headers = Record<string, unknown>;
@@ -203,7 +190,7 @@ export function readReport(body: unknown): FinishReport {
     claim: claim(report.claim, 'claim'),
     outcome: readOutcome(report.outcome),
     logSize: size(report.logSize, 'logSize'),
-    ...(report.steps === undefined ? {} : { steps: list(mostSteps, readStep)(report.steps, 'steps') }),
+    ...(report.steps === undefined ? {} : { steps: list(most.steps, readStep)(report.steps, 'steps') }),
     ...(report.kept === undefined ? {} : { kept: readKeptFiles(report.kept) }),
     ...(report.uploads === undefined ? {} : { uploads: flag(report.uploads, 'uploads') }),
     ...(report.output === undefined ? {} : { output: readLogPart(report.output) }),
@@ -217,7 +204,7 @@ export function readUploaded(body: unknown): UploadReport {
   const { claim: under, cache, lost } = group(body, 'generic');
   return {
     claim: claim(under, 'claim'),
-    ...(cache === undefined ? {} : { cache: list(mostLayers, readLayer)(cache, 'cache') }),
+    ...(cache === undefined ? {} : { cache: list(most.cacheLayers, readLayer)(cache, 'cache') }),
     ...(lost === undefined ? {} : { lost: uploadsLost.find((why) => why === lost) ?? refuse('lost') }),
   };
 }
@@ -241,9 +228,9 @@ function readKeptFiles(value: unknown): KeptFiles {
 const readStep: Read<StepReport> = (value, name) => {
   const step = group(value, name);
   return {
-    name: text(longestName)(step.name, `${name}[name]`)
-      .replaceAll(/\p{Cc}/gu, ' ')
-      .slice(0, 300),
+    name: text(anyLength)(step.name, `${name}[name]`)
+      .slice(0, longest.stepName)
+      .replaceAll(/\p{Cc}/gu, ' '),
     from: size(step.from, `${name}[from]`),
     to: size(step.to, `${name}[to]`),
   };
@@ -268,9 +255,9 @@ export function readShellInput(body: unknown): { id: bigint; from: number } {
 
 export function readShellOutput(body: unknown): { id: bigint; offset: number; bytes: Buffer } {
   const { id, offset, bytes } = group(body, 'generic');
-  const encoded = text(2 * mostShellBytes)(bytes, 'bytes');
+  const encoded = text(2 * mostBytes.shellOutput)(bytes, 'bytes');
   const decoded = Buffer.from(encoded, 'base64');
-  if (decoded.length === 0 || decoded.length > mostShellBytes) refuse('bytes');
+  if (decoded.length === 0 || decoded.length > mostBytes.shellOutput) refuse('bytes');
   return { id: BigInt(identifier(id, 'id')), offset: size(offset, 'offset'), bytes: decoded };
 }
 
@@ -293,7 +280,7 @@ const readLayer: Read<CacheLayer> = (value, name) => {
 
 /** The layers of caches that a runner keeps. */
 export function readKeptLayers(body: unknown): KeptLayer[] {
-  return list(mostProjects, (value, name) => {
+  return list(most.askedAbout, (value, name) => {
     const layer = group(value, name);
     return {
       project: buildName(layer.project, `${name}[project]`),
@@ -315,19 +302,19 @@ const details: Details = {
   unfetchable: ({ reason: why, message }) => ({
     kind: 'unfetchable',
     reason: reason(why, 'outcome[reason]'),
-    ...(message === undefined ? {} : { message: text(longestText)(message, 'outcome[message]').slice(0, 4000) }),
+    ...(message === undefined ? {} : { message: words(message, 'outcome[message]') }),
   }),
   looked: ({ defaultBranch, branches, files }) => ({
     kind: 'looked',
-    defaultBranch: orNull(text(longestName))(defaultBranch, 'outcome[defaultBranch]'),
-    branches: list(mostSeen, text(longestName))(branches, 'outcome[branches]'),
-    files: list(mostSeen, text(longestName))(files, 'outcome[files]'),
+    defaultBranch: orNull(gitName)(defaultBranch, 'outcome[defaultBranch]'),
+    branches: list(most.checked, gitName)(branches, 'outcome[branches]'),
+    files: list(most.checked, gitName)(files, 'outcome[files]'),
   }),
   unrunnable: (outcome) => ({ kind: 'unrunnable', reason: reason(outcome.reason, 'outcome[reason]') }),
   exited: ({ status, cache }) => ({
     kind: 'exited',
     status: whole(255)(status, 'outcome[status]'),
-    ...(cache === undefined ? {} : { cache: list(mostLayers, readLayer)(cache, 'outcome[cache]') }),
+    ...(cache === undefined ? {} : { cache: list(most.cacheLayers, readLayer)(cache, 'outcome[cache]') }),
   }),
   launch_failed: () => ({ kind: 'launch_failed' }),
   compiled: (outcome) => ({ kind: 'compiled', digest: digest(outcome.digest, 'outcome[digest]') }),
@@ -338,7 +325,7 @@ const details: Details = {
   pushed: () => ({ kind: 'pushed' }),
   refused: () => ({ kind: 'refused' }),
   cancelled: () => ({ kind: 'cancelled' }),
-  lost: ({ message }) => ({ kind: 'lost', message: text(longestText)(message, 'outcome[message]').slice(0, 2000) }),
+  lost: ({ message }) => ({ kind: 'lost', message: words(message, 'outcome[message]') }),
 };
 
 function readOutcome(value: unknown): Outcome {
@@ -351,19 +338,19 @@ function readOutcome(value: unknown): Outcome {
 function readConfig(value: unknown): ConfigFile & { before: string | null } {
   const { before, text: content, problem } = group(value, 'outcome[config]');
   const compared = { before: orNull(matching(shaForm))(before, 'outcome[config][before]') };
-  if (problem !== undefined) return { ...compared, problem: text(longestName)(problem, 'outcome[config][problem]') };
-  return { ...compared, text: text(mostOfConfigFile)(content, 'outcome[config][text]') };
+  if (problem !== undefined) return { ...compared, problem: words(problem, 'outcome[config][problem]') };
+  return { ...compared, text: text(mostBytes.configFile)(content, 'outcome[config][text]') };
 }
 
 const shaForm = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
+
+const names: Read<string[]> = (value, name) => boundedNames(list(anyLength, gitName)(value, name));
+const person: Read<string> = (value, name) => boundedPerson(text(anyLength)(value, name));
 
 function readCommit(value: unknown): CommitReport {
   const commit = group(value, 'outcome[commit]');
   const read = <Name extends keyof CommitReport>(name: Name, how: Read<CommitReport[Name]>): Pick<CommitReport, Name> =>
     ({ [name]: how(commit[name], `outcome[commit][${name}]`) }) as Pick<CommitReport, Name>;
-  const name = text(longestName);
-  const names: Read<string[]> = (value, of) => boundedNames(list(anyLength, name)(value, of));
-  const person: Read<string> = (value, of) => boundedPerson(text(anyLength)(value, of));
   const date = matching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d$/);
   return {
     ...read('sha', matching(shaForm)),
@@ -377,10 +364,10 @@ function readCommit(value: unknown): CommitReport {
     ...read('branches', names),
     ...read('tags', names),
     ...read('files', names),
-    ...read('ref', orNull(name)),
-    ...read('branch', orNull(name)),
+    ...read('ref', orNull(gitName)),
+    ...read('branch', orNull(gitName)),
     ...read('overwritten', flag),
     ...read('trunk', trunkNews),
-    ...read('defaultBranch', (value = null, of) => orNull(name)(value, of)),
+    ...read('defaultBranch', (value = null, of) => orNull(gitName)(value, of)),
   };
 }

@@ -7,6 +7,7 @@ import { ApiError } from '../errors.ts';
 import { json } from '../http/bare-bodies.ts';
 import type { BareCall, BareRoute, BareRoutes, Head } from '../http/bare-routes.ts';
 import { unreadable } from '../http/raw.ts';
+import { bytes } from '../lib/bounds.ts';
 import { blobsAwayField, DrainedError, understandEachOther, unnamedVersion, version } from '../protocol/index.ts';
 import { blobRoutes } from './blob-routes.ts';
 import { createChunkBuffers, type ChunkBuffers, type HeldChunk } from './chunk-buffers.ts';
@@ -35,16 +36,11 @@ import {
   readWantedRoom,
 } from './messages.ts';
 
-/** The largest chunk of log. */
-export const largestChunk = 1024 * 1024;
-
 /** The kernel asks a silent runner after this time whether it is still there, and ten seconds later gives it up. */
 const vanishedAfterMs = 5000;
 
-/** The largest body of messages with claims only; about a commit (lib/commit-bounds.ts); and with listings of refs. */
+/** The largest body of messages with claims only. */
 const short = 1024;
-const long = 3 * largestChunk;
-const longest = 32 * largestChunk;
 
 export interface RunnerRoutes {
   dispatch: Dispatch;
@@ -59,7 +55,7 @@ export interface RunnerRoutes {
  * refused.
  */
 export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRoutes<Runner> {
-  const buffers = createChunkBuffers(largestChunk);
+  const buffers = createChunkBuffers(bytes.logChunk);
   return {
     provenBy: 'runner',
     isCounted: false,
@@ -97,7 +93,7 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
           throw error;
         }
       }),
-      post('/runner/leave', json(largestChunk), async ({ admitted, body }) => {
+      post('/runner/leave', json(bytes.body), async ({ admitted, body }) => {
         dispatch.leaveOff(admitted, readClaims(body));
         return {};
       }),
@@ -107,11 +103,13 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
         const place = { claim: readClaimHeader(headers), offset: readOffsetHeader(headers) };
         return await dispatch.log(admitted, { ...place, bytes: held.bytes });
       }),
-      post('/runner/tests', json(4 * largestChunk), ({ admitted, body }) => dispatch.tests(admitted, readTests(body))),
-      post('/runner/extend', json(largestChunk), async ({ admitted, body, signal }) => ({
+      post('/runner/tests', json(bytes.testReports), ({ admitted, body }) => dispatch.tests(admitted, readTests(body))),
+      post('/runner/extend', json(bytes.body), async ({ admitted, body, signal }) => ({
         words: await dispatch.extend(admitted, readClaims(body), signal),
       })),
-      post('/runner/finish', json(long), ({ admitted, body }) => dispatch.finish(admitted, readReport(body))),
+      post('/runner/finish', json(bytes.runnerReport), ({ admitted, body }) =>
+        dispatch.finish(admitted, readReport(body)),
+      ),
       post('/runner/uploaded', json(64 * 1024), ({ admitted, body }) =>
         dispatch.uploaded(admitted, readUploaded(body)),
       ),
@@ -126,7 +124,7 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
       post('/runner/looks', json(short), async ({ admitted, body, signal }) => ({
         looks: await dispatch.looks(admitted, readRoom(body), signal),
       })),
-      post('/runner/looked', json(longest), async ({ admitted, body }) => {
+      post('/runner/looked', json(bytes.lookReports), async ({ admitted, body }) => {
         await dispatch.looked(admitted, readLooked(body));
         return {};
       }),
@@ -143,7 +141,7 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
         const bytes = await dispatch.shellInput(admitted, readShellInput(body), signal);
         return bytes === undefined ? { gone: true } : { bytes: bytes.toString('base64') };
       }),
-      post('/runner/shell/output', json(largestChunk), async ({ admitted, body, signal }) => {
+      post('/runner/shell/output', json(bytes.body), async ({ admitted, body, signal }) => {
         const answer = await dispatch.shellOutput(admitted, readShellOutput(body), signal);
         return answer ?? { gone: true };
       }),
@@ -174,7 +172,7 @@ function post<Body>(
 function chunk(buffers: ChunkBuffers): (request: IncomingMessage) => Promise<HeldChunk> {
   return async (request) => {
     const length = Number(request.headers['content-length']);
-    if (!Number.isSafeInteger(length) || length > largestChunk) throw unreadable();
+    if (!Number.isSafeInteger(length) || length > bytes.logChunk) throw unreadable();
     return buffers.read(request, length);
   };
 }

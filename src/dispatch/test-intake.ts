@@ -1,10 +1,11 @@
+import { bytes, most } from '../lib/bounds.ts';
 import { isDatabaseFull, type Database } from '../db/open.ts';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
 import { noteFlakes } from '../lifecycle/flaky-tests.ts';
 import { packTests } from '../lifecycle/packed-tests.ts';
 import { slowestOf } from '../lifecycle/slow-tests.ts';
 import { addTests, type Batch } from '../lifecycle/test-results.ts';
-import { mostTestBytes, mostTests, type TestBatch, type TestReceipt, type TestReport } from '../protocol/index.ts';
+import type { TestBatch, TestReceipt, TestReport } from '../protocol/index.ts';
 import { holdJob, jobOf } from '../queue/queue.ts';
 
 /** Takes the tests of builds from the runners that hold them. */
@@ -12,7 +13,7 @@ export interface TestIntake {
   take(holder: string, batch: TestBatch): Promise<TestReceipt>;
 }
 
-const limits = { tests: mostTests, bytes: mostTestBytes };
+const limits = { tests: most.tests, bytes: bytes.testsOfBuild };
 
 export function testIntake(db: Database, disk: DiskReserve): TestIntake {
   const store = async (holder: string, claim: string, batch: Batch): Promise<TestReceipt> => {

@@ -1,13 +1,6 @@
+import { bytesOfTest, most } from '../lib/bounds.ts';
 import { ApiError } from '../errors.ts';
-import {
-  longestTestText,
-  mostTests,
-  mostTestsAtOnce,
-  testStates,
-  type TestBatch,
-  type TestReport,
-  type TestState,
-} from '../protocol/index.ts';
+import { testStates, type TestBatch, type TestReport, type TestState } from '../protocol/index.ts';
 import { readClaim } from './messages.ts';
 
 /** Reads batches of tests as strictly as the other messages of runners: an attacker may have taken the runner over. */
@@ -21,9 +14,9 @@ export function readTests(body: unknown): TestBatch {
   const batch = body as Record<string, unknown>;
   const claim = readClaim(body);
   const { tests } = batch;
-  if (!Array.isArray(tests) || tests.length > mostTestsAtOnce) throw refused('tests');
+  if (!Array.isArray(tests) || tests.length > most.testsAtOnce) throw refused('tests');
   if (typeof batch.isLast !== 'boolean') throw refused('isLast');
-  return { claim, start: whole(batch.start, mostTests, 'start'), tests: tests.map(readTest), isLast: batch.isLast };
+  return { claim, start: whole(batch.start, most.tests, 'start'), tests: tests.map(readTest), isLast: batch.isLast };
 }
 
 function readTest(value: unknown): TestReport {
@@ -49,16 +42,16 @@ function readState(value: unknown): TestState {
 }
 
 /** Text that either database can store, and that is not longer than what a runner sends. */
-function text(test: Record<string, unknown>, field: keyof typeof longestTestText): string {
+function text(test: Record<string, unknown>, field: keyof typeof bytesOfTest): string {
   const { [field]: value } = test;
-  const most = longestTestText[field];
-  const isFit = typeof value === 'string' && value.length <= most && !value.includes('\0') && value.isWellFormed();
-  if (!isFit || Buffer.byteLength(value) > most) throw refused(`tests[${field}]`);
+  const room = bytesOfTest[field];
+  const isFit = typeof value === 'string' && value.length <= room && !value.includes('\0') && value.isWellFormed();
+  if (!isFit || Buffer.byteLength(value) > room) throw refused(`tests[${field}]`);
   return value;
 }
 
-function whole(value: unknown, most: number, name: string): number {
-  if (!Number.isSafeInteger(value) || (value as number) < 0 || (value as number) > most) throw refused(name);
+function whole(value: unknown, largest: number, name: string): number {
+  if (!Number.isSafeInteger(value) || (value as number) < 0 || (value as number) > largest) throw refused(name);
   return value as number;
 }
 

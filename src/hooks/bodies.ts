@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ApiError } from '../errors.ts';
+import { bytes } from '../lib/bounds.ts';
 
 /**
  * Reads the bodies of calls from forges. The proof covers every byte, so a body is held whole before the sender is
@@ -25,7 +26,7 @@ export interface BodyLimits {
 
 const megabyte = 1024 * 1024;
 export const usualLimits: BodyLimits = {
-  longest: 25 * megabyte,
+  longest: bytes.hookPayload,
   room: 200 * megabyte,
   share: 100 * megabyte,
   graceMs: 1000,

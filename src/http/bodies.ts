@@ -1,6 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { parse as parseLosslessJson } from 'lossless-json';
-import { fromJson, RawCollector, unreadable, type RawGroup } from './raw.ts';
+import { fromJson, mostFields, RawCollector, unreadable, type RawGroup } from './raw.ts';
 
 /** Registers the three kinds of body. Any other or broken body gets one clear error. */
 export function readBodies(server: FastifyInstance): void {
@@ -56,38 +55,49 @@ function decode(text: string): string {
   }
 }
 
-/** Numbers stay text with all digits; the parser refuses a name that occurs twice in one object. */
+/** Numbers stay text with all digits; a name that occurs twice in one object is refused. */
 export function parseJson(text: string): RawGroup {
   if (text.trim() === '') return fromJson({});
-  if (!isShallow(text)) throw unreadable();
+  const names = countNames(text);
   let value: unknown;
   try {
-    value = parseLosslessJson(text, undefined, (digits) => digits);
+    value = JSON.parse(text, digitsOf as (key: string, value: unknown) => unknown);
   } catch {
     throw unreadable();
   }
-  return fromJson(value);
+  return fromJson(value, names);
 }
 
-/** The parser recurses: a body of nothing but brackets must not overflow the stack. */
-function isShallow(text: string): boolean {
-  let depth = 0;
-  let inString = false;
-  for (let at = 0; at < text.length; at += 1) {
-    const character = text[at];
-    if (inString) {
-      if (character === '\\') at += 1;
-      else if (character === '"') inString = false;
-    } else if (character === '"') {
-      inString = true;
-    } else if (character === '[' || character === '{') {
-      depth += 1;
-      if (depth > 32) return false;
-    } else if (character === ']' || character === '}') {
-      depth -= 1;
-    }
+function digitsOf(_: string, value: unknown, { source = '' }: { source?: string }): unknown {
+  return typeof value === 'number' ? source : value;
+}
+
+/** So many signs as JSON with `mostFields` values has: brackets, a comma, a colon, and the quotes of a name and a text. */
+const mostMarks = 6 * mostFields;
+
+/** How many names the objects in a text have. What is nested deeply, or has too many values, is refused unread. */
+function countNames(text: string): number {
+  const marks = /["[\]{},:]/g;
+  let [count, depth, names] = [0, 0, 0];
+  for (let mark = marks.exec(text)?.[0]; mark !== undefined; mark = marks.exec(text)?.[0]) {
+    count += 1;
+    if (mark === '"') marks.lastIndex = endOfText(text, marks.lastIndex);
+    else if (mark === ':') names += 1;
+    else if (mark === '[' || mark === '{') depth += 1;
+    else if (mark !== ',') depth -= 1;
+    if (depth > 32 || count > mostMarks) throw unreadable();
   }
-  return true;
+  return names;
+}
+
+/** The place behind the quote that ends a text. */
+function endOfText(text: string, from: number): number {
+  for (let at = from; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === 0x5c) at += 1;
+    else if (code === 0x22) return at + 1;
+  }
+  throw unreadable();
 }
 
 /** Node's own parser; file parts are not accepted. */

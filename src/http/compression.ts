@@ -1,4 +1,4 @@
-import type { Transform } from 'node:stream';
+import { Readable, type Transform } from 'node:stream';
 import { promisify } from 'node:util';
 import {
   brotliCompress,
@@ -70,9 +70,23 @@ export async function sendPacked(
 ): Promise<FastifyReply> {
   const encoding = encodingFor(accepted);
   reply.header('vary', 'accept-encoding');
-  if (encoding === undefined) return reply.send(text);
+  if (encoding === undefined) return text.length > longPiece ? sendInPieces(text, reply) : reply.send(text);
   const bytes = await ways[encoding].whole(Buffer.from(text));
   return reply.header('content-encoding', encoding).send(bytes);
+}
+
+/** A longer text is encoded and encrypted piece by piece: others get their turn in between. */
+const longPiece = 256 * 1024;
+
+function sendInPieces(text: string, reply: FastifyReply): FastifyReply {
+  function* pieces(): Generator<Buffer> {
+    for (let from = 0, to = 0; from < text.length; from = to) {
+      to = from + longPiece;
+      if (/[\uD800-\uDBFF]/.test(text.charAt(to - 1))) to += 1; // the second half of a character stays with its first
+      yield Buffer.from(text.slice(from, to));
+    }
+  }
+  return reply.header('content-length', Buffer.byteLength(text)).send(Readable.from(pieces()));
 }
 
 /** A constant answer is compressed once for each encoding. */

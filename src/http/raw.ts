@@ -12,7 +12,7 @@ export interface RawGroup {
 /** Stands for a field that was sent more than once: it is unclear which value is meant. */
 export const repeated = Symbol('sent more than once');
 
-const mostFields = 1000;
+export const mostFields = 1000;
 const deepest = 4;
 const refusedNames = new Set(['__proto__', 'constructor', 'prototype']);
 
@@ -79,15 +79,18 @@ function splitName(name: string): string[] {
   return path;
 }
 
-/** Turns parsed JSON into the same shape. Numbers arrive as text, so that no digit is lost. */
-export function fromJson(value: unknown): RawGroup {
-  const budget = { fields: mostFields };
+/**
+ * Turns parsed JSON into the same shape. Numbers arrive as text, so that no digit is lost. Where the text has more names
+ * than its value, one occurred twice.
+ */
+export function fromJson(value: unknown, names?: number): RawGroup {
+  const budget = { fields: mostFields, names: 0 };
   const raw = convert(value, 1, budget);
-  if (!isGroup(raw)) throw unreadable();
+  if (!isGroup(raw) || (names !== undefined && names !== budget.names)) throw unreadable();
   return raw;
 }
 
-function convert(value: unknown, depth: number, budget: { fields: number }): Raw {
+function convert(value: unknown, depth: number, budget: { fields: number; names: number }): Raw {
   budget.fields -= 1;
   if (budget.fields < 0 || depth > deepest + 1) throw unreadable();
   if (typeof value === 'string') return value;
@@ -98,6 +101,7 @@ function convert(value: unknown, depth: number, budget: { fields: number }): Raw
   const group = emptyGroup();
   for (const [name, item] of Object.entries(value)) {
     if (refusedNames.has(name)) throw unreadable();
+    budget.names += 1;
     group[name] = convert(item, depth + 1, budget);
   }
   return group;

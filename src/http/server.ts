@@ -21,6 +21,7 @@ import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
 import type { Endpoint, Incoming } from './route.ts';
 import type { JsonSchema } from './schema.ts';
 import { serializer } from './serializer.ts';
+import { mapByTurns } from '../lib/by-turns.ts';
 import { isLocalhost, strictTransport } from './strict-transport.ts';
 import { createStreams, type Streams } from './streams.ts';
 import { hearOut } from './unread-bodies.ts';
@@ -234,18 +235,25 @@ async function answerStream(
   return streams.send(given.stream, request, reply);
 }
 
-/** Writes answers of an endpoint. It is made when it is first needed: few of all endpoints are ever called. */
-function writer({ answer: schema }: Endpoint): (response: unknown) => string {
+type Writer = (response: unknown) => string | Promise<string>;
+
+/**
+ * Writes answers of an endpoint. It is made when it is first needed: few of all endpoints are ever called. A list may be
+ * very long, so others get their turn while it is written.
+ */
+function writer({ answer: schema }: Endpoint): Writer {
   let write: ReturnType<typeof serializer> | undefined;
-  return (response) => (write ??= serializer(envelope(schema)))({ response });
+  if (schema.type !== 'array' || !schema.items)
+    return (response) => (write ??= serializer(envelope(schema)))({ response });
+  const { items } = schema;
+  return async (response) => {
+    const texts = await mapByTurns(response as unknown[], (write ??= serializer(items)));
+    return `{"response":[${texts.join(',')}]}`;
+  };
 }
 
 async function answer(
-  {
-    endpoint,
-    write,
-    baseUrl,
-  }: { endpoint: Endpoint; write: (response: unknown) => string; baseUrl: string | undefined },
+  { endpoint, write, baseUrl }: { endpoint: Endpoint; write: Writer; baseUrl: string | undefined },
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -256,9 +264,9 @@ async function answer(
   if ('page' in given) {
     const link = linkHeader(listUrl(endpoint, baseUrl, request), given.page);
     if (link) reply.header('link', link);
-    return sendJson(write(given.page.items), request, reply);
+    return sendJson(await write(given.page.items), request, reply);
   }
-  const text = write(given.record);
+  const text = await write(given.record);
   given.keep?.(text);
   return sendJson(text, request, reply);
 }

@@ -55,6 +55,12 @@ export const longest = {
   applicationName: 100,
   redirectAddress: 2000,
 
+  /** What runners send. Their words and the names of steps are shortened to that. */
+  runnerWords: 4000,
+  stepName: 300,
+  /** A ref, a branch or a file, as git has it. */
+  gitName: 65_536,
+
   /** What forges send: shortened to that. */
   hookEvent: 100,
   hookSender: 255,
@@ -72,6 +78,8 @@ export const most = {
   matrixLines: 16,
   /** All values of a matrix combined. */
   variants: 256,
+  /** Of all suites of a project with a matrix: one request builds them all. */
+  variantsOfProject: 2048,
   relatedDependencies: 64,
   /** Named in one build request. */
   namedSuites: 500,
@@ -80,8 +88,26 @@ export const most = {
   suitesInDocument: 200,
   entriesInDocument: 2000,
 
+  /** Projects that the dashboard shows at once. */
+  tiles: 500,
+
   /** Branches, tags and files of a commit, each. */
   namesOfCommit: 10_000,
+
+  /** What runners send. */
+  claims: 4096,
+  steps: 1000,
+  cacheLayers: 8,
+  /** Projects, and layers of caches, that one message asks about. */
+  askedAbout: 1000,
+  /** Branches and files that a check of a repository found. */
+  checked: 1000,
+  /** In one message about polls, and refs in the listing of one. */
+  lookReports: 1024,
+  refs: 50_000,
+  /** Of a build, and in one message about them. */
+  tests: 100_000,
+  testsAtOnce: 500,
 
   /** What forges send: the rest is not considered. */
   hookChanges: 100,
@@ -99,8 +125,32 @@ export const bytes = {
   person: 1024,
   /** The branches, the tags and the files, each as JSON: rules read them with every build request. */
   namesOfCommit: 524_288,
+  /** What runners send: the end of a piece of work, a message about polls, and the listing in it, and a piece of a log. */
+  runnerReport: 3_145_728,
+  lookReports: 10_485_760,
+  refListing: 8_388_608,
+  logChunk: 1_048_576,
+  testReports: 4_194_304,
+  /** Of a test: its name, class, suite and file, and what it says; and the texts of all tests of a build. */
+  testName: 1024,
+  testMessage: 8192,
+  testsOfBuild: 67_108_864,
+  /** The settings of a project in its repository. */
+  configFile: 131_072,
+  shellOutput: 65_536,
+  /** What a forge sends. */
+  hookPayload: 26_214_400,
   /** The first of what a receiver of webhooks answers; the rest is not read. */
   receiverAnswer: 1024,
+} as const;
+
+/** The texts of a test, by their field. */
+export const bytesOfTest = {
+  name: bytes.testName,
+  class: bytes.testName,
+  suite: bytes.testName,
+  file: bytes.testName,
+  message: bytes.testMessage,
 } as const;
 
 interface RecordBound {
@@ -153,12 +203,18 @@ export const mostRecords = {
   /** Webhooks and status targets together. */
   notifications: { per: 'project', column: 'project_id', most: 100 },
   deploy_strategies: { per: 'project', column: 'project_id', most: 100 },
-  collaborators: { per: 'project', column: 'project_id', most: 1000 },
+  collaborators: { per: 'project', column: 'project_id', most: 1000, ofAccount: 10_000 },
   registries: { per: 'account', column: 'owner_id', most: 100 },
   oauth_clients: { per: 'account', column: 'owner_id', most: 100 },
 } as const satisfies Record<string, RecordBound>;
 
 export type BoundedTable = keyof typeof mostRecords;
+
+/** Records of one person of which the oldest go when there are more. */
+export const mostKept = {
+  sessions: 100,
+  access_tokens: 1000,
+} as const;
 
 /** Jobs of one account that wait for a runner. Who asks for more is told to come again later. */
 export const mostWaitingJobs = 20_000;

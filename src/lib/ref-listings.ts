@@ -1,11 +1,8 @@
 import { createHash } from 'node:crypto';
+import { bytes, most } from './bounds.ts';
 
 /** Branches and tags by their full names, with their commits. */
 export type Refs = ReadonlyMap<string, string>;
-
-/** The most refs in a listing, and the most characters. */
-export const mostRefs = 50_000;
-export const longestListing = 8 * 1024 * 1024;
 
 /** One line per ref, in a fixed order: the same refs always give the same text. */
 export function writeListing(refs: Refs): string {
@@ -19,7 +16,7 @@ export function writeListing(refs: Refs): string {
 export function readListing(text: string): Refs | undefined {
   const refs = new Map<string, string>();
   const lines = text.split('\n');
-  if (text.length > longestListing || lines.pop() !== '' || lines.length > mostRefs) return undefined;
+  if (text.length > bytes.refListing || lines.pop() !== '' || lines.length > most.refs) return undefined;
   for (const line of lines) {
     const [, sha, name] = /^([0-9a-f]{40}) (refs\/(?:heads|tags)\/[^\s\p{Cc}]{1,512})$/u.exec(line) ?? [];
     if (sha === undefined || name === undefined) return undefined;

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { mapByTurns } from './by-turns.ts';
 
 /**
  * A ZIP archive as a stream, of files whose size and checksum are known before: each entry is complete in its header, so
@@ -61,11 +62,11 @@ export async function* zip<Entry extends ZipEntry>(
  * Names for the archive: no path in it leads out of the folder into which it is unpacked, also where a backslash
  * separates folders or a letter and a colon name a disk. Those that would be the same get a number.
  */
-export function zipNames(paths: readonly string[]): string[] {
+export async function zipNames(paths: readonly string[]): Promise<string[]> {
   const taken = new Set<string>();
   /** The last number that each name got: with thousands of the same, nothing is tried twice. */
   const numbers = new Map<string, number>();
-  return paths.map((path) => {
+  return mapByTurns(paths, (path) => {
     const parts = path.replaceAll('\\', '_').split('/');
     const safe = parts
       .filter((part) => part !== '' && part !== '.')

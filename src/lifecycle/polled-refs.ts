@@ -1,17 +1,50 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import { longestListing, readListing, type Refs } from '../lib/ref-listings.ts';
+import { bytes } from '../lib/bounds.ts';
+import { digestOf, readListing, type Refs } from '../lib/ref-listings.ts';
 
 /** The difference between two listings of a repository's refs, and which of the moved refs are built. */
 
-/** A character of a name takes at most three bytes. */
-const longestUnpacked = 3 * longestListing;
-
-export function packListing(listing: string): Buffer {
-  return zstdCompressSync(listing);
+/** A listing that a runner sent, and the one of the look before as it is stored, if there was one. */
+export interface Listings {
+  before: Uint8Array | undefined;
+  listing: string;
 }
 
-export function unpackListing(packed: Uint8Array): Refs {
-  const listing = zstdDecompressSync(packed, { maxOutputLength: longestUnpacked }).toString();
+export interface Compared {
+  /** How many refs there are. */
+  size: number;
+  /** Undefined at the first look. */
+  moves: Moves | undefined;
+  /** The listing as it is stored. */
+  row: { digest: string; refs: Uint8Array };
+}
+
+/** Undefined for a listing that no runner writes. With very many refs this takes a good part of a second. */
+export function compareListings({ before, listing }: Listings): Compared | undefined {
+  const refs = readListing(listing);
+  return (
+    refs && {
+      size: refs.size,
+      moves: before && movesBetween(unpackListing(before), refs),
+      row: { digest: digestOf(listing), refs: zstdCompressSync(listing) },
+    }
+  );
+}
+
+/** Up to this length listings are compared in a few milliseconds. */
+const short = 64 * 1024;
+
+export function isQuick({ before, listing }: Listings): boolean {
+  if (!before || listing.length > short) return listing.length <= short;
+  try {
+    return zstdDecompressSync(before, { maxOutputLength: short }).length <= short;
+  } catch {
+    return false;
+  }
+}
+
+function unpackListing(packed: Uint8Array): Refs {
+  const listing = zstdDecompressSync(packed, { maxOutputLength: bytes.refListing }).toString();
   const refs = readListing(listing);
   if (!refs) throw new Error('what was seen at the last look cannot be read');
   return refs;
@@ -26,8 +59,10 @@ export interface MovedRef {
 }
 
 export interface Moves {
-  /** New or moved refs: branches first, then the tags with the highest numbers. */
-  moved: MovedRef[];
+  /** New or moved refs that are built: branches first, then the tags with the highest numbers. */
+  wanted: MovedRef[];
+  /** How many are new or have moved. */
+  moved: number;
   deleted: number;
 }
 
@@ -37,12 +72,12 @@ export interface Moves {
  */
 export const mostBuilds = 20;
 
-export function movesBetween(before: Refs, after: Refs): Moves {
+function movesBetween(before: Refs, after: Refs): Moves {
   const moved = Array.from(after, ([ref, sha]) => moveOf(ref, sha)).filter(({ ref, sha }) => before.get(ref) !== sha);
   const byNumbers = new Intl.Collator('en', { numeric: true });
   moved.sort((one, other) => rank(one) - rank(other) || byNumbers.compare(other.tag, one.tag) || compare(one, other));
   const deleted = Array.from(before.keys()).filter((ref) => !after.has(ref)).length;
-  return { moved, deleted };
+  return { wanted: moved.slice(0, mostBuilds), moved: moved.length, deleted };
 }
 
 function rank({ branch }: MovedRef): number {

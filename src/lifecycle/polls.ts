@@ -1,17 +1,9 @@
 import { sql } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { PollRow, ProjectRow } from '../db/schema.ts';
-import { digestOf, readListing, type Refs } from '../lib/ref-listings.ts';
+import { comparedIn } from './comparing.ts';
 import { applyLedger } from './ledger.ts';
-import {
-  callIt,
-  mostBuilds,
-  movesBetween,
-  packListing,
-  unpackListing,
-  type MovedRef,
-  type Moves,
-} from './polled-refs.ts';
+import { callIt, mostBuilds, type MovedRef, type Moves } from './polled-refs.ts';
 import { waitAfter, withJitter } from './poll-waits.ts';
 import { triggerRequests, type Asked } from './triggers.ts';
 import type { WriteContext } from './write-context.ts';
@@ -140,17 +132,19 @@ export async function noteFailure(trx: Transaction, { projectId, claim }: Told, 
 export async function noteListing(context: WriteContext, told: Told, listing: string): Promise<void> {
   const { trx } = context;
   const poll = await claimed(trx, told);
-  const refs = readListing(listing);
-  if (!poll || !refs) return;
+  if (!poll) return;
   const known = await trx
     .selectFrom('polled_refs')
     .selectAll()
     .where('project_id', '=', poll.project_id)
     .executeTakeFirst();
-  const came = known ? await ask(context, poll, movesBetween(unpackListing(known.refs), refs)) : firstLook(refs);
+  const look = { account: poll.owner_id, look: `${told.projectId} ${told.claim} ${known?.digest}` };
+  const compared = comparedIn(context, look, { before: known?.refs, listing });
+  if (!compared) return;
+  const { size, moves, row } = compared;
+  const came = moves ? await ask(context, poll, moves) : firstLook(size);
   await applyLedger(context); // Rows that others may hold are locked before polls (see ledger.ts).
   if (!(await settle(trx, poll, { ...came, failures: 0 }))) throw new LookLostError();
-  const row = { digest: digestOf(listing), refs: packListing(listing) };
   await trx
     .insertInto('polled_refs')
     .values({ project_id: poll.project_id, ...row })
@@ -197,7 +191,7 @@ async function settle(trx: Transaction, poll: Claimed, came: Came): Promise<bool
   return numUpdatedRows === 1n;
 }
 
-function firstLook({ size }: Refs): Omit<Came, 'failures'> {
+function firstLook(size: number): Omit<Came, 'failures'> {
   const there =
     size === 0
       ? 'The repository is empty.'
@@ -208,8 +202,11 @@ function firstLook({ size }: Refs): Omit<Came, 'failures'> {
   };
 }
 
-async function ask(context: WriteContext, poll: Claimed, { moved, deleted }: Moves): Promise<Omit<Came, 'failures'>> {
-  const wanted = moved.slice(0, mostBuilds);
+async function ask(
+  context: WriteContext,
+  poll: Claimed,
+  { wanted, moved, deleted }: Moves,
+): Promise<Omit<Came, 'failures'>> {
   const refused = new Set<string>();
   const asked: MovedRef[] = [];
   const triggered = await triggerRequests(
@@ -224,7 +221,7 @@ async function ask(context: WriteContext, poll: Claimed, { moved, deleted }: Mov
   const words = [
     asked.length > 0 ? `Builds were asked for of ${asked.map(callIt).join(', ')}.` : '',
     ...refused,
-    moved.length > wanted.length ? tooMany(moved.length) : '',
+    moved > wanted.length ? tooMany(moved) : '',
     deleted > 0 ? `${deleted} ${deleted === 1 ? 'was' : 'were'} deleted, which builds nothing.` : '',
   ];
   const reason = words.filter((one) => one !== '').join(' ');

@@ -56,7 +56,7 @@ type Verdict = 'passed' | 'failed' | 'errored' | 'cancelled';
 export function commitState(builds: readonly BuildFact[], suites: 'undecided' | 'chosen'): CommitState {
   const newest = ofLastSeries(newestAttempts(builds));
   if (newest.length === 0) return suites === 'chosen' ? 'skipped' : 'waiting_for_builds';
-  return verdict(newest) ?? (newest.some((build) => begun(build, builds)) ? 'building' : 'waiting_for_builds');
+  return verdict(newest) ?? (anyBegun(newest, builds) ? 'building' : 'waiting_for_builds');
 }
 
 const whileFetching = {
@@ -118,16 +118,15 @@ function verdict(newest: readonly BuildFact[]): Verdict | undefined {
 }
 
 /**
- * Whether work on the suite has begun. A retry, and an attempt that follows a lost one, continue the same work: a
+ * Whether work on a suite has begun. A retry, and an attempt that follows a lost one, continue the same work: a
  * `building` commit must not seem to wait again because a machine failed.
  */
-function begun(build: BuildFact, all: readonly BuildFact[]): boolean {
-  if (build.state !== 'enqueued' || build.isRetry) return true;
-  return all.some(
-    ({ suiteId, variant = '', attempt, state, failureReason }) =>
-      suiteId === build.suiteId &&
-      variant === (build.variant ?? '') &&
-      attempt === build.attempt - 1 &&
-      (state === 'running' || (state === 'errored' && failureReason === 'runner_lost')),
+function anyBegun(newest: readonly BuildFact[], all: readonly BuildFact[]): boolean {
+  const nameOf = ({ suiteId, variant = '' }: BuildFact, attempt: number): string => `${suiteId} ${attempt} ${variant}`;
+  const isGoingOn = ({ state, failureReason }: BuildFact): boolean =>
+    state === 'running' || (state === 'errored' && failureReason === 'runner_lost');
+  const goingOn = new Set(all.filter(isGoingOn).map((build) => nameOf(build, build.attempt)));
+  return newest.some(
+    (build) => build.state !== 'enqueued' || build.isRetry || goingOn.has(nameOf(build, build.attempt - 1)),
   );
 }

@@ -137,9 +137,6 @@ export const holdSeconds = 5;
  */
 export const idleHoldSeconds = 50;
 
-/** One request asks about at most this many projects. */
-export const mostProjects = 1000;
-
 /** There is nothing more for this runner: it is to end. */
 export class DrainedError extends Error {
   constructor() {

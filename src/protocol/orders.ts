@@ -33,9 +33,6 @@ export interface FetchOrder {
   configFile?: string;
 }
 
-/** The longest file that configures a project, in bytes. */
-export const mostOfConfigFile = 128 * 1024;
-
 /** The image whose files stand in the sandbox instead of the machine's programs. */
 export interface ImageOrder {
   /** As it was set; lib/image-reference.ts has the form. */
@@ -104,9 +101,6 @@ export interface CacheLayer {
   /** The size of the blob. A server takes it from what it stored, and not from a runner. */
   bytes: number;
 }
-
-/** A cache has at most this many layers. */
-export const mostLayers = 8;
 
 /** Compiled software: a packed directory, and its prefix. */
 export interface Software {

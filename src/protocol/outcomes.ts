@@ -76,9 +76,6 @@ export type CutReason = 'log_too_long' | 'disk_full';
  */
 export type Receipt = { taken: true } | { gone: true } | { expected: number } | { refused: CutReason; size: number };
 
-/** A report tells of at most this many steps. */
-export const mostSteps = 1000;
-
 /** A part of the work, in milliseconds since the runner got the order: the clocks of both sides may be apart. */
 export interface StepReport {
   /**

@@ -15,9 +15,6 @@ export interface ShellOrder {
 /** So long a request for the input, or with the output, is held. */
 export const shellHoldSeconds = 10;
 
-/** The most bytes that one message carries. */
-export const mostShellBytes = 64 * 1024;
-
 /** Why a shell has ended. */
 export const shellEnds = ['exited', 'idle', 'client_gone', 'files_gone', 'failed', 'stopped'] as const;
 

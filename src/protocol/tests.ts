@@ -1,13 +1,3 @@
-/** A build has at most this many tests, sent in batches. */
-export const mostTests = 100_000;
-
-export const mostTestsAtOnce = 500;
-
-/** The longest texts of a test, in bytes of UTF-8, and the most of all texts of a build. */
-export const longestTestText = { name: 1024, class: 1024, suite: 1024, file: 1024, message: 8192 } as const;
-
-export const mostTestBytes = 64 * 1024 * 1024;
-
 export const testStates = ['passed', 'failed', 'skipped'] as const;
 
 export type TestState = (typeof testStates)[number];

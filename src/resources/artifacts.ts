@@ -1,4 +1,4 @@
-import { onPage } from '../api/pages.ts';
+import { allRows, onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Queries } from '../db/open.ts';
@@ -127,8 +127,8 @@ function names(header: string | string[] | undefined, etag: string, comparison: 
 }
 
 async function archiveOf({ db, blobs }: Storage, build: bigint): Promise<StreamAnswer> {
-  const rows = await db.selectFrom('artifacts').selectAll().where('build_id', '=', build).orderBy('path').execute();
-  const paths = zipNames(rows.map(({ path }) => path));
+  const rows = await allRows(db.selectFrom('artifacts').selectAll().where('build_id', '=', build), 'id');
+  const paths = await zipNames(rows.map(({ path }) => path));
   const entries = rows.map((row, at) => ({
     name: paths[at] ?? '',
     size: Number(row.size),

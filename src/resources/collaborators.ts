@@ -1,5 +1,5 @@
 import { projectRoute } from '../api/route.ts';
-import { findUser, insertUser, normalizeEmail } from '../auth/users.ts';
+import { findUser, forgetInvited, insertUser, normalizeEmail } from '../auth/users.ts';
 import type { Queries } from '../db/open.ts';
 import type { CollaboratorRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
@@ -88,6 +88,7 @@ export const routes = [
     async handle({ db, collaborator }) {
       const gone = await db.deleteFrom('collaborators').where('id', '=', collaborator.id).executeTakeFirst();
       orNotFound(gone.numDeletedRows === 1n ? gone : undefined);
+      await forgetInvited(db, [collaborator.user_id]);
       return destroyed;
     },
   }),

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
@@ -28,25 +29,25 @@ export const deliveryFields = {
 
 const answer = schema.record(deliveryFields);
 
-function view(delivery: DeliveryRow, attempts: DeliveryAttemptRow[]) {
+type Shown = Pick<DeliveryRow, 'id' | 'event_type' | 'state' | 'created_at'>;
+
+function view(delivery: Shown, attempts: readonly DeliveryAttemptRow[]) {
   return {
     ...twin('id', delivery.id),
     type: delivery.event_type,
     state: delivery.state,
     created_at: timestamp(delivery.created_at),
-    attempts: attempts
-      .filter((attempt) => attempt.delivery_id === delivery.id)
-      .map(({ status, duration_ms, answer, error, created_at }) => ({
-        status,
-        duration_ms,
-        answer,
-        error,
-        created_at: timestamp(created_at),
-      })),
+    attempts: attempts.map(({ status, duration_ms, answer, error, created_at }) => ({
+      status,
+      duration_ms,
+      answer,
+      error,
+      created_at: timestamp(created_at),
+    })),
   };
 }
 
-async function attemptsAt(db: Queries, deliveries: DeliveryRow[]): Promise<DeliveryAttemptRow[]> {
+async function attemptsAt(db: Queries, deliveries: Shown[]): Promise<DeliveryAttemptRow[]> {
   if (deliveries.length === 0) return [];
   const ids = deliveries.map((delivery) => delivery.id);
   return db.selectFrom('delivery_attempts').selectAll().where('delivery_id', 'in', ids).orderBy('id').execute();
@@ -55,18 +56,23 @@ async function attemptsAt(db: Queries, deliveries: DeliveryRow[]): Promise<Deliv
 type Viewed = ReturnType<typeof view>;
 
 /** One page of a receiver's deliveries. */
-export async function deliveriesOf<Shown extends { id: bigint } = Viewed>(
+export async function deliveriesOf(
   db: Queries,
   { id }: NotificationRow,
   page: Page,
-  show: (viewed: Viewed, delivery: DeliveryRow) => Shown = (viewed) => viewed as unknown as Shown,
-): Promise<PageOf<Shown>> {
-  const query = db.selectFrom('deliveries').selectAll().where('notification_id', '=', id);
+  tell?: (payload: string) => object,
+): Promise<PageOf<Viewed>> {
+  const query = db
+    .selectFrom('deliveries')
+    .select(['id', 'event_type', 'state', 'created_at'])
+    // It is read only where it is shown: a thousand of them are many megabytes.
+    .select((of) => (tell ? of.ref('payload').as('payload') : sql.lit('').as('payload')))
+    .where('notification_id', '=', id);
   const deliveries = await onPage(query, 'id', page).execute();
-  const attempts = await attemptsAt(db, deliveries);
+  const attempts = Map.groupBy(await attemptsAt(db, deliveries), ({ delivery_id: delivery }) => delivery);
   return pageOf(
     page,
-    deliveries.map((delivery) => show(view(delivery, attempts), delivery)),
+    deliveries.map((one) => ({ ...view(one, attempts.get(one.id) ?? []), ...tell?.(one.payload) })),
   );
 }
 

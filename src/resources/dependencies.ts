@@ -1,9 +1,11 @@
+import { allRows } from '../api/pages.ts';
 import { accountRoute } from '../api/route.ts';
 import { isForeignKeyViolation, type Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import type { ValuesOf } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
+import { mapByTurns } from '../lib/by-turns.ts';
 import { dependencyHappened } from '../lifecycle/dependencies.ts';
 import { changeDependency, createDependency, deleteDependency } from '../lifecycle/dependency-records.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
@@ -83,10 +85,9 @@ export const routes = [
     goesByTheClock: true,
     answer: schema.listOf(orInVain(answer)),
     async handle({ db, database, caller }) {
-      const query = db.selectFrom('dependencies').selectAll().where('owner_id', '=', caller.id).orderBy('id');
-      const rows = await query.execute();
+      const rows = await allRows(db.selectFrom('dependencies').selectAll().where('owner_id', '=', caller.id), 'id');
       const reason = await reasonsInVain(database, { account: caller.id, rows, mayWait });
-      return (await viewsWithRelated(db, rows)).map((view) => ({ ...view, ...reason(view) }));
+      return mapByTurns(await viewsWithRelated(db, rows), (view) => ({ ...view, ...reason(view) }));
     },
   }),
   accountRoute({

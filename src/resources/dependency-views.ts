@@ -56,10 +56,18 @@ export async function viewWithRelated(db: Queries, dependency: DependencyRow) {
   return dependencyView(dependency, await relatedTo(db, [dependency.id]));
 }
 
+/** Of so many the related ones are read at once: others get their turn in between. */
+const atOnce = 100;
+
 export async function viewsWithRelated(db: Queries, dependencies: DependencyRow[]) {
-  const ids = dependencies.map((dependency) => dependency.id);
-  const related = await relatedTo(db, ids);
-  return dependencies.map((dependency) => dependencyView(dependency, related));
+  const views: ReturnType<typeof dependencyView>[] = [];
+  for (let from = 0; from < dependencies.length; from += atOnce) {
+    const some = dependencies.slice(from, from + atOnce);
+    const ids = some.map(({ id }) => id);
+    const related = Map.groupBy(await relatedTo(db, ids), ({ dependency_id: id }) => id);
+    views.push(...some.map((dependency) => dependencyView(dependency, related.get(dependency.id) ?? [])));
+  }
+  return views;
 }
 
 interface DependencyInPath {

@@ -1,5 +1,7 @@
 import type { Caller } from '../auth/callers.ts';
 import { projectsSeenBy, type VisibleProject } from '../auth/projects.ts';
+import { forgetInvited } from '../auth/users.ts';
+import { allRows } from '../api/pages.ts';
 import { accountRoute, projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { sealedPlace } from '../db/schema.ts';
@@ -75,7 +77,7 @@ function settingsOf({ public_badge: badge, ...sent }: Partial<Settings>) {
 
 /** The projects that a user owns or collaborates on. */
 export async function projectsOf(db: Queries, caller: Caller) {
-  const rows = await projectsSeenBy(db, caller).selectAll('p').orderBy('p.id').execute();
+  const rows = await allRows(projectsSeenBy(db, caller).selectAll('p'), 'p.id');
   return rows.map((row) => ({ ...row, owned: row.owner_id === caller.id }));
 }
 
@@ -158,7 +160,17 @@ export const routes = [
     answer: destroyedAnswer,
     audit: { action: 'project.deleted', subject: ({ project }) => project },
     async handle(call) {
-      await deleteProject(writeContextOf(call), call.project.id);
+      const { db, project } = call;
+      const people = await db
+        .selectFrom('collaborators')
+        .select('user_id')
+        .where('project_id', '=', project.id)
+        .execute();
+      await deleteProject(writeContextOf(call), project.id);
+      await forgetInvited(
+        db,
+        people.map(({ user_id: id }) => id),
+      );
       return destroyed;
     },
   }),

@@ -1,6 +1,6 @@
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import type { DeliveryRow, NotificationRow } from '../db/schema.ts';
+import type { NotificationRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
 import { oneOf, required, text } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
@@ -44,9 +44,9 @@ const deliveryAnswer = schema.record({
   description: schema.string,
 });
 
-function told<Viewed>(viewed: Viewed, { payload }: DeliveryRow) {
+function told(payload: string) {
   const { ref, context, build_state, description } = JSON.parse(payload) as StatusReport;
-  return { ...viewed, ref, context, build_state, description };
+  return { ref, context, build_state, description };
 }
 
 /** It becomes part of a path, so no segment of it can be `.` or `..`. */

@@ -1,9 +1,14 @@
+import { allRows } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { preparedInsert } from '../db/prepared.ts';
 import type { SuiteRow } from '../db/schema.ts';
+import { ApiError } from '../errors.ts';
 import { required, storedAs } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
+import { most } from '../lib/bounds.ts';
+import { mapByTurns } from '../lib/by-turns.ts';
+import { variantsOf } from '../lib/matrix.ts';
 import { tagsIn, textOfTags } from '../lib/tags.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
@@ -57,6 +62,15 @@ export function inSuite({ suite }: { suite: SuiteRow }) {
   return { suite: suite.name, suite_id_str: String(suite.id) };
 }
 
+/** One request builds all combinations of all suites, so those of a project have a bound together. */
+async function holdVariants(db: Queries, project: { id: bigint }, matrix: string | undefined): Promise<void> {
+  if (matrix === undefined || matrix === '[]') return;
+  const suites = db.selectFrom('suites').select('matrix').where('project_id', '=', project.id);
+  const rows = await suites.where('matrix', '<>', '[]').execute();
+  const counts = rows.map((row) => variantsOf(JSON.parse(row.matrix) as string[]).length);
+  if (counts.reduce((sum, count) => sum + count, 0) > most.variantsOfProject) throw new ApiError('is_reserved');
+}
+
 const insertSuite = preparedInsert('suites', asTaken('name'));
 
 const fields = {
@@ -83,13 +97,8 @@ export const routes = [
     summary: 'List the suites of a project',
     answer: schema.listOf(answer),
     async handle({ db, project }) {
-      const suites = await db
-        .selectFrom('suites')
-        .selectAll()
-        .where('project_id', '=', project.id)
-        .orderBy('id')
-        .execute();
-      return suites.map(view);
+      const suites = await allRows(db.selectFrom('suites').selectAll().where('project_id', '=', project.id), 'id');
+      return mapByTurns(suites, view);
     },
   }),
   projectRoute({
@@ -107,6 +116,7 @@ export const routes = [
     async handle({ db, project, ids, input }) {
       const suite = { id: ids.next(), project_id: project.id, ...columnsOf(input) };
       await insertSuite(db, suite);
+      await holdVariants(db, project, suite.matrix);
       return view(suite);
     },
   }),
@@ -140,6 +150,7 @@ export const routes = [
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());
       }
+      await holdVariants(db, project, changed.matrix);
       const { tags: now = suite.tags } = changed;
       if (now !== suite.tags) {
         await retagBuilds(writeContextOf(call), { accountId: project.owner_id, suiteId: suite.id, tags: now });

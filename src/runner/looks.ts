@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { orAborted } from '../lib/or-aborted.ts';
 import type { PlaceKind } from '../lib/places.ts';
+import { bytes } from '../lib/bounds.ts';
 import { longestLookMs, mostLooks, type Link, type LookOrder, type LookReport, type Order } from '../protocol/index.ts';
 import { RefusedError, RejectedError } from './failures.ts';
 import { FetchError } from './git/failures.ts';
@@ -25,8 +26,6 @@ const gatherMs = 500;
 const askAgainMs = 60_000;
 /** A connection is kept if the next poll comes within this time. */
 const longestKeptMs = 5 * 60 * 1000;
-/** The most characters in one report. */
-const longestReport = 8 * 1024 * 1024;
 
 /** Looks at repositories until the signal. */
 export interface Looking {
@@ -176,8 +175,8 @@ function* batches(reports: LookReport[]): Generator<LookReport[]> {
   let batch: LookReport[] = [];
   let size = 0;
   for (const report of reports) {
-    const length = 'listing' in report.seen ? report.seen.listing.length : 0;
-    if (batch.length > 0 && size + length > longestReport) {
+    const length = 'listing' in report.seen ? Buffer.byteLength(report.seen.listing) : 0;
+    if (batch.length > 0 && size + length > bytes.refListing) {
       yield batch;
       [batch, size] = [[], 0];
     }

@@ -1,6 +1,7 @@
+import { bytes } from '../lib/bounds.ts';
 import { orAborted } from '../lib/or-aborted.ts';
 import { shellFrame, shellFrameReader, type FrameLetter, type ShellFrame } from '../lib/shell-frames.ts';
-import { mostShellBytes, type Link } from '../protocol/index.ts';
+import type { Link } from '../protocol/index.ts';
 import { untilAnswered } from './retry.ts';
 
 /** The runner's end of the bytes of a shell. */
@@ -60,7 +61,7 @@ export function openShellIo(link: Pick<Link, 'shellInput' | 'shellOutput'>, id: 
         await orAborted(news.promise, signal);
         continue;
       }
-      const piece = { offset: at, bytes: kept.subarray(at - base, at - base + mostShellBytes) };
+      const piece = { offset: at, bytes: kept.subarray(at - base, at - base + bytes.shellOutput) };
       const answer = await answered(() => link.shellOutput(id, piece, signal));
       if (!answer) {
         leaving.abort(gone);

@@ -1,4 +1,5 @@
-import { mostSteps, type StepReport } from '../protocol/index.ts';
+import { most } from '../lib/bounds.ts';
+import type { StepReport } from '../protocol/index.ts';
 
 /** When the parts of a job began and ended, since the runner got its order. */
 export interface StepTimes {
@@ -15,7 +16,7 @@ export function stepTimes(now: () => number = () => performance.now()): StepTime
   let current: { name: string; from: number } | undefined;
   const elapsed = (): number => Math.round(now() - orderedAt);
   const end = (): void => {
-    if (current && steps.length < mostSteps) steps.push({ ...current, to: elapsed() });
+    if (current && steps.length < most.steps) steps.push({ ...current, to: elapsed() });
     current = undefined;
   };
   return {

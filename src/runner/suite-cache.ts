@@ -1,9 +1,10 @@
 import { lstatSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { most } from '../lib/bounds.ts';
 import { placeOf } from '../lib/cache-paths.ts';
 import { isNoSpace } from '../lib/disk-reserve.ts';
-import { mostLayers, type CacheLayer, type CacheOrder } from '../protocol/index.ts';
+import type { CacheLayer, CacheOrder } from '../protocol/index.ts';
 import { packedIn, packLayer, packWhole, parts, unpackLayer } from './cache-layers.ts';
 import type { Making, TakenLayers } from './cache-store.ts';
 import { StoreAwayError } from './failures.ts';
@@ -228,12 +229,12 @@ async function keepHere(
  * How large one more layer may be: all layers together take at most about twice the room of the lowest, so that what is
  * fetched is not mostly out of date. Else everything is packed anew, as one layer.
  */
-function roomFor(layers: readonly CacheLayer[], most: number): number {
+function roomFor(layers: readonly CacheLayer[], all: number): number {
   const [lowest] = layers;
-  if (!lowest) return most;
-  if (layers.length >= mostLayers) return 0;
+  if (!lowest) return all;
+  if (layers.length >= most.cacheLayers) return 0;
   const above = sizeOf(layers) - lowest.bytes;
-  return Math.min(Math.max(lowest.bytes, smallBytes) - above, most - sizeOf(layers));
+  return Math.min(Math.max(lowest.bytes, smallBytes) - above, all - sizeOf(layers));
 }
 
 function sizeOf(layers: readonly CacheLayer[]): number {

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { mostProjects, type Link } from '../protocol/index.ts';
+import { most } from '../lib/bounds.ts';
+import type { Link } from '../protocol/index.ts';
 import type { CacheStore } from './cache-store.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
@@ -70,7 +71,7 @@ export async function forgetProjects(options: ForgettingOptions): Promise<void> 
     const all = new Set([...(await mirrors.projects()), ...named.flatMap((place) => place.projects())]);
     const kept = [...all].filter((name) => /^[0-9]{1,18}$/.test(name));
     if (from >= kept.length) from = 0;
-    const some = kept.slice(from, from + mostProjects);
+    const some = kept.slice(from, from + most.askedAbout);
     from += some.length;
     if (some.length === 0) continue;
     const gone = await link.gone(some, signal).catch(() => []);

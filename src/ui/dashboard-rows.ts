@@ -1,8 +1,10 @@
 import { sql } from 'kysely';
+import { allRows } from '../api/pages.ts';
 import { callerInBrowser } from '../auth/callers.ts';
 import { projectsSeenBy } from '../auth/projects.ts';
 import type { Queries } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
+import { most } from '../lib/bounds.ts';
 import { startOfMessage } from './parts.ts';
 
 /** The data that the dashboard shows for a project. */
@@ -43,12 +45,38 @@ const lastStates = sql<string | null>`(
   ) as s
 )`;
 
+/** The projects whose name contains a text, up to as many as a page shows, and how many there are. */
+export async function dashboardRows(
+  db: Queries,
+  person: Readonly<UserRow>,
+  { wanted, sort }: { wanted: string; sort: 'name' | 'failed' },
+): Promise<{ shown: DashboardRow[]; count: number; fitting: number }> {
+  const all = await allRows(
+    projectsSeenBy(db, callerInBrowser(person)).select(['p.id', 'p.name', 'p.failed_since']),
+    'p.id',
+  );
+  const fitting = all
+    .map(({ id, name, failed_since: red }) => ({
+      id,
+      name: name.toLowerCase(),
+      isFirst: sort === 'failed' && red !== null,
+    }))
+    .filter(({ name }) => name.includes(wanted));
+  // To compare so many as people do would take too long.
+  if (fitting.length > most.tiles)
+    fitting.sort((a, b) => Number(b.isFirst) - Number(a.isFirst) || (a.name < b.name ? -1 : 1));
+  const ids = fitting.slice(0, most.tiles).map(({ id }) => id);
+  return { shown: await rowsOf(db, ids), count: all.length, fitting: fitting.length };
+}
+
 /**
  * A few queries for any number of projects, and each uses an index. The newest records of a project are read by their
  * identifiers afterwards: with a join, PostgreSQL would compare every commit and build with every project.
  */
-export async function dashboardRows(db: Queries, person: Readonly<UserRow>): Promise<DashboardRow[]> {
-  const projects = await projectsSeenBy(db, callerInBrowser(person))
+async function rowsOf(db: Queries, ids: readonly bigint[]): Promise<DashboardRow[]> {
+  if (ids.length === 0) return [];
+  const projects = await db
+    .selectFrom('projects as p')
     .select(['p.id', 'p.name', 'p.description', 'p.build_state', 'p.owner_id', 'p.failed_since'])
     .select((of) => [
       of
@@ -63,7 +91,7 @@ export async function dashboardRows(db: Queries, person: Readonly<UserRow>): Pro
         .as('commit_id'),
       lastStates.as('states'),
     ])
-    .orderBy('p.id')
+    .where('p.id', 'in', ids)
     .execute();
   projects.sort((a, b) => inOrder.compare(a.name, b.name));
   const commitIds = projects.map(({ commit_id: id }) => id);

@@ -79,24 +79,24 @@ export const places: Place[] = [
   ...page({
     path: '/ui/',
     async show({ db, person, queryText }) {
-      const all = await dashboardRows(db.read, person);
       const wanted = queryText('filter').trim().toLowerCase();
       const sort = queryText('sort') === 'failed' ? 'failed' : 'name';
-      const fitting = all.filter(({ name }) => name.toLowerCase().includes(wanted));
-      const [failing, others] = sort === 'name' ? [[], fitting] : divided(fitting);
+      const { shown, count, fitting } = await dashboardRows(db.read, person, { wanted, sort });
+      const [failing, others] = sort === 'name' ? [[], shown] : divided(shown);
       const projects = [...failing, ...others];
-      const waits = all.find(({ request_state: state }) => state === 'enqueued');
+      const isAll = fitting === shown.length;
+      const waits = shown.find(({ request_state: state }) => state === 'enqueued');
       const reason = waits && (await whyNobodyTakes(db, waits.owner_id));
       const invited = await withoutPassword(db.read, person);
       const isOwner = person.kind !== 'collaborator';
       return {
         title: 'Projects',
         live: ['projects'],
-        scripts: ['filter'],
+        scripts: isAll ? ['filter'] : [], // it looks only at what is here
         main: html`<div class="title">
             <h1>Projects</h1>
             <div class="actions">
-              ${all.length > 0 && html`${sorting(sort, queryText('filter'))} ${filterForm(queryText('filter'), sort)}`}
+              ${count > 0 && html`${sorting(sort, queryText('filter'))} ${filterForm(queryText('filter'), sort)}`}
               ${isOwner && html`<a class="button main" href="/ui/projects/new">New project</a>`}
             </div>
           </div>
@@ -106,14 +106,15 @@ export const places: Place[] = [
           }
           <div id="waiting" data-live>${reason !== undefined && notice('bad', `Builds wait: ${reason}.`)}</div>
           ${
-            all.length === 0
+            count === 0
               ? nothingYet
               : html`<ul class="projects" id="projects" data-live>
                     ${projects.map((project) => projectItem(project, person))}
                   </ul>
-                  <p class="aside" id="none-fit" ${projects.length > 0 && html`hidden`}>
+                  <p class="aside" id="none-fit" ${shown.length > 0 && html`hidden`}>
                     No project has this in its name.
-                  </p>`
+                  </p>
+                  ${!isAll && html`<p class="aside">${shown.length} of ${fitting} projects. The filter finds the others.</p>`}`
           }
           ${invited.length > 0 && invitedNotice(invited)}`,
       };

@@ -26,16 +26,14 @@ export function describedView({ name, description, command, prefix, source, imag
   return { name, description, command, prefix, source, image };
 }
 
-export function dependencyView(dependency: DependencyRow, related: Related[]) {
+export function dependencyView(dependency: DependencyRow, related: readonly Related[]) {
   return {
     ...twin('id', dependency.id),
     ...describedView(dependency),
     archive_content_type: dependency.archive_content_type,
     archive_file_size: dependency.archive_file_size,
     launch_command: dependency.launch_command,
-    related_dependencies: related
-      .filter((one) => one.dependency_id === dependency.id)
-      .map(({ related_id, name }) => ({ ...twin('id', related_id), name })),
+    related_dependencies: related.map(({ related_id, name }) => ({ ...twin('id', related_id), name })),
     marketplace_state: dependency.state,
   };
 }

@@ -89,7 +89,7 @@ describe('headrace login', () => {
 
       const pinned = readFileSync(stored(developer), 'utf8');
       assert.match(pinned, /"fingerprint": "([0-9A-F]{2}:){31}[0-9A-F]{2}"/);
-      const other = new Service(database, { ownCertificate: true });
+      const other = new Service(database, { isNew: true });
       await other.start();
       const moved = pinned.replaceAll(service.address, other.address);
       writeFileSync(stored(developer), moved);

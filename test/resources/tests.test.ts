@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { most } from '../../src/lib/bounds.ts';
 import { readTests } from '../../src/dispatch/test-messages.ts';
 import { forgetOldTests } from '../../src/lifecycle/test-results.ts';
-import { mostTests, type SuiteOrder, type TestReceipt, type TestReport } from '../../src/protocol/index.ts';
+import type { SuiteOrder, TestReceipt, TestReport } from '../../src/protocol/index.ts';
 import { aCommit, describeWithRunner, type Task } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import type { Record_ } from '../support/client.ts';
@@ -172,9 +173,9 @@ describeWithRunner('the tests of a build', (service, runner) => {
     const { db } = service.store;
     const build = BigInt(path.split('/').at(-1) ?? '');
     await db.transaction((trx) =>
-      trx.updateTable('test_runs').set({ size: mostTests }).where('build_id', '=', build).execute(),
+      trx.updateTable('test_runs').set({ size: most.tests }).where('build_id', '=', build).execute(),
     );
-    assert.deepEqual(await send(task, mostTests, [one('one too many')]), { refused: 'too_many' });
+    assert.deepEqual(await send(task, most.tests, [one('one too many')]), { refused: 'too_many' });
     await db.transaction((trx) =>
       trx
         .updateTable('test_runs')
@@ -332,7 +333,7 @@ test('a batch of tests is read strictly [promise: runner-claims]', () => {
     batch({ claim: 'short' }),
     batch({ start: -1 }),
     batch({ start: 1.5 }),
-    batch({ start: mostTests + 1 }),
+    batch({ start: most.tests + 1 }),
     batch({ isLast: 'yes' }),
     batch({ tests: {} }),
     batch({ tests: [null] }),

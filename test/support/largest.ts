@@ -1,92 +1,135 @@
 import { createHmac } from 'node:crypto';
-import { once } from 'node:events';
-import { sealedPlace } from '../../src/db/schema.ts';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { sealedPlace, type CommitRow } from '../../src/db/schema.ts';
 import { longest, most, mostRecords } from '../../src/lib/bounds.ts';
-import type { Answer, Client, Credentials, Record_ } from './client.ts';
+import { writeListing } from '../../src/lib/ref-listings.ts';
+import { ClientThread, type Request_ } from './client-thread.ts';
+import type { Record_ } from './client.ts';
+import { longestTurn } from './event-loop.ts';
+import { registered } from './registered.ts';
 import { addArtifact, addBuild, addCommit, copyRows } from './rows.ts';
 import type { Service } from './service.ts';
 import { Tab } from './tab.ts';
 import { freshName, type User } from './user.ts';
 
 /** Something that costs the most that a stranger can make it cost. What it needs was made before. */
-export interface Largest {
+interface Largest {
   name: string;
-  work: () => Promise<Pick<Answer, 'status'>>;
+  request: Request_;
+}
+
+/** How long each of them holds the server's thread at most. */
+export async function* holdsOf(service: Service): AsyncGenerator<{ name: string; longestMs: number; status: number }> {
+  const certificate = readFileSync(join(service.folder, 'tls', 'cert.pem'), 'utf8');
+  const client = new ClientThread({ address: service.address, certificate });
+  try {
+    for await (const { name, request } of largestInputs(service)) {
+      const { result: status, longestMs } = await longestTurn(await client.prepare(request));
+      yield { name, longestMs, status };
+    }
+  } finally {
+    await client.close();
+  }
 }
 
 /** The largest inputs that are allowed, and the longest answers, one after the other. */
-export async function* largestInputs(service: Service): AsyncGenerator<Largest> {
+async function* largestInputs(service: Service): AsyncGenerator<Largest> {
   const { store } = service;
   const owner = await service.user();
   const { credentials: as } = owner;
-  const { api } = service;
+  const get = (path: string): Request_ => ({ method: 'GET', path, as });
+  const post = (path: string, body: string, type = 'application/json'): Request_ => ({
+    method: 'POST',
+    path,
+    as,
+    body,
+    headers: { 'content-type': type },
+  });
 
   const values = Object.fromEntries(Array.from({ length: 990 }, (_, index) => [`f${index}`, 'x'.repeat(1000)]));
-  const json = JSON.stringify(values);
-  const headers = { 'content-type': 'application/json' };
-  yield { name: 'a body of JSON', work: () => api.post('/projects', { as, body: json, headers }) };
+  yield { name: 'a body of JSON', request: post('/projects', JSON.stringify(values)) };
+  const numbers = JSON.stringify({ numbers: Array.from({ length: 500_000 }, () => 1) });
+  yield { name: 'a body of many numbers', request: post('/projects', numbers) };
   const form = new URLSearchParams(Object.entries(values)).toString();
-  const asForm = { 'content-type': 'application/x-www-form-urlencoded' };
-  yield { name: 'a form', work: () => api.post('/projects', { as, body: form, headers: asForm }) };
+  yield { name: 'a form', request: post('/projects', form, 'application/x-www-form-urlencoded') };
 
   const configured = await owner.createProject();
   const document = JSON.stringify({ document: documentFor(configured), prune: true });
   const path = `/projects/${configured.id}/config`;
-  const apply = (): Promise<Answer> => api.put(path, { as, body: document, headers });
-  yield { name: 'a document that makes everything', work: apply };
-  yield { name: 'the same document again', work: apply };
-  yield { name: 'the export of it', work: () => api.get(path, { as }) };
+  const apply = { ...post(path, document), method: 'PUT' };
+  yield { name: 'a document that makes everything', request: apply };
+  yield { name: 'the same document again', request: apply };
+  yield { name: 'the export of it', request: get(path) };
 
   const hooked = await owner.createProject();
   const { record: hook } = await owner.post(`/projects/${hooked.id}/hooks`, { provider: 'github' });
   for (const [kind, payload] of Object.entries(payloads())) {
-    const signed = {
-      ...headers,
-      'x-github-event': 'push',
-      'x-hub-signature-256': signature(String(hook.secret), payload),
-    };
-    yield {
-      name: `a payload of ${kind}`,
-      work: () => api.post(`/hooks/${hook.id}`, { body: payload, headers: signed }),
-    };
+    const proof = { 'x-github-event': 'push', 'x-hub-signature-256': signature(String(hook.secret), payload) };
+    const headers = { 'content-type': 'application/json', ...proof };
+    const request = { method: 'POST', path: `/hooks/${hook.id}`, body: payload, headers };
+    yield { name: `a payload of ${kind}`, request };
   }
 
   const suites = await fullSuites(service, owner);
-  yield { name: 'a list of suites', work: () => api.get(`/projects/${suites.id}/suites`, { as }) };
-  yield { name: 'a list of variables', work: await fullVariables(service, owner) };
+  yield { name: 'a list of suites', request: get(`/projects/${suites.id}/suites`) };
+  yield { name: 'a list of variables', request: get(await fullVariables(owner)) };
 
   const built = await matrixProject(owner);
   const commit = await addCommit(store, built, largeCommit());
-  const request = { commit_ref: commit.ref };
-  const start = (): Promise<Answer> => owner.post(`/projects/${built.id}/build_requests`, request);
-  yield { name: 'a request with a thousand builds', work: start };
+  const ask = (project: Record_, { ref }: CommitRow): Request_ =>
+    post(`/projects/${project.id}/build_requests`, JSON.stringify({ commit_ref: ref }));
+  yield { name: 'a request with a thousand builds', request: ask(built, commit) };
   const ruled = await ruledProject(service, owner);
   const judged = await addCommit(store, ruled, largeCommit());
-  const judge = (): Promise<Answer> => owner.post(`/projects/${ruled.id}/build_requests`, { commit_ref: judged.ref });
-  yield { name: 'a hundred rules on a long message', work: judge };
+  yield { name: 'a hundred rules on a long message', request: ask(ruled, judged) };
 
   const busy = await owner.createProject();
   await addCommit(store, busy, largeCommit());
   await copyRows(store, 'commits', 999, (index) => ({ ref: index.toString(16).padStart(40, '0') }));
-  yield { name: 'a page of commits', work: () => api.get(`/projects/${busy.id}/commits?limit=1000`, { as }) };
+  yield { name: 'a page of commits', request: get(`/projects/${busy.id}/commits?limit=1000`) };
   const tab = new Tab(service);
   await tab.signIn(owner.credentials);
-  yield { name: "a project's page", work: () => tab.get(`/ui/projects/${busy.id}`) };
+  const cookie = Array.from(tab.cookies, ([name, value]) => `${name}=${value}`).join('; ');
+  const page = (path: string): Request_ => ({ method: 'GET', path, headers: { cookie } });
+  yield { name: "a project's page", request: page(`/ui/projects/${busy.id}`) };
 
-  const outcome = await artifactBuild(service, owner);
-  yield { name: 'the begin of an archive of artifacts', work: () => begun(api, `${outcome}/artifacts.zip`, as) };
+  const artifacts = `${await artifactBuild(service, owner)}/artifacts.zip`;
+  yield { name: 'the begin of an archive of artifacts', request: { ...get(artifacts), isLong: true } };
+  yield* largestLooks(service, owner);
 
   await owner.createDependency({ description: 'x'.repeat(700) });
   await copyRows(store, 'dependencies', mostRecords.dependencies.most - 1, (index) => ({ name: `copy-${index}` }));
-  yield { name: 'a list of dependencies', work: () => api.get('/dependencies', { as }) };
+  yield { name: 'a list of dependencies', request: get('/dependencies') };
   const { list } = await owner.get('/projects');
   await owner.createProject({ description: 'x'.repeat(700) });
   await copyRows(store, 'projects', mostRecords.projects.most - list.length - 1, (index, id) => ({
     name: `copy-${index}`,
     ssh_public_key: store.vault.seal(String(list[0]?.ssh_public_key), sealedPlace(keyColumn, id)),
   }));
-  yield { name: 'a list of projects', work: () => api.get('/projects', { as }) };
-  yield { name: 'the dashboard', work: () => tab.get('/ui/') };
+  yield { name: 'a list of projects', request: get('/projects') };
+  yield { name: 'the dashboard', request: page('/ui/') };
+}
+
+/** The first listing of a repository with very many tags, and one in which all of them have moved. */
+async function* largestLooks(service: Service, owner: User): AsyncGenerator<Largest> {
+  await owner.createProject({ poll_interval: '60' });
+  const { token, link } = await registered(service);
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${token}` };
+  for (const [name, digit] of Object.entries({ 'a first listing of refs': 'a', 'a listing of moved refs': 'b' })) {
+    await service.store.db.transaction((trx) => trx.updateTable('polls').set({ next_look_at: 0n }).execute());
+    const [look] = await link.looks(1, new AbortController().signal);
+    if (!look) throw new Error('there is no look to take');
+    const refs = Array.from({ length: most.refs }, (_, at) => [
+      `refs/tags/${String(at).padStart(90, 'v')}`,
+      digit.repeat(40),
+    ]);
+    const listing = writeListing(new Map(refs as [string, string][]));
+    const report = { projectId: look.source.projectId, claim: look.claim, seen: { listing } };
+    const body = JSON.stringify({ reports: [report] });
+    yield { name, request: { method: 'POST', path: '/runner/looked', body, headers } };
+  }
+  link.close();
 }
 
 const keyColumn = { table: 'projects', column: 'ssh_public_key' } as const;
@@ -97,7 +140,7 @@ function documentFor(project: Record_): string {
     name: `suite ${index}`,
     command: 'x'.repeat(2500),
     rules: Array.from({ length: 7 }, (_, rule) => ({ subject: 'commit.ref', operator: 'equals', value: `v${rule}` })),
-    variables: [{ name: 'V', content: 'x'.repeat(1000) }],
+    variables: [{ name: 'V', content: 'x'.repeat(1000), secret: false }],
   }));
   const { name, repository_url: url } = project;
   const text = JSON.stringify({ name, repository_url: url, suites });
@@ -135,14 +178,14 @@ async function fullSuites({ store }: Service, owner: User): Promise<Record_> {
   return project;
 }
 
-async function fullVariables(service: Service, owner: User): Promise<() => Promise<Answer>> {
+async function fullVariables(owner: User): Promise<string> {
   const project = await owner.createProject();
   const suite = await owner.createSuite(project);
   const path = `/projects/${project.id}/suites/${suite.id}/environment_variables`;
   const count = mostRecords.environment_variables.most;
   const content = 'x'.repeat(Math.floor((mostRecords.environment_variables.texts.bytes / count) * 0.7));
   for (let index = 0; index < count; index += 1) await owner.post(path, { name: `V${index}`, content });
-  return () => service.api.get(path, { as: owner.credentials });
+  return path;
 }
 
 /** Four suites, each with as many variants as can be. */
@@ -180,12 +223,4 @@ async function artifactBuild({ store }: Service, owner: User): Promise<string> {
   await addArtifact(store, build, freshName('file'));
   await copyRows(store, 'artifacts', 9_999, (index) => ({ path: `${'dddddddd/'.repeat(100)}${index}` }));
   return `/projects/${project.id}/builds/${build.id}`;
-}
-
-/** All of it would be ten thousand files. */
-async function begun(api: Client, path: string, as: Credentials): Promise<Pick<Answer, 'status'>> {
-  const answer = await api.open(path, { as });
-  await once(answer, 'data');
-  answer.destroy();
-  return { status: answer.statusCode ?? 0 };
 }

@@ -29,8 +29,8 @@ export interface ServiceOptions extends Pick<
 > {
   settings?: Record<string, string>;
   checkMs?: number;
-  /** Whether it makes a certificate that no other server of the tests has. */
-  ownCertificate?: boolean;
+  /** Whether it makes everything by itself, also a certificate that no other server of the tests has. */
+  isNew?: boolean;
 }
 
 type Place = Pick<TestDatabase, 'kind' | 'migratedUrl' | 'afterwards'>;
@@ -54,8 +54,8 @@ export class Service {
 
   async start(): Promise<void> {
     const folder = quickFolder();
-    const { checkMs, ownCertificate = false, ...options } = this.#options;
-    if (!ownCertificate) copyCertificate(folder);
+    const { checkMs, isNew = false, ...options } = this.#options;
+    if (!isNew) copyCertificate(folder);
     const flags = { data_dir: folder, port: '0', ...(await this.#tables(folder)), ...this.#options.settings };
     const config = readConfig({ flags, env: {} });
     const store = await openStore(config, (error) => {
@@ -133,7 +133,7 @@ export class Service {
   async #tables(folder: string): Promise<{ database_url?: string }> {
     if (this.#options.settings?.database_url !== undefined) return {};
     if (this.#database.kind === 'postgres') return { database_url: await this.#database.migratedUrl() };
-    copyTables(join(folder, 'headrace.db'));
+    if (!this.#options.isNew) copyTables(join(folder, 'headrace.db'));
     return {};
   }
 

@@ -38,18 +38,19 @@ describeService('a page of a project with a long history', (service, database) =
     });
 
   test('reads no more of it than it shows', async () => {
+    const byName = { wanted: '', sort: 'name' } as const;
     const newest = [BigInt(commits), BigInt(commits - 1)];
     const found = await buildsOfCommits(service.store.db.read, newest);
     assert.deepEqual(
       newest.map((commit) => found.get(commit)?.map(({ id }) => id)),
       newest.map((commit) => [commit]),
     );
-    const [row] = await dashboardRows(service.store.db.read, person);
+    const [row] = (await dashboardRows(service.store.db.read, person, byName)).shown;
     assert.deepEqual([row?.commit_id, row?.started_at, row?.finished_at], [newest[0], 1n, 2n]);
     assert.deepEqual(await withoutCommit(service.store.db.read, projectId), []);
     const costs = [
       await cost((queries) => buildsOfCommits(queries, newest)),
-      await cost((queries) => dashboardRows(queries, person)),
+      await cost((queries) => dashboardRows(queries, person, byName)),
       await cost((queries) => withoutCommit(queries, projectId)),
       await cost((queries) => overviewOf(queries, projectId)),
     ];

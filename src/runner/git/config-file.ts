@@ -1,4 +1,5 @@
-import { mostOfConfigFile, type ConfigFile } from '../../protocol/index.ts';
+import { bytes } from '../../lib/bounds.ts';
+import type { ConfigFile } from '../../protocol/index.ts';
 import { expectSuccess } from './git.ts';
 import type { Session } from './session.ts';
 
@@ -23,10 +24,10 @@ export async function readConfigFile(session: Session, sha: string, path: string
   if (name !== path) return { problem: `${path}, which configures the project, is not in this commit.` };
   if (mode !== '100644' && mode !== '100755') return { problem: `${path} ${wordsFor[mode] ?? 'is no file.'}` };
   const tooLarge = {
-    problem: `${path} has more than ${mostOfConfigFile / 1024} kB, which is too much to configure a project.`,
+    problem: `${path} has more than ${bytes.configFile / 1024} kB, which is too much to configure a project.`,
   };
-  if (Number(size) > mostOfConfigFile) return tooLarge;
-  const read = await session.git(['cat-file', 'blob', object], { maxOutput: mostOfConfigFile });
+  if (Number(size) > bytes.configFile) return tooLarge;
+  const read = await session.git(['cat-file', 'blob', object], { maxOutput: bytes.configFile });
   if (read.truncated) return tooLarge;
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(expectSuccess('reading a file', read).stdout);

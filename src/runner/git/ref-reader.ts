@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import { longestListing, mostRefs, type Refs } from '../../lib/ref-listings.ts';
+import { bytes, most } from '../../lib/bounds.ts';
+import type { Refs } from '../../lib/ref-listings.ts';
 import { isRefName } from '../../lib/ref-names.ts';
 
 /**
@@ -31,7 +32,7 @@ export class RefReader {
   #pending: Buffer = Buffer.alloc(0);
   #taken = 0;
   #state: State = 'greeted';
-  #characters = 0;
+  #size = 0;
   readonly #refs = new Map<string, string>();
 
   get isDone(): boolean {
@@ -117,10 +118,10 @@ export class RefReader {
   /** A tag is listed before its commit; the last entry counts. */
   #note(name: string, sha: string): void {
     if (!/^refs\/(heads|tags)\/./.test(name) || !isRefName(name)) return;
-    if (!this.#refs.has(name)) this.#characters += sha.length + name.length + 2;
+    if (!this.#refs.has(name)) this.#size += sha.length + Buffer.byteLength(name) + 2;
     this.#refs.set(name, sha);
-    if (this.#refs.size > mostRefs || this.#characters > longestListing)
-      throw new UnreadableError(`it has more than ${mostRefs} branches and tags, or names of enormous length`);
+    if (this.#refs.size > most.refs || this.#size > bytes.refListing)
+      throw new UnreadableError(`it has more than ${most.refs} branches and tags, or names of enormous length`);
   }
 
   /** The last bytes let the remote end normally. */

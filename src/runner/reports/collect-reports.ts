@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { most } from '../../lib/bounds.ts';
 import { createMask, type Mask } from '../../lib/masking.ts';
-import { mostTests, type Link } from '../../protocol/index.ts';
+import type { Link } from '../../protocol/index.ts';
 import { collectFiles, type CollectedFile, type Collection } from '../collector.ts';
 import type { Left } from '../sandbox/types.ts';
 import { createReportDecoder } from './decoding.ts';
@@ -107,6 +108,6 @@ function wordsFor(found: Collection, sender: TestSender, troubles: readonly stri
 function refusalOf({ refusal, isFull }: TestSender): string[] {
   if (refusal === 'disk_full') return ['The test results were not stored: the disk of the server is full.'];
   if (refusal !== undefined || isFull)
-    return [`There are more tests than a build may have: the first ${mostTests} count.`];
+    return [`There are more tests than a build may have: the first ${most.tests} count.`];
   return [];
 }

@@ -1,6 +1,7 @@
 import sax from 'sax';
 import type { Mask } from '../../lib/masking.ts';
-import { longestTestText, type TestReport } from '../../protocol/index.ts';
+import { bytesOfTest } from '../../lib/bounds.ts';
+import type { TestReport } from '../../protocol/index.ts';
 import { millisecondsIn } from './durations.ts';
 import { feed } from './feed.ts';
 import { asMessage, asName, ReportText } from './texts.ts';
@@ -52,9 +53,9 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
   let attributes = { count: 0, size: 0 };
   let hasRoot = false;
 
-  const short = (text: string | undefined, field: keyof typeof longestTestText, clean = asName): string => {
+  const short = (text: string | undefined, field: keyof typeof bytesOfTest, clean = asName): string => {
     if (text === undefined || text === '') return '';
-    const shown = new ReportText(mask, longestTestText[field]);
+    const shown = new ReportText(mask, bytesOfTest[field]);
     shown.add(text);
     return shown.end(clean);
   };
@@ -98,7 +99,7 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
       if (fate === undefined) return;
       const message = short(sent.message, 'message', asMessage);
       if (saysSomething(message)) note(fate, message);
-      else told = { fate, text: new ReportText(mask, longestTestText.message), otherwise: message, depth: path.length };
+      else told = { fate, text: new ReportText(mask, bytesOfTest.message), otherwise: message, depth: path.length };
     }
   };
 

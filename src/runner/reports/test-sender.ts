@@ -1,8 +1,8 @@
-import { mostTestBytes, mostTests, mostTestsAtOnce } from '../../protocol/index.ts';
+import { bytes, most } from '../../lib/bounds.ts';
 import type { Link, TestRefusal, TestReport, TestState } from '../../protocol/index.ts';
 import { untilAnswered } from '../retry.ts';
 
-/** A batch is sent when it has this many bytes, or `mostTestsAtOnce` tests. */
+/** A batch is sent when it has this many bytes, or `most.testsAtOnce` tests. */
 const enoughBytes = 256 * 1024;
 
 export interface SenderOptions {
@@ -30,7 +30,7 @@ export class TestSender {
 
   add(test: TestReport): void {
     const size = bytesOf(test);
-    if (this.#taken >= mostTests || this.#bytes + size > mostTestBytes) {
+    if (this.#taken >= most.tests || this.#bytes + size > bytes.testsOfBuild) {
       this.isFull = true;
       return;
     }
@@ -48,7 +48,7 @@ export class TestSender {
 
   /** Sends what makes full batches. */
   async sendFull(): Promise<void> {
-    while (this.#waiting.length >= mostTestsAtOnce || this.#waitingBytes >= enoughBytes) await this.#send(false);
+    while (this.#waiting.length >= most.testsAtOnce || this.#waitingBytes >= enoughBytes) await this.#send(false);
   }
 
   /** Sends the rest. From then on the tests count. */
@@ -71,7 +71,7 @@ export class TestSender {
   #nextBatch(): TestReport[] {
     let bytes = 0;
     const after = this.#waiting.findIndex((test, at) => {
-      const isEnough = at === mostTestsAtOnce || bytes >= enoughBytes;
+      const isEnough = at === most.testsAtOnce || bytes >= enoughBytes;
       if (!isEnough) bytes += bytesOf(test);
       return isEnough;
     });

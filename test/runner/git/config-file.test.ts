@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { mostOfConfigFile } from '../../../src/protocol/index.ts';
+import { bytes } from '../../../src/lib/bounds.ts';
 import type { Content } from '../../support/repository.ts';
 import { workplace } from './workplace.ts';
 
@@ -26,7 +26,7 @@ test('the file that configures a project is read from the newest commit of the d
 test('what is no short file of text in the commit is a problem in words', async (t) => {
   const { repository, fetch } = await workplace(t);
   const first = await repository.commit();
-  const fits = '#'.repeat(mostOfConfigFile);
+  const fits = '#'.repeat(bytes.configFile);
   const files: Record<string, Content> = {
     'dir/a.toml': 'a = 1\n',
     sub: { link: 'dir' },

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { digestOf, mostRefs, readListing } from '../../../src/lib/ref-listings.ts';
+import { most } from '../../../src/lib/bounds.ts';
+import { digestOf, readListing } from '../../../src/lib/ref-listings.ts';
 import { FetchError } from '../../../src/runner/git/failures.ts';
 import type { Listed } from '../../../src/runner/git/list-refs.ts';
 import { makeKeyPair } from '../../support/sshd.ts';
@@ -118,7 +119,7 @@ test('a host that says too much, nonsense or nothing is heard out within bounds 
   await hostile(`printf '${packet('version 2')}${packet('object-format=sha256')}0000'`, /sha256/);
   await hostile(`printf '${packet(`${'0'.repeat(39)}x refs/heads/x`)}0000'`, /not git’s protocol/);
   await hostile(
-    `exec awk 'BEGIN { for (i = 0; i <= ${mostRefs}; i++) printf "003f${sha} refs/heads/%07d", i }'`,
+    `exec awk 'BEGIN { for (i = 0; i <= ${most.refs}; i++) printf "003f${sha} refs/heads/%07d", i }'`,
     /more than 50000/,
   );
   const names = [`refs/heads/${'x'.repeat(600)}`, 'refs/heads/a..b', 'refs/heads/-x ', 'refs/other/x', 'refs/heads/ok'];

@@ -3,7 +3,8 @@ import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { after, before, describe, test } from 'node:test';
-import { mostTests, type TestBatch, type TestReceipt, type TestReport } from '../../../src/protocol/index.ts';
+import { most } from '../../../src/lib/bounds.ts';
+import type { TestBatch, TestReceipt, TestReport } from '../../../src/protocol/index.ts';
 import { RejectedError } from '../../../src/runner/failures.ts';
 import { collectReports } from '../../../src/runner/reports/collect-reports.ts';
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
@@ -125,10 +126,10 @@ describe('the reports that a build left', () => {
   });
 
   test('are cut where a build has too many, and the runner does not grow [promise: build-reports]', async () => {
-    let most = 0;
+    let largest = 0;
     const base = process.memoryUsage().rss;
-    const watch = setInterval(() => (most = Math.max(most, process.memoryUsage().rss - base)), 5);
-    const tooMany = mostTests + 5;
+    const watch = setInterval(() => (largest = Math.max(largest, process.memoryUsage().rss - base)), 5);
+    const tooMany = most.tests + 5;
     const kept: number[] = [];
     const { told } = await reportsOf(
       // A report with too many tests, one with an attribute of 40 MB, and one with a text of 40 MB.
@@ -146,7 +147,7 @@ describe('the reports that a build left', () => {
     clearInterval(watch);
     assert.equal(
       kept.reduce((sum, count) => sum + count, 0),
-      mostTests,
+      most.tests,
     );
     assert.match(
       told,
@@ -154,7 +155,7 @@ describe('the reports that a build left', () => {
     );
     assert.match(told, /There are more tests than a build may have: the first 100000 count\./);
     assert.match(told, /Tests: 99999 passed, 1 failed, 0 skipped, in 3 reports\./);
-    assert.ok(most < 200 * 1024 * 1024, `it grew by ${most} bytes`);
+    assert.ok(largest < 200 * 1024 * 1024, `it grew by ${largest} bytes`);
   });
 
   test('cost nothing else when the server does not take them', async () => {
