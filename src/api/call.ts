@@ -9,6 +9,7 @@ import type { RawGroup } from '../http/raw.ts';
 import type { Incoming, RouteDescription } from '../http/route.ts';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import type { IdSource } from '../lib/ids.ts';
+import type { SharedWork } from '../lib/shared-work.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { Broadcasts } from '../streams/broadcast.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
@@ -42,6 +43,10 @@ export interface Services {
   buildTimeout: number;
   /** For how many hours the files of a failed build are kept; 0 keeps none. */
   shellHours: number;
+  /** The most bytes that an archive may have on this server. */
+  archiveBytes: number;
+  /** Archives that are being put together. */
+  assembling: SharedWork<unknown>;
   /** Passes the bytes of shells between requests. */
   relay: ByteRelay;
 }
@@ -83,6 +88,8 @@ export interface Call<
   checkMs?: number;
   buildTimeout: number;
   shellHours: number;
+  archiveBytes: number;
+  assembling: SharedWork<unknown>;
   relay: ByteRelay;
   headers: Incoming['headers'];
   /** The public address of this server, without a slash at the end. */

@@ -7,14 +7,14 @@ import { hasMetricsToken } from '../http/metrics-token.ts';
 import { originOf } from '../http/origin.ts';
 import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
-import type { Answer, Endpoint, Incoming, StreamAnswer } from '../http/route.ts';
+import { WithHeaders, type Answer, type Endpoint, type Incoming, type StreamAnswer } from '../http/route.ts';
 import { arriving } from '../http/uploads.ts';
 import { admitAnybody, admitCaller, anybody, judge, type Admitted } from './admission.ts';
 import type { AnswerCache } from './answer-cache.ts';
 import { noteDone } from './audit.ts';
 import type { Call, Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
-import { holdRoom, type Parents } from './room.ts';
+import { holdRoom, isBounded, type Parents } from './room.ts';
 import { routesByName, type FindRoute, type Route, type RouteName } from './route.ts';
 
 /** The services of endpoints, in addition to those of handlers. */
@@ -253,7 +253,7 @@ interface AnyCall extends Admitted {
 async function handle(route: Route, call: AnyCall, input: unknown): Promise<unknown> {
   const answer = await work(route, call, input);
   const table = route.creates ?? route.changes;
-  if (table !== undefined && table !== 'work' && table !== 'account')
+  if (table !== undefined && isBounded(table))
     await holdRoom(call.database, call.db as Transaction, table, parentsOf(call));
   return answer;
 }
@@ -289,5 +289,6 @@ async function takenNames(route: Route, call: AnyCall, input: unknown): Promise<
 
 function toAnswer(route: Route, result: unknown): Answer {
   if (route.streams) return { stream: result as StreamAnswer };
+  if (result instanceof WithHeaders) return { record: result.record, headers: result.headers };
   return route.paged ? { page: result as PageOf<{ id: bigint }> } : { record: result };
 }

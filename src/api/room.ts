@@ -3,6 +3,10 @@ import type { Database, Queries, Transaction } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { mostRecords, type BoundedTable } from '../lib/bounds.ts';
 
+export function isBounded(created: string): created is BoundedTable {
+  return Object.hasOwn(mostRecords, created);
+}
+
 /** Where a record was made or changed. */
 export interface Parents {
   account?: bigint;

@@ -29,10 +29,10 @@ export interface Route extends RouteDescription {
 }
 
 /**
- * What a route creates. Records have a bound (lib/bounds.ts); accounts are made by operators, and of work there is as
- * much as may wait (lifecycle/full-queue.ts).
+ * What a route creates. Records have a bound (lib/bounds.ts); accounts are made by operators, of work there is as much as
+ * may wait (lifecycle/full-queue.ts), and an upload replaces the last one of its dependency.
  */
-export type Created = BoundedTable | 'account' | 'work';
+export type Created = BoundedTable | 'account' | 'work' | 'upload';
 
 /** A route by its method and path, as it was declared: `POST /projects/:project_id/suites`. */
 export type RouteName = `${Route['method']} /${string}`;
@@ -137,11 +137,12 @@ export const projectRoute: RouteConstructor<WithProject> = (definition) => compl
  */
 export function uploadRoute<Path extends string, Loaded extends object = object>(
   definition: Omit<Definition<'GET', Path, NoFields, NoFields, WithCaller & WithUpload, Loaded>, 'method'> & {
+    method: 'POST' | 'PATCH';
     uploads: NonNullable<RouteDescription['uploads']>;
     audit: Audit<Call<'GET', Path> & WithCaller & Loaded> | 'nothing';
   },
 ): Route {
-  return complete({ ...definition, method: 'POST' }, 'account');
+  return complete(definition, 'account');
 }
 
 function complete(definition: Omit<Route, 'status' | 'concerns'>, concerns: Route['concerns']): Route {

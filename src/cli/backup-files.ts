@@ -11,8 +11,7 @@ import {
 } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 import type { Config } from '../config.ts';
-import type { Blobs } from '../db/blobs.ts';
-import { piecesOf } from './blobs.ts';
+import { piecesOf, type Blobs } from '../db/blobs.ts';
 import { masterKeyFile } from './store.ts';
 
 /** The files of an installation besides its database, by their names in a backup. */

@@ -1,12 +1,11 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { diskReserveBytes, readBlobPlace, type BlobPlace, type Config } from '../config.ts';
-import { WrongDigestError, type Blob, type Blobs } from '../db/blobs.ts';
+import { piecesOf, WrongDigestError, type Blobs } from '../db/blobs.ts';
 import { keepReserve } from '../lib/disk-reserve.ts';
 import type { Command } from './commands.ts';
 import { openBlobs } from './store.ts';
 
-const pieceSize = 1024 * 1024;
 /** Most blobs are small, and most of the time is spent waiting for an answer. */
 const atOnce = 8;
 
@@ -78,15 +77,6 @@ async function copyOne(from: Blobs, to: Blobs, { digest, size }: Named, counts: 
     if (error instanceof WrongDigestError) counts.damaged.push(digest);
     else if ((error as NodeJS.ErrnoException).code === 'ENOENT') counts.gone += 1;
     else throw error;
-  }
-}
-
-export async function* piecesOf(blob: Blob): AsyncGenerator<Buffer> {
-  for (let at = 0; at < blob.size;) {
-    const piece = await blob.read(at, Math.min(pieceSize, blob.size - at));
-    if (piece.length === 0) throw new Error('a blob ended before its end');
-    yield piece;
-    at += piece.length;
   }
 }
 

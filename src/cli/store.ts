@@ -11,9 +11,11 @@ import { migrate } from '../db/migrate.ts';
 import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase, type Database } from '../db/open.ts';
 import { keepReserve, type DiskReserve } from '../lib/disk-reserve.ts';
+import { SharedWork } from '../lib/shared-work.ts';
 import { createObservers } from '../lifecycle/endings.ts';
 import { closeComparing } from '../lifecycle/comparing.ts';
 import { closeJudging } from '../lifecycle/judging.ts';
+import { unpackLimitsOf } from '../server/limits.ts';
 import { createSearchThread } from '../streams/search.ts';
 
 export interface Store extends Services {
@@ -63,6 +65,8 @@ export async function openStore(
       searches,
       buildTimeout: config.build_timeout,
       shellHours: config.shell_hours,
+      archiveBytes: unpackLimitsOf(config).bytes,
+      assembling: new SharedWork(),
       proveWritable: () => lease.renew(),
       proveReadable: () => proveMasterKey(db, vault),
       async close() {

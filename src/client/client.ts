@@ -11,6 +11,15 @@ export type Params = Record<string, string>;
 /** A field with several values is sent several times. */
 export type Fields = Record<string, string | readonly string[] | boolean | undefined>;
 
+/** What is still to be sent of a file. */
+export interface Rest {
+  offset: number;
+  /** Of the whole file. */
+  size: number;
+  pieces: AsyncIterable<Buffer>;
+  onSent: (bytes: number) => void;
+}
+
 /**
  * The API of one server, for one person. The typed calls are those of `operations`; identifiers are their string twins,
  * because a JavaScript number cannot hold them.
@@ -84,21 +93,23 @@ export class Client {
     });
   }
 
-  /** Sends a body as it is read, and tells after each piece how much has gone. */
-  async upload(
-    name: StreamName,
-    params: Params,
-    { size, pieces, onSent }: { size: number; pieces: AsyncIterable<Buffer>; onSent: (bytes: number) => void },
-  ): Promise<unknown> {
-    const headers = { ...this.#headers(), 'content-length': String(size) };
-    const request = this.#transport.begin(fill(streams[name], params), { method: 'POST', headers });
+  /** Sends the rest of an upload as it is read, and tells after each piece how much of all has gone. */
+  async sendRest(params: Params, { offset, size, pieces, onSent }: Rest): Promise<void> {
+    const headers = {
+      ...this.#headers(),
+      'content-type': 'application/partial-upload',
+      'content-length': String(size - offset),
+      'upload-offset': String(offset),
+      'upload-complete': '?1',
+    };
+    const request = this.#transport.begin(fill(streams.upload, params), { method: 'PATCH', headers });
     const answering = this.#transport.answerTo(request);
     let isAnswered = false;
     const answered = answering.then(
       () => void (isAnswered = true),
       () => void (isAnswered = true),
     );
-    let sent = 0;
+    let sent = offset;
     for await (const piece of pieces) {
       // The server may refuse the archive by its first bytes, and then hears no more of it.
       if (isAnswered) break;
@@ -110,8 +121,12 @@ export class Client {
       sent += piece.length;
       onSent(sent);
     }
+    if (!isAnswered && sent < size) {
+      request.destroy();
+      throw new Failure('invalid', 'The file became shorter while it was sent.');
+    }
     request.end();
-    return responseIn(await this.#transport.textOf(await answering));
+    await this.#transport.textOf(await answering);
   }
 
   #headers(): Record<string, string> {

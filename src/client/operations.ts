@@ -125,6 +125,8 @@ export const operations = {
     'data',
   ]),
   endShell: one('DELETE /projects/{project_id}/builds/{build_id}/shell/{shell_id}', { destroyed: 'boolean' }),
+  openUpload: one('POST /dependencies/{dependency_id}/uploads', { id_str: 'string' }, ['size']),
+  uploaded: one('GET /dependencies/{dependency_id}/uploads/{upload_id}', { offset: 'number', complete: 'boolean' }),
   dependencies: list('GET /dependencies', { id_str: 'string', name: 'string', marketplace_state: 'string' }),
 } as const;
 
@@ -149,7 +151,7 @@ export const streams = {
   artifact: '/projects/{project_id}/builds/{build_id}/artifacts/{artifact_id}',
   shellOutput: '/projects/{project_id}/builds/{build_id}/shell/{shell_id}/output',
   requestLog: '/projects/{project_id}/build_requests/{build_request_id}/log.txt',
-  archive: '/dependencies/{dependency_id}/archive',
+  upload: '/dependencies/{dependency_id}/uploads/{upload_id}',
   result: '/dependencies/{dependency_id}/result',
 } as const;
 export type StreamName = keyof typeof streams;

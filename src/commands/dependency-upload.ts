@@ -1,5 +1,5 @@
-import { createReadStream } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { open, stat } from 'node:fs/promises';
+import { uploadArchive } from '../client/upload.ts';
 import type { Call } from './command.ts';
 import { WrongUse } from './errors.ts';
 import { followRecord } from './follow-record.ts';
@@ -9,10 +9,13 @@ import { words } from './text.ts';
 export async function run(call: Call): Promise<number> {
   const { client, screen, args } = call;
   const [named = '', file = ''] = args;
-  const found = await stat(file).catch((error: Error) => {
+  const unreadable = (error: Error): never => {
     throw new WrongUse(words`Cannot read ${file}: ${error.message}`);
-  });
+  };
+  const found = await stat(file).catch(unreadable);
   if (!found.isFile()) throw new WrongUse(words`${file} is not a file. Pack the source into an archive first.`);
+  if (found.size === 0) throw new WrongUse(words`${file} is empty.`);
+  await using source = await open(file).catch(unreadable);
   const dependencies = await client.call('dependencies');
   const dependency =
     dependencies.find(({ name }) => name === named) ?? dependencies.find(({ id_str: id }) => id === named);
@@ -21,8 +24,7 @@ export async function run(call: Call): Promise<number> {
   const bar = new ProgressBar(screen, words`uploading ${named}`, found.size);
   const place = { dependency_id: dependency.id_str };
   try {
-    const pieces = createReadStream(file, { highWaterMark: 256 * 1024 }) as AsyncIterable<Buffer>;
-    await client.upload('archive', place, { size: found.size, pieces, onSent: (bytes) => bar.at(bytes) });
+    await uploadArchive(client, place, { file: source, size: found.size, onSent: (bytes) => bar.at(bytes) });
   } finally {
     bar.end();
   }

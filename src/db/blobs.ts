@@ -63,6 +63,18 @@ export interface Download {
   fileName: string;
 }
 
+const pieceSize = 1024 * 1024;
+
+/** The bytes of a blob, or a range of them, some at a time. */
+export async function* piecesOf(blob: Blob, from = 0, to = blob.size): AsyncGenerator<Buffer> {
+  for (let at = from; at < to;) {
+    const piece = await blob.read(at, Math.min(pieceSize, to - at));
+    if (piece.length === 0) throw new Error('a blob ended before its end');
+    yield piece;
+    at += piece.length;
+  }
+}
+
 /** Blobs as files below a folder, as long as its disk has room. */
 export async function openFileBlobs(folder: string, disk: Pick<DiskReserve, 'take'>): Promise<Blobs> {
   const incoming = openIncoming(incomingFolder(folder));

@@ -18,6 +18,8 @@ import type { PolledRefsRow, PollRow, ScheduleRow } from './rows/clock.ts';
 import type { ArtifactRow, UploadRow } from './rows/outputs.ts';
 import type { DoomedBlobRow, LogChunkRow, LogIndexRow, LogMarkRow, LogRow } from './rows/logs.ts';
 import type {
+  ArchivePartRow,
+  ArchiveUploadRow,
   CollaboratorRow,
   DependencyEventRow,
   DependencyPinRow,
@@ -82,6 +84,8 @@ export interface Schema {
   dependency_relations: DependencyRelationRow;
   dependency_pins: DependencyPinRow;
   dependency_events: DependencyEventRow;
+  archive_uploads: ArchiveUploadRow;
+  archive_parts: ArchivePartRow;
   registries: RegistryRow;
   deploy_strategies: DeployStrategyRow;
   deploys: DeployRow;
@@ -155,6 +159,7 @@ export const blobColumns = [
   { table: 'artifacts', column: 'sha256' },
   { table: 'dependencies', column: 'archive' },
   { table: 'dependencies', column: 'result' },
+  { table: 'archive_parts', column: 'digest' },
   { table: 'dependency_pins', column: 'digest' },
   { table: 'cache_layers', column: 'digest' },
   { table: 'jobs', column: 'stored_blob' },

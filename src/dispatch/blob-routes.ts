@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import type { Runner } from '../auth/runners.ts';
-import type { Blob } from '../db/blobs.ts';
+import { piecesOf } from '../db/blobs.ts';
 import { ApiError } from '../errors.ts';
 import type { BareRoute } from '../http/bare-routes.ts';
 import { arriving } from '../http/uploads.ts';
@@ -59,13 +59,4 @@ export function blobRoutes(blobs: RunnerBlobs): BareRoute<Runner>[] {
       },
     },
   ];
-}
-
-async function* piecesOf(blob: Blob, offset: number): AsyncGenerator<Buffer> {
-  for (let at = offset; at < blob.size;) {
-    const piece = await blob.read(at, Math.min(pieceSize, blob.size - at));
-    if (piece.length === 0) return;
-    yield piece;
-    at += piece.length;
-  }
 }

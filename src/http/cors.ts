@@ -9,8 +9,9 @@ import type { RouteDescription } from './route.ts';
  * here.
  */
 
-const exposed = 'link, x-request-id, content-range, accept-ranges, www-authenticate';
-const taken = 'authorization, content-type, idempotency-key, last-event-id, range';
+const exposed =
+  'link, location, x-request-id, content-range, accept-ranges, upload-offset, upload-complete, upload-limit, www-authenticate';
+const taken = 'authorization, content-type, idempotency-key, last-event-id, range, upload-complete, upload-offset';
 
 export function openToOrigins({ headers, query }: FastifyRequest, reply: FastifyReply): void {
   const { origin, cookie, authorization } = headers;

@@ -56,6 +56,12 @@ export function sendKnown(json: string, request: FastifyRequest, reply: FastifyR
   reply.raw.end(json);
 }
 
+/** Sends a status and headers alone. */
+export function sendHead(status: number, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  request.server.answered(status, elapsed(request));
+  return reply.status(status).send();
+}
+
 /** Sends JSON text, wrapped in a JSON-P call if one was requested. */
 export function sendJson(
   json: string,

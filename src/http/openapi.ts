@@ -55,6 +55,7 @@ function operation(route: RouteDescription): object {
         description: route.status === 201 ? 'Created' : 'Done',
         content: contentOf(route),
       },
+      ...(route.method === 'PATCH' ? { 204: { description: 'Stored; there is more to come' } } : {}),
       ...Object.fromEntries(statuses.map((status) => [status, { $ref: `#/components/responses/Error${status}` }])),
     },
   };
@@ -135,6 +136,8 @@ const wrapping = [
 ];
 
 function headerParameters(route: RouteDescription): object[] {
+  if (route.method === 'PATCH')
+    return [{ name: 'Upload-Offset', in: 'header', required: true, schema: { type: 'integer', minimum: 0 } }];
   if (route.method !== 'POST' || route.status !== 201) return [];
   return [
     {
@@ -176,6 +179,7 @@ function nothingElse(): JsonSchema {
 /** Raw bytes: OpenAPI 3.1 expresses them by an empty schema. */
 function uploadedBody({ types, field }: NonNullable<RouteDescription['uploads']>): object {
   const content = Object.fromEntries([...types, 'application/octet-stream'].map((type) => [type, {}]));
+  if (field === undefined) return { required: true, content };
   const form = { type: 'object', properties: { [field]: { contentMediaType: 'application/octet-stream' } } };
   // The form comes first: generated clients use the first type, and all of them support a file in a form.
   return { required: true, content: { 'multipart/form-data': { schema: { ...form, required: [field] } }, ...content } };

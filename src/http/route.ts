@@ -47,7 +47,7 @@ export type RouteScope = Scope | 'any' | 'never' | 'none';
 
 /** The public description of a route; the OpenAPI document is made of these. */
 export interface RouteDescription {
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Parameters as `:name`; all of them are identifiers. */
   path: string;
   access: Access;
@@ -64,7 +64,7 @@ export interface RouteDescription {
   /** The content types of a streamed answer, outside the envelope. */
   streams?: readonly string[];
   /** The content types of a streamed upload of any length, and the form field that may hold it. */
-  uploads?: { types: readonly string[]; field: string };
+  uploads?: { types: readonly string[]; field?: string };
   /** 201 where a record is created. */
   status: 200 | 201;
   /** The schema of `response`. */
@@ -102,10 +102,21 @@ export type StreamAnswer =
   /** Writes the events and ends when the promise settles: for events that many clients get at once. */
   | (StreamHead & { tell: (writer: StreamWriter) => Promise<void> });
 
+/** What a handler returns whose answer has headers of its own. Without a record there is only a head: 204. */
+export class WithHeaders {
+  readonly headers: Record<string, string>;
+  readonly record: unknown;
+
+  constructor(headers: Record<string, string>, record?: unknown) {
+    this.headers = headers;
+    this.record = record;
+  }
+}
+
 /** The answer of an endpoint: a record (or list), a page, or a stream; `json` where the text exists already. */
 export type Answer =
   /** `keep` stores the text of the record for `recall`, as long as it is valid. */
-  | { record: unknown; keep?: (text: string) => void }
+  | { record: unknown; headers?: Record<string, string>; keep?: (text: string) => void }
   | { page: PageOf<{ id: bigint }> }
   | { stream: StreamAnswer }
   | { json: string };

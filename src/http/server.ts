@@ -14,7 +14,7 @@ import {
 import { allowedMethods } from './allowed-methods.ts';
 import { demandProofs } from './bare-routes.ts';
 import { answerPreflights, openToOrigins } from './cors.ts';
-import { answerError, isPlain, sendJson, sendKnown, takeCallback } from './json-answers.ts';
+import { answerError, isPlain, sendHead, sendJson, sendKnown, takeCallback } from './json-answers.ts';
 import { linkHeader } from './paging.ts';
 import { protocols } from './protocols.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
@@ -266,6 +266,8 @@ async function answer(
     if (link) reply.header('link', link);
     return sendJson(await write(given.page.items), request, reply);
   }
+  reply.headers(given.headers ?? {});
+  if (given.record === undefined) return sendHead(204, request, reply);
   const text = await write(given.record);
   given.keep?.(text);
   return sendJson(text, request, reply);

@@ -6,6 +6,7 @@ import { ApiError } from '../errors.ts';
 import type { StreamWriter } from '../lib/stream-writer.ts';
 import { encodingFor, packing } from './compression.ts';
 import { elapsed } from './elapsed.ts';
+import { sendHead } from './json-answers.ts';
 import type { StreamAnswer } from './route.ts';
 
 /** Answers that stay open while the client listens. */
@@ -65,10 +66,7 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       return stream.signal;
     },
     send(answer, request, reply) {
-      if (!('contentType' in answer)) {
-        server.answered(answer.status, elapsed(request));
-        return reply.status(answer.status).send();
-      }
+      if (!('contentType' in answer)) return sendHead(answer.status, request, reply);
       const { contentType, status = 200, headers = {} } = answer;
       const brokeOff = (error: unknown): void => {
         if (!reply.raw.destroyed) log.error({ id: request.id, err: error }, 'stream failed');

@@ -29,7 +29,8 @@ async function* piecesOf(request: IncomingMessage): AsyncGenerator<Buffer> {
   let gathered: Buffer[] = [];
   let size = 0;
   let enough = Promise.withResolvers<void>();
-  const body = { isOver: false };
+  // A body that broke off before anybody read it says so no more.
+  const body = { isOver: request.destroyed };
   const gather = (chunk: Buffer): void => {
     gathered.push(chunk);
     size += chunk.length;

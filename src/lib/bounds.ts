@@ -90,6 +90,8 @@ export const most = {
 
   /** Projects that the dashboard shows at once. */
   tiles: 500,
+  /** What arrives of an archive before a connection breaks is a part of its own. */
+  archiveParts: 10_000,
 
   /** Branches, tags and files of a commit, each. */
   namesOfCommit: 10_000,

@@ -1,6 +1,6 @@
 import { allRows, onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
-import type { Blobs } from '../db/blobs.ts';
+import { piecesOf, type Blobs } from '../db/blobs.ts';
 import type { Queries } from '../db/open.ts';
 import type { ArtifactRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
@@ -144,16 +144,9 @@ async function archiveOf({ db, blobs }: Storage, build: bigint): Promise<StreamA
   };
 }
 
-const pieceSize = 1024 * 1024;
-
 async function* bytesOf(blobs: Blobs, digest: string, from: number, to: number): AsyncGenerator<Buffer> {
   await using blob = await blobs.open(digest);
-  for (let at = from; at < to;) {
-    const piece = await blob.read(at, Math.min(pieceSize, to - at));
-    if (piece.length === 0) throw new Error(`blob ${digest} is shorter than it was`);
-    yield piece;
-    at += piece.length;
-  }
+  yield* piecesOf(blob, from, to);
 }
 
 /** Reads the first piece before the answer begins: if there is none to be had, that can still be said. */

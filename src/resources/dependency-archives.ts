@@ -27,13 +27,11 @@ async function archiveIn(upload: AsyncIterable<Buffer>, headers: Incoming['heade
 /**
  * Stores the archive as it arrives. A file of another type is refused by its first bytes, before anything is stored.
  */
-async function store(blobs: Blobs, { contentType, content }: SentFile): Promise<Archive> {
+export async function storeArchive(blobs: Blobs, { contentType, content }: SentFile): Promise<Archive> {
   const arriving = content[Symbol.asyncIterator]();
   try {
     const head = await headOf(arriving);
-    if (head.length === 0) throw new ApiError('is_blank', field);
-    const kind = await archiveKind(head);
-    if (kind === undefined) throw new ApiError('invalid_format', field);
+    const kind = await kindOf(head);
     const { digest, size } = await blobs.put(whole(head, arriving));
     return { digest, kind, contentType: contentTypeOf(contentType, kind), size: BigInt(size) };
   } finally {
@@ -41,7 +39,14 @@ async function store(blobs: Blobs, { contentType, content }: SentFile): Promise<
   }
 }
 
-async function headOf(arriving: AsyncIterator<Uint8Array>): Promise<Buffer> {
+export async function kindOf(head: Buffer): Promise<ArchiveKind> {
+  if (head.length === 0) throw new ApiError('is_blank', field);
+  const kind = await archiveKind(head);
+  if (kind === undefined) throw new ApiError('invalid_format', field);
+  return kind;
+}
+
+export async function headOf(arriving: AsyncIterator<Uint8Array>): Promise<Buffer> {
   const pieces: Uint8Array[] = [];
   for (let held = 0; held < headSize;) {
     const next = await arriving.next();
@@ -52,13 +57,14 @@ async function headOf(arriving: AsyncIterator<Uint8Array>): Promise<Buffer> {
   return Buffer.concat(pieces);
 }
 
-async function* whole(head: Buffer, arriving: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
+export async function* whole(head: Buffer, arriving: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
   yield head;
   for (let next = await arriving.next(); !next.done; next = await arriving.next()) yield next.value;
 }
 
 export const routes = [
   uploadRoute({
+    method: 'POST',
     path: '/dependencies/:dependency_id/archive',
     access: 'users',
     scope: 'dependencies',
@@ -71,7 +77,7 @@ export const routes = [
     audit: { action: 'dependency.uploaded' },
     async handle({ database, ids, observers, blobs, headers, upload, take, dependency }) {
       if (!canTakeArchive(dependency)) throw new ApiError('resource_temporary_unavailable');
-      const archive = await store(blobs, await archiveIn(upload, headers));
+      const archive = await storeArchive(blobs, await archiveIn(upload, headers));
       return take(async (trx) => {
         // Another upload was taken first. Nothing refers to this blob, so it is removed later.
         if (!(await takeArchive({ db: database, trx, ids, observers }, dependency, archive)))

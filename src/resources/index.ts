@@ -1,4 +1,5 @@
 import type { Route } from '../api/route.ts';
+import * as archiveUploads from './archive-uploads.ts';
 import * as artifacts from './artifacts.ts';
 import * as audit from './audit.ts';
 import * as badges from './badges.ts';
@@ -72,6 +73,7 @@ const resources: readonly Route[] = [
   statusTargets,
   dependencies,
   dependencyArchives,
+  archiveUploads,
   dependencyLogs,
   dependencyUses,
   marketplace,

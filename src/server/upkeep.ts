@@ -8,6 +8,7 @@ import type { Config } from '../config.ts';
 import { whereAvailable } from '../db/unavailable.ts';
 import { endLeftShells } from '../dispatch/shells.ts';
 import { forgetOldHookDeliveries } from '../hooks/retention.ts';
+import { forgetOldArchiveUploads } from '../lifecycle/archive-uploads.ts';
 import { forgetOldArtifacts } from '../lifecycle/artifacts.ts';
 import { collectBlobs, removeDoomedBlobs } from '../lifecycle/collect.ts';
 import { forgetOldShells } from '../lifecycle/shells.ts';
@@ -56,5 +57,6 @@ async function tidy({ db, ids, blobs }: Services, config: Config): Promise<void>
   await endLeftShells({ db, ids });
   await forgetOldShells(db);
   await forgetOldUploads(db);
+  await forgetOldArchiveUploads(db);
   await collectBlobs(db, blobs);
 }

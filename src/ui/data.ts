@@ -5,18 +5,26 @@ import type { Services } from '../api/call.ts';
 import { callerInBrowser } from '../auth/callers.ts';
 import type { UserRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
-import { answerError, sendJson } from '../http/json-answers.ts';
+import { answerError, sendHead, sendJson } from '../http/json-answers.ts';
 import type { Incoming } from '../http/route.ts';
+import { hearOut } from '../http/unread-bodies.ts';
+import { withRawBodies } from '../http/uploads.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import { protect } from './answers.ts';
 import { followChanges } from './live.ts';
-import { isFromOurPages, type Cookies } from './visitor.ts';
+import { fitsFormKey, isFromOurPages, type Cookies } from './visitor.ts';
 
 /**
  * The data for the scripts of our pages: every GET route of the API again, under `/ui/data`, for the user signed in in
  * this browser. The API itself takes no cookie, because it answers pages of other sites too. These routes do not: no
- * JSON-P, no CORS, and a request from another site's page is refused.
+ * JSON-P, no CORS, and a request from another site's page is refused. What a script changes comes with the key of a form.
  */
+
+/** What scripts do that a form cannot: an upload that goes on where it broke off. */
+const changing: readonly string[] = [
+  'POST /dependencies/:dependency_id/uploads',
+  'PATCH /dependencies/:dependency_id/uploads/:upload_id',
+];
 
 interface DataServices extends Services {
   calls: InnerCalls;
@@ -26,7 +34,11 @@ interface DataServices extends Services {
 
 export function addData(server: FastifyInstance, services: DataServices): void {
   const { calls } = services;
-  for (const route of calls.routes) if (route.method === 'GET') addRoute(server, route, services);
+  const served = calls.routes.filter(({ method, path }) => method === 'GET' || changing.includes(`${method} ${path}`));
+  for (const route of served) if (!route.uploads) addRoute(server, route, services);
+  withRawBodies(server, (scope) => {
+    for (const route of served) if (route.uploads) addRoute(scope, route, services);
+  });
   server.route({
     method: 'GET',
     url: '/ui/live',
@@ -40,9 +52,9 @@ export function addData(server: FastifyInstance, services: DataServices): void {
 }
 
 function addRoute(server: FastifyInstance, route: Route, services: DataServices): void {
-  const name = `GET ${route.path}` as RouteName;
+  const name = `${route.method} ${route.path}` as RouteName;
   server.route({
-    method: 'GET',
+    method: route.method,
     url: `/ui/data${route.path}`,
     config: { showsSecrets: route.showsSecrets ?? false, provenBy: 'session' },
     errorHandler,
@@ -61,8 +73,10 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
         if (!('stream' in answer)) throw new Error(`${route.path} streams its answer`);
         return server.streams.send(answer.stream, request, reply);
       }
+      if (route.method !== 'GET') await demandFormKey(request, reply, services);
       const answer = await ask(await personFor(request, services));
       if ('json' in answer || 'stream' in answer) throw new Error(`${route.path} answers a record`);
+      if ('record' in answer && answer.record === undefined) return sendHead(204, request, reply);
       const response = 'page' in answer ? answer.page.items : answer.record;
       // Without a serializer of its own: a second one for every route would cost more memory than it saves time.
       return sendJson(exactJson({ response }), request, reply);
@@ -70,9 +84,16 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
   });
 }
 
-function errorHandler(error: unknown, request: FastifyRequest, reply: FastifyReply): unknown {
+async function errorHandler(error: unknown, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
   if (!(error instanceof ApiError)) throw error; // handled by the server
+  await hearOut(request, reply);
   return answerError(error, request, protect(reply));
+}
+
+async function demandFormKey(request: FastifyRequest, reply: FastifyReply, services: DataServices): Promise<void> {
+  const visitor = await services.cookies.identify(request, reply, services.db.read);
+  const { 'x-form-key': key } = request.headers;
+  if (typeof key !== 'string' || !fitsFormKey(key, visitor)) throw new ApiError('unauthorized');
 }
 
 async function listening(

@@ -115,7 +115,7 @@ async function isOnMarketplace({ api }: PageVisit, { id_str: id, name }: Depende
   return items.some((one) => one.id_str === id);
 }
 
-function uploadForm({ refused, path, formKey }: PageVisit): Html {
+function uploadForm({ refused, path, formKey, param }: PageVisit): Html {
   const errors = refused?.action === 'upload' ? refused.errors : undefined;
   const mistake = errors && wrongUpload(Object.values(errors).flat());
   return html`<form
@@ -124,6 +124,9 @@ function uploadForm({ refused, path, formKey }: PageVisit): Html {
     action="${path}/upload?form_key=${encodeURIComponent(formKey)}"
     class="card"
     id="upload"
+    data-uploads="/ui/data/dependencies/${param('dependency_id')}/uploads"
+    data-key="${formKey}"
+    data-done="${path}?done=uploaded"
     aria-labelledby="upload-title"
   >
     <h2 id="upload-title">Source</h2>
@@ -138,7 +141,17 @@ function uploadForm({ refused, path, formKey }: PageVisit): Html {
         aria-describedby="archive-hint${mistake && ' archive-mistake'}"
         ${mistake && html`aria-invalid="true"`}
       />
-      <p class="mistake" id="archive-mistake" role="alert" ${!mistake && html`hidden`}>${mistake}</p>
+      <p
+        class="mistake"
+        id="archive-mistake"
+        role="alert"
+        data-empty="${wrongUpload(['is_blank'])}"
+        data-wrong="${wrongUpload(['invalid_format'])}"
+        data-later="${wrongUpload([])}"
+        ${!mistake && html`hidden`}
+      >
+        ${mistake}
+      </p>
     </div>
     <div id="upload-progress" hidden>
       <progress aria-label="Upload" max="1" value="0"></progress>

@@ -141,6 +141,10 @@ export const contract = entries(`
   PUT    /dependencies/ID                                          users         dependencies          change, dependencies
   DELETE /dependencies/ID                                          users         dependencies          delete, dependencies
   POST   /dependencies/ID/archive                                  users         dependencies          upload, compile, runs their commands
+  POST   /dependencies/ID/uploads                                  users         dependencies          upload, dependencies
+  GET    /dependencies/ID/uploads/ID                               users         dependencies          upload, dependencies
+  PATCH  /dependencies/ID/uploads/ID                               users         dependencies          upload, compile, runs their commands
+  DELETE /dependencies/ID/uploads/ID                               users         dependencies          upload, dependencies
   POST   /dependencies/ID/compile                                  users         dependencies          compile, runs their commands, dependencies
   GET    /dependencies/ID/log                                      users         dependencies          see their logs
   GET    /dependencies/ID/log/lines                                users         dependencies          see their logs

@@ -78,13 +78,16 @@ export class Client {
     return promise;
   }
 
-  /** A POST whose body the caller writes piece by piece. Without a length it is sent in chunks. */
-  begin(path: string, { as, headers = {} }: Pick<Asking, 'as' | 'headers'>): [ClientRequest, Promise<Answer>] {
+  /** A POST, or something else, whose body the caller writes piece by piece. Without a length it is sent in chunks. */
+  begin(
+    path: string,
+    { as, headers = {}, method = 'POST' }: Pick<Asking, 'as' | 'headers'> & { method?: string },
+  ): [ClientRequest, Promise<Answer>] {
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     promise.catch(() => {}); // the caller that awaits it gets the error
     const { hostname, port } = this.#address;
     const all = { ...headers, ...(as ? { authorization: basic(as) } : {}) };
-    const options = { hostname, port, method: 'POST', path, headers: all, agent: this.#agent };
+    const options = { hostname, port, method, path, headers: all, agent: this.#agent };
     const request = https.request(options, (incoming) => {
       const chunks: Buffer[] = [];
       incoming.on('data', (chunk: Buffer) => chunks.push(chunk));

@@ -45,12 +45,14 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const guestId = await store.db.transaction((trx) => insertUser(trx, store.ids, guest));
   const schedule = (await owner.post(`/projects/${project.id}/schedules`, { cron: '0 0 1 1 *' })).record;
   const registry = await owner.createRegistry({ host: `registry-of-${project.id}.example.org` });
+  const upload = (await owner.post(`/dependencies/${dependency.id}/uploads`, { size: 1n })).record;
   const ids: Record<string, bigint> = {
     project_id: project.id,
     suite_id: suite.id,
     rule_id: rule.id,
     environment_variable_id: variable.id,
     dependency_id: dependency.id,
+    upload_id: upload.id,
     deploy_strategy_id: strategy.id,
     commit_id: commit.id,
     build_request_id: buildRequest.id,

@@ -124,6 +124,9 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       created_at: 1n,
     });
     await put('dependency_events', { dependency_id: 1n, sequence: 1n, state: 'shared', created_at: 3n });
+    const upload = { id: 1n, dependency_id: 1n, size: largestId, received: 2n, complete: 1, created_at: largestId };
+    await put('archive_uploads', upload);
+    await put('archive_parts', { upload_id: 1n, position: 2n, digest: 'e'.repeat(64) });
     await put('dependency_relations', { id: 1n, dependency_id: 1n, related_id: 2n });
     await put('dependency_relations', { id: 2n, dependency_id: 2n, related_id: 1n });
     await put('suite_dependencies', { id: 1n, suite_id: suite, dependency_id: 1n });

@@ -40,6 +40,7 @@ import { uploads } from './0038-uploads.ts';
 import { places } from './0039-places.ts';
 import { commandOutput } from './0040-command-output.ts';
 import { outcomes } from './0041-outcomes.ts';
+import { archiveUploads } from './0042-archive-uploads.ts';
 
 /** In the order in which they are applied. A released migration never changes; a new one follows it. */
 export const migrations: readonly MigrationStep[] = [
@@ -84,4 +85,5 @@ export const migrations: readonly MigrationStep[] = [
   { name: '0039-places', apply: places },
   { name: '0040-command-output', apply: commandOutput },
   { name: '0041-outcomes', apply: outcomes },
+  { name: '0042-archive-uploads', apply: archiveUploads },
 ];

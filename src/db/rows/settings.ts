@@ -161,6 +161,25 @@ export interface DependencyPinRow {
   launch_command: string;
 }
 
+/** A source archive that arrives in several requests. */
+export interface ArchiveUploadRow {
+  id: bigint;
+  dependency_id: bigint;
+  size: bigint;
+  /** This much of it is stored. */
+  received: bigint;
+  /** Whether all of it arrived and was taken. */
+  complete: number;
+  created_at: bigint;
+}
+
+export interface ArchivePartRow {
+  upload_id: bigint;
+  /** Where it begins in the archive. */
+  position: bigint;
+  digest: BlobDigest;
+}
+
 /** Every state that a dependency entered, in order. */
 export interface DependencyEventRow {
   dependency_id: bigint;

@@ -1,61 +1,112 @@
-// Sends a file by script, to show a progress bar. Without scripts the browser sends the same form.
+// Sends a file by script, to show a progress bar and to go on where a connection broke. Without scripts the browser sends
+// the form.
 
 const form = document.querySelector<HTMLFormElement>('#upload');
 const field = document.querySelector<HTMLInputElement>('#archive');
+const bar = document.querySelector<HTMLProgressElement>('#upload-progress progress');
+const told = document.getElementById('upload-told');
+const area = document.getElementById('upload-progress');
+const mistake = document.getElementById('archive-mistake');
+
+/** How often a connection may break without anything more having arrived. */
+const mostBreaks = 5;
+
+const notTaken = 'It was not taken. Load the page again and retry.';
 
 form?.addEventListener('submit', (event) => {
-  if (!field?.files?.[0] || form.dataset['sent'] !== undefined) return;
+  const file = field?.files?.[0];
+  if (!file || form.dataset['sent'] !== undefined) return;
   event.preventDefault();
-  send();
-});
-
-function send(): void {
-  if (!form || !field) return;
-  const bar = document.querySelector<HTMLProgressElement>('#upload-progress progress');
-  const told = document.querySelector<HTMLElement>('#upload-told');
-  const area = document.getElementById('upload-progress');
-  const mistake = document.getElementById('archive-mistake');
-  if (!bar || !told || !area || !mistake) return;
-  const say = (text: string): void => {
-    told.textContent = text;
-  };
-  const fail = (text: string): void => {
-    area.hidden = true;
-    mistake.hidden = false;
-    mistake.textContent = text;
-    field.setAttribute('aria-invalid', 'true');
-    field.setAttribute('aria-describedby', 'archive-hint archive-mistake');
-    // As in `main.ts`: the form may be sent again.
-    delete form.dataset['sent'];
-    form.removeAttribute('aria-busy');
-  };
+  if (!field || !bar || !told || !area || !mistake) return;
   mistake.hidden = true;
   field.removeAttribute('aria-invalid');
   area.hidden = false;
   bar.value = 0;
   say('Starting…');
-  const request = new XMLHttpRequest();
-  request.upload.addEventListener('progress', ({ loaded, total }) => {
-    bar.value = loaded / total;
-    say(loaded < total ? `${percentOf(loaded, total)} % of ${inMegabytes(total)} MB` : 'Sent. It is being stored…');
-  });
-  request.addEventListener('load', () => {
-    // A successful upload redirects to the page, which is opened as if the browser had sent the form.
-    if (request.status < 400) return location.assign(request.responseURL);
-    const answer = new DOMParser().parseFromString(request.responseText, 'text/html');
-    fail(
-      answer.getElementById('archive-mistake')?.textContent.trim() ||
-        'It was not taken. Load the page again and retry.',
-    );
-  });
-  request.addEventListener('error', () => fail('The connection was lost before all of it was sent. Try again.'));
-  request.open('POST', form.action);
-  request.setRequestHeader('accept', 'text/html');
-  request.send(new FormData(form));
+  upload(file).then(
+    () => location.assign(form.dataset['done'] ?? ''),
+    (error: unknown) => {
+      area.hidden = true;
+      mistake.hidden = false;
+      mistake.textContent = error instanceof Refusal ? error.message : notTaken;
+      field.setAttribute('aria-invalid', 'true');
+      field.setAttribute('aria-describedby', 'archive-hint archive-mistake');
+      // As in `main.ts`: the form may be sent again.
+      delete form.dataset['sent'];
+      form.removeAttribute('aria-busy');
+    },
+  );
+});
+
+/** The server does not want it: sending it again would not help. */
+class Refusal extends Error {}
+
+async function upload(file: File): Promise<void> {
+  const uploads = form?.dataset['uploads'] ?? '';
+  const begun = await fetch(uploads, {
+    method: 'POST',
+    headers: { 'x-form-key': formKey(), 'content-type': 'application/x-www-form-urlencoded' },
+    body: `size=${file.size}`,
+  }).catch(() => undefined);
+  if (!begun) throw new Refusal('The connection is lost. Try again.');
+  if (!begun.ok) throw refusalOf(await begun.text());
+  const place = `${uploads}/${((await begun.json()) as { response: { id_str: string } }).response.id_str}`;
+  let arrived = 0;
+  for (let breaks = 0; ;) {
+    const found = await fetch(place).catch(() => undefined);
+    if (found?.ok) {
+      const { offset, complete } = ((await found.json()) as { response: { offset: number; complete: boolean } })
+        .response;
+      if (complete) return;
+      if (offset > arrived) breaks = 0;
+      arrived = offset;
+      if (await sendRest(place, file, offset)) return;
+    } else if (found && found.status < 500) throw refusalOf(await found.text());
+    breaks += 1;
+    const far = `${inMegabytes(arrived)} of ${inMegabytes(file.size)} MB`;
+    if (breaks >= mostBreaks)
+      throw new Refusal(`The connection broke ${mostBreaks} times after ${far} had arrived. Try again.`);
+    say('The connection broke. Going on…');
+    await new Promise((resolve) => setTimeout(resolve, 1000 * 2 ** (breaks - 1)));
+  }
 }
 
-function percentOf(part: number, whole: number): number {
-  return Math.floor((100 * part) / whole);
+/** Whether all of it arrived. By XMLHttpRequest, which tells how much has been sent. */
+async function sendRest(place: string, file: File, offset: number): Promise<boolean> {
+  const request = new XMLHttpRequest();
+  request.upload.addEventListener('progress', ({ loaded }) => {
+    const sent = offset + loaded;
+    if (bar) bar.value = sent / file.size;
+    const percent = Math.floor((100 * sent) / file.size);
+    say(sent < file.size ? `${percent} % of ${inMegabytes(file.size)} MB` : 'Sent. It is being stored…');
+  });
+  request.open('PATCH', place);
+  request.setRequestHeader('x-form-key', formKey());
+  request.setRequestHeader('content-type', 'application/partial-upload');
+  request.setRequestHeader('upload-offset', String(offset));
+  await new Promise((resolve) => {
+    request.addEventListener('loadend', resolve);
+    request.send(file.slice(offset));
+  });
+  const { status } = request;
+  if (status >= 400 && status < 500 && status !== 409) throw refusalOf(request.responseText);
+  return status === 200;
+}
+
+function refusalOf(answer: string): Refusal {
+  const { empty, wrong, later } = mistake?.dataset ?? {};
+  if (field?.files?.[0]?.size === 0) return new Refusal(empty);
+  if (answer.includes('"size"')) return new Refusal('This file is larger than this server takes.');
+  if (answer.includes('invalid_format')) return new Refusal(wrong);
+  return new Refusal(answer.includes('resource_temporary_unavailable') ? later : notTaken);
+}
+
+function formKey(): string {
+  return form?.dataset['key'] ?? '';
+}
+
+function say(text: string): void {
+  if (told) told.textContent = text;
 }
 
 function inMegabytes(bytes: number): string {

@@ -1,0 +1,58 @@
+import type { FileHandle } from 'node:fs/promises';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Client, Params } from './client.ts';
+import { Failure } from './failure.ts';
+
+/** How often a connection may break without anything more having arrived. */
+const mostBreaks = 5;
+const firstPauseMs = 1000;
+
+/**
+ * Uploads a file as the source of a dependency. Where the connection breaks, it goes on from what the server has. Throws
+ * a `Failure` with how far it came when that does not help.
+ */
+export async function uploadArchive(
+  client: Client,
+  place: Params,
+  { file, size, onSent }: { file: FileHandle; size: number; onSent: (bytes: number) => void },
+): Promise<void> {
+  const { id_str: id } = await client.call('openUpload', place, { size: String(size) });
+  const upload = { ...place, upload_id: id };
+  let arrived = 0;
+  for (let breaks = 0; ;) {
+    try {
+      const { offset, complete } = await client.call('uploaded', upload);
+      if (complete) return;
+      if (offset > arrived) breaks = 0;
+      arrived = offset;
+      onSent(offset);
+      const pieces = file.createReadStream({ start: offset, autoClose: false, highWaterMark: 256 * 1024 });
+      await client.sendRest(upload, { offset, size, pieces: pieces as AsyncIterable<Buffer>, onSent });
+      return;
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      if (error.kind === 'not_found')
+        throw new Failure(
+          'unavailable',
+          'The upload is gone: another one has replaced it, or it took a day.',
+          error.more,
+        );
+      // Whether bytes of a request that broke arrived after all is known only then.
+      const isPassing =
+        error.kind === 'unreachable' || error.kind === 'unavailable' || error.fields.includes('upload_offset');
+      if (!isPassing) throw error;
+      breaks += 1;
+      if (breaks >= mostBreaks) throw givenUp(error, arrived, size);
+    }
+    await pause(firstPauseMs * 2 ** (breaks - 1));
+  }
+}
+
+function givenUp({ message, more }: Failure, arrived: number, size: number): Failure {
+  const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
+  return new Failure(
+    'unreachable',
+    `The upload broke off ${mostBreaks} times at ${megabytes(arrived)} of ${megabytes(size)} MB. ${message}`,
+    more,
+  );
+}

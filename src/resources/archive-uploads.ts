@@ -1,0 +1,220 @@
+import { accountRoute, uploadRoute } from '../api/route.ts';
+import type { Blobs } from '../db/blobs.ts';
+import type { Database } from '../db/open.ts';
+import type { ArchiveUploadRow } from '../db/schema.ts';
+import { ApiError } from '../errors.ts';
+import { required, wholeNumber } from '../http/fields.ts';
+import { WithHeaders, type Incoming } from '../http/route.ts';
+import * as schema from '../http/schema.ts';
+import { headSize } from '../lib/source-archives.ts';
+import { timestamp } from '../lib/timestamps.ts';
+import {
+  addPart,
+  arrivedContent,
+  completeUpload,
+  dropUpload,
+  expiryOf,
+  findUpload,
+  openUpload,
+  partSizeOf,
+} from '../lifecycle/archive-uploads.ts';
+import { canTakeArchive, takeArchive } from '../lifecycle/dependencies.ts';
+import { destroyed, destroyedAnswer, idTwin, orNotFound, twin, writeContextOf } from './common.ts';
+import { headOf, kindOf, storeArchive, whole } from './dependency-archives.ts';
+import { loadDependency, reloaded, uploadedAnswer, uploadedView } from './dependency-views.ts';
+
+/*
+ * Source archives that may arrive in several requests, with the headers of the IETF's draft on resumable uploads for HTTP
+ * (draft-ietf-httpbis-resumable-upload).
+ */
+
+const path = '/dependencies/:dependency_id/uploads/:upload_id';
+
+const answer = schema.record({
+  ...idTwin,
+  offset: schema.integer,
+  size: schema.integer,
+  complete: schema.boolean,
+  expires_at: schema.dateTime,
+});
+
+function view(upload: ArchiveUploadRow) {
+  const { id, received, size, complete } = upload;
+  const expires = timestamp(expiryOf(upload));
+  return { ...twin('id', id), offset: received, size, complete: complete === 1, expires_at: expires };
+}
+
+/** How far it is, as the draft has it. */
+function headersOf(upload: ArchiveUploadRow): Record<string, string> {
+  const seconds = Math.max(0, Math.floor((expiryOf(upload) - Date.now()) / 1000));
+  return {
+    'upload-offset': String(upload.received),
+    'upload-complete': upload.complete === 1 ? '?1' : '?0',
+    'upload-limit': `max-size=${upload.size}, max-age=${seconds}`,
+  };
+}
+
+type InPath = Parameters<typeof loadDependency>[0] & { params: { upload_id: bigint } };
+
+async function load(call: InPath) {
+  const { dependency } = await loadDependency(call);
+  return { dependency, open: orNotFound(await findUpload(call.db, dependency.id, call.params.upload_id)) };
+}
+
+const unavailable = () => new ApiError('resource_temporary_unavailable');
+
+function offsetIn(headers: Incoming['headers']): bigint {
+  const sent = headers['upload-offset'];
+  if (sent === undefined) throw new ApiError('is_blank', 'upload_offset');
+  if (typeof sent !== 'string' || !/^[0-9]{1,15}$/.test(sent)) throw new ApiError('invalid_format', 'upload_offset');
+  return BigInt(sent);
+}
+
+const otherOffset = (upload: ArchiveUploadRow): ApiError =>
+  ApiError.ofHttp(409, 'invalid_format', 'upload_offset', headersOf(upload));
+
+/** What is no archive is refused by its first bytes, where they came together. */
+async function* recognized(body: AsyncIterable<Buffer>, size: bigint): AsyncGenerator<Uint8Array> {
+  const arriving = body[Symbol.asyncIterator]();
+  try {
+    const head = await headOf(arriving);
+    if (head.length >= headSize || BigInt(head.length) >= size || head.length === 0) await kindOf(head);
+    yield* whole(head, arriving);
+  } finally {
+    await arriving.return?.();
+  }
+}
+
+/**
+ * Stores the body in parts, each of which counts as soon as it is stored. What arrives of a body that breaks off is stored
+ * too, and then the error is thrown.
+ */
+async function append(
+  { database, blobs }: { database: Database; blobs: Blobs },
+  upload: ArchiveUploadRow,
+  body: AsyncIterable<Buffer>,
+): Promise<ArchiveUploadRow> {
+  const content = upload.received === 0n ? recognized(body, upload.size) : body;
+  const arriving = content[Symbol.asyncIterator]();
+  let brokenOff: unknown;
+  const next = async (): Promise<Uint8Array | undefined> => {
+    try {
+      const step = await arriving.next();
+      return step.done === true ? undefined : step.value;
+    } catch (error) {
+      brokenOff = error;
+      return undefined;
+    }
+  };
+  let { received } = upload;
+  let piece = await next();
+  async function* part(): AsyncGenerator<Uint8Array> {
+    for (let held = 0; piece !== undefined && held < partSizeOf(upload); piece = await next()) {
+      held += piece.length;
+      if (received + BigInt(held) > upload.size) throw new ApiError('invalid_format', 'archive');
+      yield piece;
+    }
+  }
+  try {
+    while (piece !== undefined) {
+      const stored = await blobs.put(part());
+      await database.transaction(async (trx) => {
+        const fate = await addPart(trx, upload, received, stored);
+        if (fate === 'full') throw new ApiError('is_reserved');
+        // Another request was faster, and what it has stored counts; or the upload is gone.
+        if (fate === 'elsewhere') throw otherOffset(orNotFound(await findUpload(trx, upload.dependency_id, upload.id)));
+      });
+      received += BigInt(stored.size);
+    }
+  } finally {
+    await arriving.return?.(undefined);
+  }
+  if (brokenOff !== undefined) throw brokenOff;
+  return { ...upload, received };
+}
+
+export const routes = [
+  accountRoute({
+    method: 'POST',
+    path: '/dependencies/:dependency_id/uploads',
+    access: 'users',
+    scope: 'dependencies',
+    makesWork: true,
+    summary:
+      'Begin to upload the source of a dependency in one request or several, in the place of an upload before it',
+    body: { size: required(wholeNumber({ min: 1, max: 999_999_999_999_999, fallback: 1 })) },
+    creates: 'upload',
+    answer,
+    load: loadDependency,
+    verify: async ({ archiveBytes }, { size = 0 }) => (size > archiveBytes ? { size: ['invalid_format'] } : {}),
+    audit: 'nothing',
+    async handle(call) {
+      const { dependency, input, origin } = call;
+      if (!canTakeArchive(dependency)) throw unavailable();
+      const upload = await openUpload(writeContextOf(call), dependency.id, input.size);
+      const location = `${origin}/dependencies/${dependency.id}/uploads/${upload.id}`;
+      return new WithHeaders({ location, ...headersOf(upload) }, view(upload));
+    },
+  }),
+  accountRoute({
+    method: 'GET',
+    path,
+    access: 'users',
+    scope: 'dependencies',
+    summary: 'See how much of an upload has arrived; HEAD answers Upload-Offset and Upload-Complete alone',
+    goesByTheClock: true,
+    answer,
+    load,
+    handle: async ({ open }) => new WithHeaders(headersOf(open), view(open)),
+  }),
+  uploadRoute({
+    method: 'PATCH',
+    path,
+    access: 'users',
+    scope: 'dependencies',
+    makesWork: true,
+    summary:
+      'Send the bytes of an upload from Upload-Offset on. What arrives counts, also when the connection breaks; with the last byte the archive is taken and compiled next',
+    uploads: { types: ['application/partial-upload'] },
+    answer: uploadedAnswer,
+    load,
+    audit: { action: 'dependency.uploaded' },
+    async handle({ database, ids, observers, blobs, assembling, headers, upload, take, dependency, open }) {
+      const offset = offsetIn(headers);
+      if (offset !== open.received) throw otherOffset(open);
+      if (open.complete === 1) return new WithHeaders(headersOf(open), uploadedView(dependency));
+      if (!canTakeArchive(dependency)) throw unavailable();
+      if (offset + BigInt(headers['content-length']?.toString() ?? 0) > open.size)
+        throw new ApiError('invalid_format', 'archive');
+      const arrived = offset === open.size ? open : await append({ database, blobs }, open, upload);
+      if (arrived.received < arrived.size) return new WithHeaders(headersOf(arrived));
+      // Putting a large archive together is work that nobody may ask for many times at once.
+      const taken = await assembling.do(String(open.id), async () => {
+        const { id, complete } = orNotFound(await findUpload(database.read, dependency.id, open.id));
+        if (complete === 1) return uploadedView(await reloaded(database.read, dependency));
+        const content = arrivedContent(database.read, blobs, id);
+        const archive = await storeArchive(blobs, { contentType: '', content });
+        return take(async (trx) => {
+          if (!(await takeArchive({ db: database, trx, ids, observers }, dependency, archive))) throw unavailable();
+          if (!(await completeUpload(trx, id))) throw new ApiError('not_found');
+          return uploadedView(await reloaded(trx, dependency));
+        });
+      });
+      return new WithHeaders(headersOf({ ...arrived, complete: 1 }), taken);
+    },
+  }),
+  accountRoute({
+    method: 'DELETE',
+    path,
+    access: 'users',
+    scope: 'dependencies',
+    summary: 'Give an upload up; what has arrived is removed',
+    answer: destroyedAnswer,
+    load,
+    audit: 'nothing',
+    async handle({ db, dependency }) {
+      await dropUpload(db, dependency.id);
+      return destroyed;
+    },
+  }),
+];
