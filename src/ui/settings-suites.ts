@@ -36,7 +36,8 @@ function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
     required: true,
     isCode: true,
     rows: Math.min(20, Math.max(4, (suite?.command ?? '').split('\n').length)),
-    hint: html`Run by <code>sh</code> in a fresh copy of the repository. The suite passes when it exits with 0.`,
+    hint: html`Run by <code>sh -e</code> in a fresh copy of the repository: a line that fails ends it. The suite passes
+      when it exits with 0.`,
   })}
   ${form.group(
     ['image', 'tags'],

@@ -187,7 +187,8 @@ class LogViewer {
   #click(event: MouseEvent): void {
     const target = event.target as Element;
     const line = Number(target.closest<HTMLElement>('.log-line')?.dataset['line'] ?? 0);
-    if (target.closest('.log-fold')) void this.#fold(line);
+    // The end of a selection in the name of a group is no click on it.
+    if (target.closest('.log-head .log-text') && getSelection()?.isCollapsed !== false) void this.#fold(line);
     if (!target.closest('.log-number') || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     const anchor = event.shiftKey ? (this.#clusters.selection?.first ?? line) : line;
