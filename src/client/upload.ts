@@ -1,4 +1,4 @@
-import type { FileHandle } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client, Params } from './client.ts';
 import { Failure } from './failure.ts';
@@ -14,7 +14,7 @@ const firstPauseMs = 1000;
 export async function uploadArchive(
   client: Client,
   place: Params,
-  { file, size, onSent }: { file: FileHandle; size: number; onSent: (bytes: number) => void },
+  { file, size, onSent }: { file: string; size: number; onSent: (bytes: number) => void },
 ): Promise<void> {
   const { id_str: id } = await client.call('openUpload', place, { size: String(size) });
   const upload = { ...place, upload_id: id };
@@ -26,7 +26,7 @@ export async function uploadArchive(
       if (offset > arrived) breaks = 0;
       arrived = offset;
       onSent(offset);
-      const pieces = file.createReadStream({ start: offset, autoClose: false, highWaterMark: 256 * 1024 });
+      const pieces = createReadStream(file, { start: offset, highWaterMark: 256 * 1024 });
       await client.sendRest(upload, { offset, size, pieces: pieces as AsyncIterable<Buffer>, onSent });
       return;
     } catch (error) {

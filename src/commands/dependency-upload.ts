@@ -1,4 +1,4 @@
-import { open, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { uploadArchive } from '../client/upload.ts';
 import type { Call } from './command.ts';
 import { WrongUse } from './errors.ts';
@@ -9,13 +9,11 @@ import { words } from './text.ts';
 export async function run(call: Call): Promise<number> {
   const { client, screen, args } = call;
   const [named = '', file = ''] = args;
-  const unreadable = (error: Error): never => {
+  const found = await stat(file).catch((error: Error) => {
     throw new WrongUse(words`Cannot read ${file}: ${error.message}`);
-  };
-  const found = await stat(file).catch(unreadable);
+  });
   if (!found.isFile()) throw new WrongUse(words`${file} is not a file. Pack the source into an archive first.`);
   if (found.size === 0) throw new WrongUse(words`${file} is empty.`);
-  await using source = await open(file).catch(unreadable);
   const dependencies = await client.call('dependencies');
   const dependency =
     dependencies.find(({ name }) => name === named) ?? dependencies.find(({ id_str: id }) => id === named);
@@ -24,7 +22,7 @@ export async function run(call: Call): Promise<number> {
   const bar = new ProgressBar(screen, words`uploading ${named}`, found.size);
   const place = { dependency_id: dependency.id_str };
   try {
-    await uploadArchive(client, place, { file: source, size: found.size, onSent: (bytes) => bar.at(bytes) });
+    await uploadArchive(client, place, { file, size: found.size, onSent: (bytes) => bar.at(bytes) });
   } finally {
     bar.end();
   }
