@@ -49,10 +49,13 @@ export async function uploadArchive(
 }
 
 function givenUp({ message, more }: Failure, arrived: number, size: number): Failure {
-  const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
   return new Failure(
     'unreachable',
     `The upload broke off ${mostBreaks} times at ${megabytes(arrived)} of ${megabytes(size)} MB. ${message}`,
     more,
   );
+}
+
+function megabytes(bytes: number): string {
+  return (bytes / 1e6).toFixed(1);
 }

@@ -96,13 +96,13 @@ async function append(
 ): Promise<ArchiveUploadRow> {
   const content = upload.received === 0n ? recognized(body, upload.size) : body;
   const arriving = content[Symbol.asyncIterator]();
-  let brokenOff: unknown;
+  let brokenOff: Error | undefined;
   const next = async (): Promise<Uint8Array | undefined> => {
     try {
       const step = await arriving.next();
       return step.done === true ? undefined : step.value;
     } catch (error) {
-      brokenOff = error;
+      brokenOff = error as Error;
       return undefined;
     }
   };
@@ -129,7 +129,7 @@ async function append(
   } finally {
     await arriving.return?.(undefined);
   }
-  if (brokenOff !== undefined) throw brokenOff;
+  if (brokenOff) throw brokenOff;
   return { ...upload, received };
 }
 

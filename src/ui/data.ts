@@ -84,10 +84,9 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
   });
 }
 
-async function errorHandler(error: unknown, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+function errorHandler(error: unknown, request: FastifyRequest, reply: FastifyReply): unknown {
   if (!(error instanceof ApiError)) throw error; // handled by the server
-  await hearOut(request, reply);
-  return answerError(error, request, protect(reply));
+  return hearOut(request, reply).then(() => answerError(error, request, protect(reply)));
 }
 
 async function demandFormKey(request: FastifyRequest, reply: FastifyReply, services: DataServices): Promise<void> {

@@ -128,7 +128,7 @@ describeWithRunner('an upload in several requests', (service, runner) => {
     for (const [request] of both) request.write(archive.subarray(80_000, 80_001));
     for (const [request] of both) request.end(archive.subarray(80_001, 90_000));
     const answers = await Promise.all(both.map(([, answer]) => answer));
-    assert.deepEqual(answers.map(({ status }) => status).toSorted(), [204, 409]);
+    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([204, 409]));
     assert.deepEqual(answers.map(offsetOf), [90_000, 90_000]);
     assert.equal((await send(path, 90_000, archive.subarray(90_000))).status, 200);
     await assertTaken(dependency);
