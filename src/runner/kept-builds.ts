@@ -14,9 +14,10 @@ import type { Left } from './sandbox/types.ts';
  * variables above all) is written beside them, encrypted with a key that only the server has: when the server forgets it,
  * nobody can read it any more.
  *
- * They go when their time is over, when there are too many of them or too little room, and with their project. Room is made by
- * the account that has the most, which gives its oldest: so no account takes it from the others. What a killed runner was keeping or removing, and what was kept before the machine was restarted (it may not have reached the disk), goes
- * when the next one starts.
+ * They go when their time is over, when there are too many of them or too little room, and with their project. Room is made
+ * by the account that has the most, which gives its oldest: so no account takes it from the others. What a killed runner was
+ * keeping or removing, and what was kept before the machine was restarted (it may not have reached the disk), goes when the
+ * next one starts.
  */
 export interface KeptBuilds {
   /** The name of this folder, which no other runner knows. */
