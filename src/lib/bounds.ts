@@ -203,7 +203,7 @@ export const mostRecords = {
   schedules: { per: 'project', column: 'project_id', most: 100, ofAccount: 1000 },
   hooks: { per: 'project', column: 'project_id', most: 100 },
   /** Webhooks and status targets together. */
-  notifications: { per: 'project', column: 'project_id', most: 100 },
+  notifications: { per: 'project', column: 'project_id', most: 1000 },
   deploy_strategies: { per: 'project', column: 'project_id', most: 100 },
   collaborators: { per: 'project', column: 'project_id', most: 1000, ofAccount: 10_000 },
   registries: { per: 'account', column: 'owner_id', most: 100 },

@@ -42,7 +42,7 @@ onEveryDatabase((database) => {
       files: { '.gitmodules': '[submodule "lib"]\n\tpath = lib\n\turl = ../lib.git\n', lib: link },
     });
     const look = `cat lib/password; git cat-file -p ${hidden}:plan; git branch --remotes; git log --format=said:%H`;
-    const command = `(${look}) 2>/dev/null; true`;
+    const command = `set +e; (${look}) 2>/dev/null; true`;
     for (const ref of ['refs/pull/7/head', sha]) {
       const said = await built(t, command, ref, sha);
       assert.match(said, /^Submodule lib is left out: this commit, which comes from a fork, names .*lib\.git/);

@@ -59,11 +59,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     looked: async () => {},
   };
   const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
-  const outbox = await openOutbox({
-    folder: join(folder, 'outbox'),
-    disk: keepReserve({ folders: [] }),
-    log: () => {},
-  });
+  const outbox = await emptyOutboxIn(folder);
   const services = { mirrors, outbox, close: async () => {} } as RunnerServices;
   const log = (message: string): void => void said.push(message);
   const runner = await startRunner({ link, folder, services, concurrency: 1, log });
@@ -122,7 +118,8 @@ test('a runner has so many places for builds, and others for fetches', async (t)
       ...noShells,
     } as Partial<Link> as Link;
     const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
-    const services = { mirrors, close: async () => {} } as RunnerServices;
+    const outbox = await emptyOutboxIn(folder);
+    const services = { mirrors, outbox, close: async () => {} } as RunnerServices;
     const runner = await startRunner({ link, folder, services, concurrency, log: () => {} });
     await full.promise;
     await runner.stop();
@@ -143,3 +140,7 @@ test('only what the server itself refuses is final', () => {
     assert.ok(!(failure instanceof RejectedError) && !(failure instanceof RefusedError), `${status}`);
   }
 });
+
+function emptyOutboxIn(folder: string) {
+  return openOutbox({ folder: join(folder, 'outbox'), disk: keepReserve({ folders: [] }), log: () => {} });
+}

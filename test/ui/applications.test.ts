@@ -134,7 +134,7 @@ describeService('the applications page', (service) => {
     assert.equal(await status(first), 200);
     const listed = await page();
     assert.equal(listed.text.split('<h3>Status board</h3>').length, 2, 'once, however many tokens it has');
-    for (const text of [bob.email, 'change and delete your projects', 'and deploy', 'Last used around']) {
+    for (const text of [bob.email, 'change and delete your projects', 'deploy commits', 'Last used around']) {
       assert.ok(listed.text.includes(text), text);
     }
     const after = await tab.submit(listed, `/ui/applications/allowed/${application.clientId}/revoke`);
