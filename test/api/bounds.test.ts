@@ -37,6 +37,7 @@ const largest: Record<string, (length: number) => string> = {
   repository: (length) => 'owner/'.padEnd(length, 'x'),
   email: (length) => `${'x'.repeat(length - 60)}@${'y'.repeat(55)}.org`,
   cron: (length) => `${'0,'.repeat((length - 9) / 2)}0 0 1 1 *`.padEnd(length, ' '),
+  command: (length) => 'make install # /srv/dependency '.padEnd(length, 'x'),
   prefix: (length) => '/srv/'.padEnd(length, 'x'),
   config_file: (length) => 'x'.repeat(length - 5).concat('.toml'),
   host: (length) =>
