@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Answer } from '../support/client.ts';
 import { onEveryDatabase } from '../support/databases.ts';
-import { startInstallation, type Item } from '../support/installation.ts';
+import { startInstallation } from '../support/installation.ts';
 import { archiveOf, dependenciesOf } from '../support/software.ts';
 import { startSwift } from '../support/swift.ts';
 
@@ -50,7 +50,7 @@ onEveryDatabase((database) => {
     assert.ok(arrived > 0 && arrived < archive.length, String(arrived));
     const taken = await send(arrived);
     assert.equal(taken.status, 200, taken.text);
-    const compiled = await dependenciesOf(() => installation.api()).end({ id_str: String(dependency.id) } as Item);
+    const compiled = await dependenciesOf(() => installation.api()).end({ id_str: String(dependency.id) });
     assert.equal(compiled.marketplace_state, 'compiled');
   });
 });
