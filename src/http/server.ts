@@ -21,7 +21,7 @@ import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
 import type { Endpoint, Incoming } from './route.ts';
 import type { JsonSchema } from './schema.ts';
 import { serializer } from './serializer.ts';
-import { mapByTurns } from '../lib/by-turns.ts';
+import { mapByTurns } from '../lib/turns.ts';
 import { isLocalhost, strictTransport } from './strict-transport.ts';
 import { createStreams, type Streams } from './streams.ts';
 import { hearOut } from './unread-bodies.ts';

@@ -15,3 +15,14 @@ export function takingTurns(): () => Promise<void> {
     since = performance.now();
   };
 }
+
+/** The same as `map`; where there are very many items, others have their turn in between. */
+export async function mapByTurns<Item, Result>(items: readonly Item[], map: (item: Item) => Result): Promise<Result[]> {
+  const turn = takingTurns();
+  const results: Result[] = [];
+  for (const item of items) {
+    results.push(map(item));
+    await turn();
+  }
+  return results;
+}

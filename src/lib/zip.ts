@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { mapByTurns } from './by-turns.ts';
+import { mapByTurns } from './turns.ts';
 
 /**
  * A ZIP archive as a stream, of files whose size and checksum are known before: each entry is complete in its header, so

@@ -5,7 +5,7 @@ import type { DependencyRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import type { ValuesOf } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
-import { mapByTurns } from '../lib/by-turns.ts';
+import { mapByTurns } from '../lib/turns.ts';
 import { dependencyHappened } from '../lifecycle/dependencies.ts';
 import { changeDependency, createDependency, deleteDependency } from '../lifecycle/dependency-records.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';

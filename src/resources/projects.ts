@@ -8,7 +8,7 @@ import { sealedPlace } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { flag, oneOf, required, wholeNumber, type Field, type ValuesOf } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
-import { mapByTurns } from '../lib/by-turns.ts';
+import { mapByTurns } from '../lib/turns.ts';
 import type { Vault } from '../lib/vault.ts';
 import { forkPolicies } from '../lifecycle/forks.ts';
 import { changeProject, createProject, deleteProject } from '../lifecycle/projects.ts';

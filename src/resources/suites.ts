@@ -7,7 +7,7 @@ import { ApiError } from '../errors.ts';
 import { required, storedAs } from '../http/fields.ts';
 import * as schema from '../http/schema.ts';
 import { most } from '../lib/bounds.ts';
-import { mapByTurns } from '../lib/by-turns.ts';
+import { mapByTurns } from '../lib/turns.ts';
 import { variantsOf } from '../lib/matrix.ts';
 import { tagsIn, textOfTags } from '../lib/tags.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
