@@ -43,7 +43,7 @@ const answer = schema.record({
   waiting_reason: waitingReason,
 });
 
-const mayWait = ({ build_state: state }: BuildRow): boolean => state === 'enqueued';
+const mayWait = ({ build_state: state }: BuildRow): boolean => state === 'enqueued' || state === 'running';
 
 /** As everybody sees them, with why each of them waits. */
 async function showing(

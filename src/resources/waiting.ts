@@ -59,9 +59,10 @@ async function reasonsFor<Shown extends Waiting>(
 ): Promise<ReadonlyMap<bigint, string>> {
   const reasons = new Map<bigint, string>();
   const ids = rows.filter(mayWait).map(({ id }) => id);
-  if (ids.length === 0) return reasons;
+  const queued = ids.length === 0 ? [] : await inTheQueue(db, ids);
+  if (queued.every(({ claim }) => claim !== null)) return reasons;
   const why = await whyWaiting(database, account, db);
-  for (const [id, jobs] of Map.groupBy(await inTheQueue(db, ids), (job) => job.id)) {
+  for (const [id, jobs] of Map.groupBy(queued, (job) => job.id)) {
     const waiting = jobs.filter(({ claim }) => claim === null);
     const inVain = waiting.map(({ tags, kind }) => why.nobody(tags, kind)).find((reason) => reason !== undefined);
     // A request of which something is under way does not wait, unless the rest of it would wait for ever.
@@ -73,8 +74,11 @@ async function reasonsFor<Shown extends Waiting>(
 
 function inTurn(why: WhyWaiting, job: QueuedJob | undefined): string | undefined {
   if (!job) return undefined;
-  // A build is put off while a dependency of its suite is compiled.
-  return job.run_after > BigInt(Date.now()) ? 'waits for a dependency to be compiled' : why.busy(job.tags, job.kind);
+  if (job.run_after <= BigInt(Date.now())) return why.busy(job.tags, job.kind);
+  // A build is put off before it begins while a dependency of its suite is compiled, and afterwards for its software.
+  return job.state === 'running'
+    ? 'waits for the store of the server’s files, which is away'
+    : 'waits for a dependency to be compiled';
 }
 
 interface QueuedJob {
@@ -84,16 +88,21 @@ interface QueuedJob {
   tags: string;
   claim: string | null;
   run_after: bigint;
+  /** Of the build that it is for. */
+  state: string | null;
 }
 
 /** The work that is in the queue for these records; of a request that may be its builds. */
 async function inTheQueue(db: Queries, ids: readonly bigint[]): Promise<QueuedJob[]> {
-  const jobs = db.selectFrom('jobs').select(['jobs.tags', 'jobs.kind', 'jobs.claim', 'jobs.run_after']);
+  const jobs = db
+    .selectFrom('jobs')
+    .leftJoin('builds', 'builds.id', 'jobs.subject_id')
+    .select(['jobs.tags', 'jobs.kind', 'jobs.claim', 'jobs.run_after', 'builds.build_state as state']);
   const own = await jobs.select('jobs.subject_id as id').where('jobs.subject_id', 'in', ids).execute();
   const ofBuilds = await jobs
-    .innerJoin('builds', 'builds.id', 'jobs.subject_id')
     .select('builds.build_request_id as id')
     .where('builds.build_request_id', 'in', ids)
+    .$narrowType<{ id: bigint }>()
     .execute();
   return [...own, ...ofBuilds];
 }
