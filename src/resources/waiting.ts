@@ -98,11 +98,10 @@ async function inTheQueue(db: Queries, ids: readonly bigint[]): Promise<QueuedJo
     .selectFrom('jobs')
     .leftJoin('builds', 'builds.id', 'jobs.subject_id')
     .select(['jobs.tags', 'jobs.kind', 'jobs.claim', 'jobs.run_after', 'builds.build_state as state']);
-  const own = await jobs.select('jobs.subject_id as id').where('jobs.subject_id', 'in', ids).execute();
-  const ofBuilds = await jobs
+  const own = jobs.select('jobs.subject_id as id').where('jobs.subject_id', 'in', ids);
+  const ofBuilds = jobs
     .select('builds.build_request_id as id')
     .where('builds.build_request_id', 'in', ids)
-    .$narrowType<{ id: bigint }>()
-    .execute();
-  return [...own, ...ofBuilds];
+    .$narrowType<{ id: bigint }>();
+  return (await Promise.all([own.execute(), ofBuilds.execute()])).flat();
 }
