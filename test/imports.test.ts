@@ -81,6 +81,15 @@ describe('the rooms of the house', () => {
     assert.equal(count, relativeSpecifiers.length);
   });
 
+  test('know of routes only what they answer, where they call them: the command line does not load the server', () => {
+    const loading = files.filter(
+      (file) =>
+        ['client', 'ui'].includes(roomOf(file)) &&
+        /^import (?!type\b)[^;]*'\.\.\/(?:resources|records)\/[^']*';/m.test(readFileSync(file, 'utf8')),
+    );
+    assert.deepEqual(loading, []);
+  });
+
   test('take HTTP from lib/http.ts, which says what an import of it would load', () => {
     const importing = files.filter((file) =>
       /^import (?!type\b)[^;]*'(?:node:)?http';/m.test(readFileSync(file, 'utf8')),

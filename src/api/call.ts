@@ -11,6 +11,7 @@ import type { DiskReserve } from '../lib/disk-reserve.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { SharedWork } from '../lib/shared-work.ts';
 import type { Vault } from '../lib/vault.ts';
+import type { UploadedDependency } from '../records/dependency.ts';
 import type { Broadcasts } from '../streams/broadcast.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
 import type { ByteRelay } from '../streams/byte-relay.ts';
@@ -46,7 +47,7 @@ export interface Services {
   /** The most bytes that an archive may have on this server. */
   archiveBytes: number;
   /** Archives that are being put together. */
-  assembling: SharedWork<unknown>;
+  assembling: SharedWork<UploadedDependency>;
   /** Passes the bytes of shells between requests. */
   relay: ByteRelay;
 }
@@ -89,7 +90,7 @@ export interface Call<
   buildTimeout: number;
   shellHours: number;
   archiveBytes: number;
-  assembling: SharedWork<unknown>;
+  assembling: SharedWork<UploadedDependency>;
   relay: ByteRelay;
   headers: Incoming['headers'];
   /** The public address of this server, without a slash at the end. */

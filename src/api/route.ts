@@ -2,12 +2,21 @@ import type { Action, Facts } from '../auth/audit.ts';
 import type { Queries } from '../db/open.ts';
 import type { FieldErrors } from '../errors.ts';
 import type { FieldSet, NoFields, ValuesOf } from '../http/fields.ts';
-import type { RouteDescription } from '../http/route.ts';
+import type { Static, TArray, TSchema } from 'typebox';
+import type { PageOf } from '../http/paging.ts';
+import type { RouteDescription, StreamAnswer, WithHeaders } from '../http/route.ts';
 import type { BoundedTable } from '../lib/bounds.ts';
 import type { Call, WithCaller, WithProject, WithUpload } from './call.ts';
 
 /** A route of the API. Plain data: the services it needs come with each call. */
-export interface Route extends RouteDescription {
+export interface Route<
+  M extends Method = Method,
+  Path extends string = string,
+  Answer extends TSchema = TSchema,
+> extends RouteDescription {
+  method: M;
+  path: Path;
+  answer: Answer;
   /** The caller is admitted to this before the handler runs. */
   concerns: 'nobody' | 'account' | 'project';
   /** A POST that creates a record: answered with 201, and safe to repeat with an Idempotency-Key. */
@@ -36,6 +45,11 @@ export type Created = BoundedTable | 'account' | 'work' | 'upload';
 
 /** A route by its method and path, as it was declared: `POST /projects/:project_id/suites`. */
 export type RouteName = `${Route['method']} /${string}`;
+
+/** What the routes of a list answer, by their names: the record or list; of a paged list, its rows. */
+export type AnswersOf<Routes extends readonly Route[]> = {
+  [One in Routes[number] as `${One['method']} ${One['path']}`]: Static<One['answer']>;
+};
 
 export type FindRoute = (name: RouteName) => Route;
 
@@ -68,16 +82,30 @@ type Audited<M extends Method, Context> = M extends 'GET' ? object : { audit: Au
 
 type Method = RouteDescription['method'];
 
+/** What a handler returns: a stream, a page of a list, or the record, maybe with headers of its own. */
+type Handled<Answer extends TSchema, Paged, Streams> = [Streams] extends [readonly string[]]
+  ? StreamAnswer
+  : Paged extends true
+    ? PageOf<Answer extends TArray<infer Item> ? Static<Item> : never>
+    : Static<Answer> | WithHeaders<Static<Answer> | undefined>;
+
 interface Definition<
   M extends Method,
   Path extends string,
+  Answer extends TSchema,
   Body extends FieldSet,
   Query extends FieldSet,
   Context,
   Loaded,
-> extends Omit<RouteDescription, 'status' | 'body' | 'query'> {
+  Paged extends boolean,
+  Streams extends readonly string[] | undefined,
+  Begun,
+> extends Omit<RouteDescription, 'status' | 'body' | 'query' | 'answer' | 'paged' | 'streams'> {
   method: M;
   path: Path;
+  answer: Answer;
+  paged?: Paged;
+  streams?: Streams;
   body?: Body;
   query?: Query;
   creates?: M extends 'POST' ? Created : never;
@@ -96,8 +124,10 @@ interface Definition<
     call: Call<M, Path, Body, Query> & Context & Loaded,
     values: Partial<ValuesOf<Body>>,
   ): Promise<FieldErrors>;
-  /** Returns the record or list; a page where the route is paged. */
-  handle(call: Call<M, Path, Body, Query> & Context & Loaded): Promise<unknown>;
+  /** Returns what is answered; where the work continues after the transaction, what `follow` needs to know of it. */
+  handle(
+    call: Call<M, Path, Body, Query> & Context & Loaded,
+  ): Promise<[NoInfer<Begun>] extends [never] ? Handled<NoInfer<Answer>, Paged, Streams> : NoInfer<Begun>>;
   /** Whether the caller only wants to know what would be done: then it is done, answered, and undone. */
   isTrial?(values: Partial<ValuesOf<Body>>): boolean;
   /**
@@ -106,8 +136,8 @@ interface Definition<
    */
   follow?(
     call: Omit<Call<M, Path, Body, Query>, 'db'> & { db: Queries } & Context & Loaded,
-    made: never,
-  ): Promise<unknown>;
+    made: Begun,
+  ): Promise<Static<NoInfer<Answer>>>;
 }
 
 /** Makes routes whose handlers get `Context` in addition to the call. */
@@ -115,13 +145,17 @@ interface RouteConstructor<Context> {
   <
     M extends Method,
     Path extends string,
+    Answer extends TSchema,
     Body extends FieldSet = NoFields,
     Query extends FieldSet = NoFields,
     Loaded extends object = object,
+    Paged extends boolean = false,
+    const Streams extends readonly string[] | undefined = undefined,
+    Begun = never,
   >(
-    definition: Definition<M, Path, Body, Query, Context, Loaded> &
+    definition: Definition<M, Path, Answer, Body, Query, Context, Loaded, Paged, Streams, Begun> &
       Audited<M, Call<M, Path, Body, Query> & Context & Loaded>,
-  ): Route;
+  ): Route<M, Path, Answer>;
 }
 
 /** Needs no credentials. */
@@ -135,16 +169,30 @@ export const projectRoute: RouteConstructor<WithProject> = (definition) => compl
  * Takes a body of any length, as it arrives, for the caller's own account. That may take hours, so the handler gets no
  * transaction: it opens its own once the body is complete.
  */
-export function uploadRoute<Path extends string, Loaded extends object = object>(
-  definition: Omit<Definition<'GET', Path, NoFields, NoFields, WithCaller & WithUpload, Loaded>, 'method'> & {
-    method: 'POST' | 'PATCH';
+export function uploadRoute<
+  M extends 'POST' | 'PATCH',
+  Path extends string,
+  Answer extends TSchema,
+  Loaded extends object = object,
+>(
+  definition: Omit<
+    Definition<'GET', Path, Answer, NoFields, NoFields, WithCaller & WithUpload, Loaded, false, undefined, never>,
+    'method'
+  > & {
+    method: M;
     uploads: NonNullable<RouteDescription['uploads']>;
     audit: Audit<Call<'GET', Path> & WithCaller & Loaded> | 'nothing';
   },
-): Route {
+): Route<M, Path, Answer> {
   return complete(definition, 'account');
 }
 
-function complete(definition: Omit<Route, 'status' | 'concerns'>, concerns: Route['concerns']): Route {
+function complete<M extends Method, Path extends string, Answer extends TSchema>(
+  definition: Omit<Route<M, Path, Answer>, 'status' | 'concerns' | 'paged' | 'streams'> & {
+    paged?: boolean;
+    streams?: readonly string[] | undefined;
+  },
+  concerns: Route['concerns'],
+): Route<M, Path, Answer> {
   return { ...definition, concerns, status: definition.creates === undefined ? 200 : 201 };
 }

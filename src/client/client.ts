@@ -2,7 +2,6 @@ import type { IncomingMessage } from 'node:http';
 import { parseJson } from './json.ts';
 import { Failure } from './failure.ts';
 import { operations, streams, type Answered, type Name, type StreamName } from './operations.ts';
-import type { Operation } from './shapes.ts';
 import { readEvents, type StreamedEvent } from './events.ts';
 import { Transport } from './transport.ts';
 import type { ServerAddress } from './server.ts';
@@ -42,12 +41,13 @@ export class Client {
   }
 
   async call<N extends Name>(name: N, params: Params = {}, fields: Fields = {}): Promise<Answered<N>> {
-    const operation: Operation = operations[name];
-    const { path, encoded } = prepared(operation, params, fields);
-    const isQuery = operation.method === 'GET' && encoded !== '';
-    const answer = await this.#open(isQuery ? `${path}?${encoded}` : path, {
-      method: operation.method,
-      ...(operation.method === 'GET' ? {} : { body: encoded }),
+    const [method = 'GET', route = ''] = operations[name].split(' ');
+    const path = fill(route, params);
+    const form = formOf(fields);
+    const isRead = method === 'GET';
+    const answer = await this.#open(isRead && form !== '' ? `${path}?${form}` : path, {
+      method,
+      ...(isRead ? {} : { body: form }),
     });
     return responseIn(await this.#transport.textOf(answer)) as Answered<N>;
   }
@@ -142,18 +142,17 @@ export class Client {
   }
 }
 
-function prepared(operation: Operation, params: Params, fields: Fields): { path: string; encoded: string } {
+function formOf(fields: Fields): string {
   const pairs: [string, string][] = [];
   for (const [name, value] of Object.entries(fields)) {
     if (value === undefined) continue;
-    if (!operation.sends.includes(name)) throw new Error(`${operation.path} takes no ${name}`);
     for (const one of Array.isArray(value) ? value : [String(value)]) pairs.push([name, String(one)]);
   }
-  return { path: fill(operation.path, params), encoded: new URLSearchParams(pairs).toString() };
+  return new URLSearchParams(pairs).toString();
 }
 
 function fill(path: string, params: Params): string {
-  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+  return path.replaceAll(/:(\w+)/g, (_, name: string) => {
     const value = params[name];
     if (value === undefined) throw new Error(`${path} needs ${name}`);
     return encodeURIComponent(value);

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { text as textOf } from 'node:stream/consumers';
-import type { Answered, Project } from '../client/operations.ts';
+import type { Answered } from '../client/operations.ts';
 import type { Call } from './command.ts';
 import { readDocument, type Document } from './documents.ts';
 import { WrongUse } from './errors.ts';
@@ -65,7 +65,7 @@ async function projectOf(call: Call, { name, repository_url: repository }: Docum
   if (!call.has('create')) return call.project(typeof name === 'string' ? { name, file } : undefined);
   if (typeof name !== 'string' || typeof repository !== 'string')
     throw new WrongUse(words`${file} needs a name and a repository_url to make a project of.`);
-  const projects: Project[] = await call.client.call('projects');
+  const projects = await call.client.call('projects');
   return projects.find((one) => one.owned && one.name === name);
 }
 

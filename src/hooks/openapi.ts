@@ -1,15 +1,16 @@
-import * as schema from '../http/schema.ts';
+import { idInPath, type JsonSchema } from '../http/schema.ts';
+import { id, nullable, object, string, twin } from '../records/schema.ts';
 
 /** The endpoint of forges in the OpenAPI document. */
 const proofs = ['X-Hub-Signature-256', 'X-Hub-Signature', 'X-Gitea-Signature', 'X-Gitlab-Token'];
 const standard = ['webhook-id', 'webhook-timestamp', 'webhook-signature'];
 const events = ['X-GitHub-Event', 'X-Gitea-Event', 'X-Gitlab-Event', 'X-Event-Key'];
-const payload: schema.JsonSchema = {
+const payload: JsonSchema = {
   type: 'object',
   description: 'What the forge sends for the event. A generic hook takes `ref`, which is required, and `sha`.',
-  properties: { ref: schema.string, sha: schema.string },
+  properties: { ref: string, sha: string },
 };
-const outcome: schema.JsonSchema = {
+const outcome: JsonSchema = {
   type: 'string',
   enum: ['build_requested', 'ignored', 'skipped', 'waiting_for_approval'],
 };
@@ -27,19 +28,19 @@ export const hookPaths = {
         'body, the secret itself, or the three headers of Standard Webhooks. The same delivery again gets the same answer.',
       security: [{}, { hook_secret: [] }],
       parameters: [
-        { name: 'hook_id', in: 'path', required: true, schema: schema.idInPath },
+        { name: 'hook_id', in: 'path', required: true, schema: idInPath },
         ...[...proofs, ...standard, ...events].map((name) => ({
           name,
           in: 'header',
           required: false,
-          schema: schema.string,
+          schema: string,
         })),
       ],
       requestBody: {
         required: true,
         content: {
           'application/json': { schema: payload },
-          'application/x-www-form-urlencoded': { schema: schema.record({ payload: schema.string }) },
+          'application/x-www-form-urlencoded': { schema: object({ payload: string }) },
         },
       },
       responses: {
@@ -47,14 +48,13 @@ export const hookPaths = {
           description: 'Taken; `outcome` says what came of it',
           content: {
             'application/json': {
-              schema: schema.record({
-                response: schema.record({
+              schema: object({
+                response: object({
                   outcome,
-                  reason: schema.string,
-                  build_request_id: schema.nullable(schema.id),
-                  build_request_id_str: schema.string,
-                  delivery_id: schema.id,
-                  delivery_id_str: schema.string,
+                  reason: string,
+                  build_request_id: nullable(id),
+                  build_request_id_str: string,
+                  ...twin('delivery_id'),
                 }),
               }),
             },

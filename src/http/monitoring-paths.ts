@@ -1,15 +1,14 @@
-import * as schema from './schema.ts';
+import * as Type from 'typebox';
+import type { TProperties } from 'typebox';
+import { nullable, object, oneOf, string } from '../records/schema.ts';
 
 /** The routes of operations.ts in the OpenAPI document. Their answers have no envelope. */
 const work = {
-  runner: schema.nullable({ type: 'object', description: 'Whether runners are connected, how many, and why none' }),
-  queue: schema.nullable({
-    type: 'object',
-    description: 'How many jobs wait and run, and for how long the oldest waits',
-  }),
+  runner: nullable(Type.Object({}, { description: 'Whether runners are connected, how many, and why none' })),
+  queue: nullable(Type.Object({}, { description: 'How many jobs wait and run, and for how long the oldest waits' })),
 };
-const health = (properties: Record<string, schema.JsonSchema>): object => ({
-  'application/json': { schema: schema.record({ ...properties, ...work }) },
+const health = (properties: TProperties): object => ({
+  'application/json': { schema: object({ ...properties, ...work }) },
 });
 
 export const monitoringPaths = {
@@ -20,10 +19,10 @@ export const monitoringPaths = {
       tags: ['service'],
       security: [],
       responses: {
-        200: { description: 'It is well', content: health({ status: { const: 'ok' } }) },
+        200: { description: 'It is well', content: health({ status: oneOf(['ok']) }) },
         503: {
           description: 'It cannot serve now, or it is stopping',
-          content: health({ status: { const: 'unavailable' }, reason: schema.string }),
+          content: health({ status: oneOf(['unavailable']), reason: string }),
         },
       },
     },
@@ -36,7 +35,7 @@ export const monitoringPaths = {
       description: 'Access: from the machine itself, not through a proxy, or with the metrics token.',
       security: [{}, { metrics_token: [] }],
       responses: {
-        200: { description: 'Done', content: { 'text/plain': { schema: schema.string } } },
+        200: { description: 'Done', content: { 'text/plain': { schema: string } } },
         401: { $ref: '#/components/responses/Error401' },
       },
     },

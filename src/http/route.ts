@@ -3,7 +3,7 @@ import type { StreamWriter } from '../lib/stream-writer.ts';
 import type { FieldSet } from './fields.ts';
 import type { PageOf } from './paging.ts';
 import type { RawGroup } from './raw.ts';
-import type { JsonSchema } from './schema.ts';
+import type { TSchema } from 'typebox';
 
 /**
  * Who may call a route: anyone; any authenticated caller; users only (the owner, where a project is concerned); users
@@ -62,13 +62,13 @@ export interface RouteDescription {
   /** Whether the answer is one page of a list. */
   paged?: boolean;
   /** The content types of a streamed answer, outside the envelope. */
-  streams?: readonly string[];
+  streams?: readonly string[] | undefined;
   /** The content types of a streamed upload of any length, and the form field that may hold it. */
   uploads?: { types: readonly string[]; field?: string };
   /** 201 where a record is created. */
   status: 200 | 201;
   /** The schema of `response`. */
-  answer: JsonSchema;
+  answer: TSchema;
   /** Whether the metrics token opens it too; then there is no caller. */
   takesMetricsToken?: boolean;
   /** Whether it shows secrets: then it is never compressed. */
@@ -103,11 +103,11 @@ export type StreamAnswer =
   | (StreamHead & { tell: (writer: StreamWriter) => Promise<void> });
 
 /** What a handler returns whose answer has headers of its own. Without a record there is only a head: 204. */
-export class WithHeaders {
+export class WithHeaders<Shown = unknown> {
   readonly headers: Record<string, string>;
-  readonly record: unknown;
+  readonly record: Shown;
 
-  constructor(headers: Record<string, string>, record?: unknown) {
+  constructor(headers: Record<string, string>, record: Shown) {
     this.headers = headers;
     this.record = record;
   }

@@ -241,7 +241,8 @@ type Writer = (response: unknown) => string | Promise<string>;
  * Writes answers of an endpoint. It is made when it is first needed: few of all endpoints are ever called. A list may be
  * very long, so others get their turn while it is written.
  */
-function writer({ answer: schema }: Endpoint): Writer {
+function writer({ answer: record }: Endpoint): Writer {
+  const schema: JsonSchema = record;
   let write: ReturnType<typeof serializer> | undefined;
   if (schema.type !== 'array' || !schema.items)
     return (response) => (write ??= serializer(envelope(schema)))({ response });

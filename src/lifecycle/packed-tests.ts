@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { zstdCompress, zstdDecompress } from 'node:zlib';
 import type { TestResultRow } from '../db/schema.ts';
+import type { testStates } from '../records/states.ts';
 
 /**
  * How the tests of a build are stored: packed, some hundred in a row. A row for each test of each build would be the
@@ -10,7 +11,6 @@ import type { TestResultRow } from '../db/schema.ts';
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
 
-export const testStates = ['passed', 'failed', 'skipped'] as const;
 export type TestState = (typeof testStates)[number];
 
 /** The name of a test: what it has in common with the same test in another build. */

@@ -1,5 +1,5 @@
 /*
- * The state machines: the one place that names all states and the moves between them.
+ * The state machines: the moves between all states. Their words are in records/states.ts, because records have them too.
  *
  * A **build request** asks for a ref. It waits (`enqueued`) until a runner fetches the commit (`fetching`), and is
  * `building` from the moment the commit's suites are known until the last of its builds is over. A commit that is
@@ -36,6 +36,16 @@
  * more: a rerun, a restart, a new request for the same commit, a new archive, sharing, sending again.
  */
 
+import {
+  buildRequestStates,
+  buildStates,
+  commitStates,
+  deliveryStates,
+  dependencyStates,
+  deployStates,
+  projectStates,
+} from '../records/states.ts';
+
 type Moves<State extends string> = Readonly<Record<State, readonly State[]>>;
 
 export interface Machine<State extends string> {
@@ -64,7 +74,6 @@ export function statesBeforeAgain<State extends string>(machine: Machine<State>,
   return machine.states.filter((state) => machine.again[state].includes(next));
 }
 
-export const buildStates = ['enqueued', 'running', 'passed', 'failed', 'errored', 'timed_out', 'cancelled'] as const;
 export type BuildState = (typeof buildStates)[number];
 
 export const buildMachine: Machine<BuildState> = {
@@ -82,15 +91,6 @@ export const buildMachine: Machine<BuildState> = {
   again: nowhere(buildStates),
 };
 
-export const commitStates = [
-  'waiting_for_builds',
-  'building',
-  'passed',
-  'failed',
-  'errored',
-  'cancelled',
-  'skipped',
-] as const;
 export type CommitState = (typeof commitStates)[number];
 
 export const commitMachine: Machine<CommitState> = {
@@ -118,16 +118,6 @@ export const commitMachine: Machine<CommitState> = {
   },
 };
 
-export const buildRequestStates = [
-  'waiting_for_approval',
-  'enqueued',
-  'fetching',
-  'building',
-  'passed',
-  'failed',
-  'errored',
-  'cancelled',
-] as const;
 export type BuildRequestState = (typeof buildRequestStates)[number];
 
 export const buildRequestMachine: Machine<BuildRequestState> = {
@@ -187,7 +177,6 @@ export const fetchMachine: Machine<FetchState> = {
   },
 };
 
-export const deployStates = ['enqueued', 'deploying', 'deployed', 'failed', 'cancelled'] as const;
 export type DeployState = (typeof deployStates)[number];
 
 export const deployMachine: Machine<DeployState> = {
@@ -203,14 +192,6 @@ export const deployMachine: Machine<DeployState> = {
   again: nowhere(deployStates),
 };
 
-export const dependencyStates = [
-  'waiting_archive_upload',
-  'enqueued_for_compile',
-  'compiling',
-  'compiled',
-  'compile_failed',
-  'shared',
-] as const;
 export type DependencyState = (typeof dependencyStates)[number];
 
 export const dependencyMachine: Machine<DependencyState> = {
@@ -234,7 +215,6 @@ export const dependencyMachine: Machine<DependencyState> = {
   },
 };
 
-export const deliveryStates = ['pending', 'delivered', 'failed'] as const;
 export type DeliveryState = (typeof deliveryStates)[number];
 
 export const deliveryMachine: Machine<DeliveryState> = {
@@ -244,7 +224,6 @@ export const deliveryMachine: Machine<DeliveryState> = {
   again: { pending: [], delivered: ['pending'], failed: ['pending'] },
 };
 
-export const projectStates = ['new', ...commitStates] as const;
 export type ProjectState = (typeof projectStates)[number];
 
 /** Follows the state of the newest commit, which moves, or is replaced by a newer commit in any state. */

@@ -11,7 +11,7 @@ import { buildView } from '../views/build.ts';
 import { buildRequestView, shownRequests } from '../views/build-request.ts';
 import { commitView } from '../views/commit.ts';
 import { dependencyView, relatedTo } from '../views/dependency.ts';
-import { policiesView, projectView, shownColumns } from '../views/project.ts';
+import { projectView, shownColumns } from '../views/project.ts';
 import type { LifecycleEvent } from './write-context.ts';
 import { requestReport } from './request-statuses.ts';
 import { statusReport } from './status-reports.ts';
@@ -128,7 +128,7 @@ function webhook(type: string, what: object, projectState?: string): Payload {
       // The receiver acts for the owner. The key is encrypted in the project's row, and is added when the delivery is
       // sent.
       const shown = projectView({ ...project, build_state: projectState ?? project.build_state }, true);
-      return { id, type, created_at, project: { ...shown, ...policiesView(project) }, ...what };
+      return { id, type, created_at, project: shown, ...what };
     },
   };
 }

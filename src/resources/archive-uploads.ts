@@ -5,7 +5,6 @@ import type { ArchiveUploadRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { required, wholeNumber } from '../http/fields.ts';
 import { WithHeaders, type Incoming } from '../http/route.ts';
-import * as schema from '../http/schema.ts';
 import { headSize } from '../lib/source-archives.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import {
@@ -19,9 +18,10 @@ import {
   partSizeOf,
 } from '../lifecycle/archive-uploads.ts';
 import { canTakeArchive, takeArchive } from '../lifecycle/dependencies.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, twin, writeContextOf } from './common.ts';
+import { uploadRecord, uploadedDependencyRecord, type Upload } from '../records/dependency.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf } from './common.ts';
 import { headOf, kindOf, storeArchive, whole } from './dependency-archives.ts';
-import { loadDependency, reloaded, uploadedAnswer, uploadedView } from './dependency-views.ts';
+import { loadDependency, reloaded, uploadedView } from './dependency-views.ts';
 
 /*
  * Source archives that may arrive in several requests, with the headers of the IETF's draft on resumable uploads for HTTP
@@ -30,18 +30,16 @@ import { loadDependency, reloaded, uploadedAnswer, uploadedView } from './depend
 
 const path = '/dependencies/:dependency_id/uploads/:upload_id';
 
-const answer = schema.record({
-  ...idTwin,
-  offset: schema.integer,
-  size: schema.integer,
-  complete: schema.boolean,
-  expires_at: schema.dateTime,
-});
-
-function view(upload: ArchiveUploadRow) {
+function view(upload: ArchiveUploadRow): Upload {
   const { id, received, size, complete } = upload;
   const expires = timestamp(expiryOf(upload));
-  return { ...twin('id', id), offset: received, size, complete: complete === 1, expires_at: expires };
+  return {
+    ...twin('id', id),
+    offset: Number(received),
+    size: Number(size),
+    complete: complete === 1,
+    expires_at: expires,
+  };
 }
 
 /** How far it is, as the draft has it. */
@@ -153,7 +151,7 @@ export const routes = [
       'Begin to upload the source of a dependency in one request or several, in the place of an upload before it',
     body: { size: required(wholeNumber({ min: 1, max: 999_999_999_999_999, fallback: 1 })) },
     creates: 'upload',
-    answer,
+    answer: uploadRecord,
     load: loadDependency,
     verify: async ({ archiveBytes }, { size = 0 }) => (size > archiveBytes ? { size: ['invalid_format'] } : {}),
     audit: 'nothing',
@@ -172,7 +170,7 @@ export const routes = [
     scope: 'dependencies',
     summary: 'See how much of an upload has arrived; HEAD answers Upload-Offset and Upload-Complete alone',
     goesByTheClock: true,
-    answer,
+    answer: uploadRecord,
     load,
     handle: async ({ open }) => new WithHeaders(headersOf(open), view(open)),
   }),
@@ -185,7 +183,7 @@ export const routes = [
     summary:
       'Send the bytes of an upload from Upload-Offset on. What arrives counts, also when the connection breaks; with the last byte the archive is taken and compiled next',
     uploads: { types: [partial] },
-    answer: uploadedAnswer,
+    answer: uploadedDependencyRecord,
     load,
     audit: { action: 'dependency.uploaded' },
     async handle({ database, ids, observers, blobs, assembling, headers, upload, take, dependency, open }) {
@@ -197,7 +195,7 @@ export const routes = [
       if (offset + BigInt(headers['content-length']?.toString() ?? 0) > open.size)
         throw new ApiError('invalid_format', 'archive');
       const arrived = offset === open.size ? open : await append({ database, blobs }, open, upload);
-      if (arrived.received < arrived.size) return new WithHeaders(headersOf(arrived));
+      if (arrived.received < arrived.size) return new WithHeaders(headersOf(arrived), undefined);
       // Putting a large archive together is work that nobody may ask for many times at once.
       const taken = await assembling.do(String(open.id), async () => {
         const { id, complete } = orNotFound(await findUpload(database.read, dependency.id, open.id));

@@ -7,22 +7,15 @@ import { ApiError } from '../errors.ts';
 import { pageOf } from '../http/paging.ts';
 import { readRange } from '../http/ranges.ts';
 import type { Incoming, StreamAnswer } from '../http/route.ts';
-import * as schema from '../http/schema.ts';
 import { attachment } from '../lib/attachments.ts';
 import { contentTypes } from '../lib/file-types.ts';
 import { frugally } from '../lib/passing-bytes.ts';
 import { zip, zipLength, zipNames } from '../lib/zip.ts';
+import { artifactRecord } from '../records/build.ts';
+import { listOf, string } from '../records/schema.ts';
 import { logged } from './builds.ts';
-import { idTwin, orNotFound, twin } from './common.ts';
+import { orNotFound, twin } from './common.ts';
 import { loggedId } from './logs.ts';
-
-const answer = schema.record({
-  ...idTwin,
-  path: schema.string,
-  size: schema.integer,
-  sha256: schema.string,
-  content_type: schema.string,
-});
 
 function view({ id, path, size, sha256, content_type: contentType }: ArtifactRow) {
   return { ...twin('id', id), path, size: Number(size), sha256, content_type: contentType };
@@ -38,7 +31,7 @@ export const routes = [
     scope: 'commits',
     summary: 'List the files that were kept of a build',
     paged: true,
-    answer: schema.listOf(answer),
+    answer: listOf(artifactRecord),
     async handle(call) {
       const kept = call.db
         .selectFrom('artifacts')
@@ -55,7 +48,7 @@ export const routes = [
     scope: 'commits',
     summary: 'Download a file that was kept of a build; a range of it where one is asked for',
     streams: contentTypes,
-    answer: schema.string,
+    answer: string,
     async handle(call) {
       const build = await loggedId(call, logged);
       const kept = call.db.selectFrom('artifacts').selectAll().where('build_id', '=', build);
@@ -69,7 +62,7 @@ export const routes = [
     scope: 'commits',
     summary: 'Download all files that were kept of a build, as a ZIP archive',
     streams: ['application/zip'],
-    answer: schema.string,
+    answer: string,
     async handle(call) {
       const build = await loggedId(call, logged);
       return archiveOf(call, build);

@@ -4,8 +4,8 @@ import type { Queries } from '../db/open.ts';
 import type { ProjectRow } from '../db/schema.ts';
 import { text } from '../http/fields.ts';
 import type { StreamAnswer } from '../http/route.ts';
-import * as schema from '../http/schema.ts';
 import { escapeXml } from '../lib/xml.ts';
+import { string } from '../records/schema.ts';
 import { orNotFound } from './common.ts';
 
 /** A picture of a project's state. Everybody can see it where the owner allows that. It shows no names. */
@@ -105,7 +105,7 @@ export const routes = [
       'A picture of the state of a project, or of one of its branches; only where its field public_badge is true',
     query: { branch: text('ref') },
     streams: ['image/svg+xml'],
-    answer: schema.string,
+    answer: string,
     async handle({ db, params, query, headers }) {
       const projects = db.selectFrom('projects').select(['id', 'build_state']).where('id', '=', params.project_id);
       // A project without a public badge has the same answer as a project that does not exist.

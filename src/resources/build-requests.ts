@@ -6,34 +6,18 @@ import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { flag, identifiers, required } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
-import * as schema from '../http/schema.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
 import { approveRequest, cancelRequest, openRequest, rerunRequest } from '../lifecycle/requests.ts';
 import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecycle/states.ts';
 import { buildRequestView, shownRequests, type Shown } from '../views/build-request.ts';
-import { idTwin, writeContextOf, orNotFound } from './common.ts';
+import { buildRequestRecord, explanationRecord } from '../records/build-request.ts';
+import { listOf } from '../records/schema.ts';
+import { writeContextOf, orNotFound } from './common.ts';
 import { commitRef } from './forms.ts';
 import { explain } from './explanations.ts';
 import { requestFirehose } from './firehoses.ts';
 import { logRoutes, type Logged } from './logs.ts';
-import { reasonsToWait, waitingReason } from './waiting.ts';
-
-const answer = schema.record({
-  ...idTwin,
-  build_state: schema.string,
-  commit_ref: schema.string,
-  commit_id: schema.nullable(schema.id),
-  commit_id_str: schema.string,
-  created_by: schema.string,
-  created_at: schema.dateTime,
-  event: schema.string,
-  pull_request: schema.nullable(schema.id),
-  target_branch: schema.string,
-  from_fork: schema.boolean,
-  sender: schema.string,
-  suites: schema.listOf(schema.record(idTwin)),
-  waiting_reason: waitingReason,
-});
+import { reasonsToWait } from './waiting.ts';
 
 const mayWait = ({ build_state: state }: BuildRequestRow): boolean =>
   !isFinal(buildRequestMachine, state as BuildRequestState);
@@ -71,13 +55,13 @@ async function checkSuites(db: Queries, projectId: bigint, named: readonly bigin
   return found.length === named.length ? {} : { suites: ['not_found'] };
 }
 
-export const logged: Logged = {
+export const logged = {
   table: 'build_requests',
   path: '/projects/:project_id/build_requests/:build_request_id',
   param: 'build_request_id',
   scope: 'build_requests',
   name: 'the fetch of a build request',
-};
+} as const satisfies Logged;
 
 export const routes = [
   projectRoute({
@@ -87,7 +71,7 @@ export const routes = [
     scope: 'build_requests',
     summary: 'List the build requests of a project',
     paged: true,
-    answer: schema.listOf(answer),
+    answer: listOf(buildRequestRecord),
     async handle(call) {
       const { db, project, page } = call;
       const rows = await onPage(requestsOf(db, project.id), 'build_requests.id', page).execute();
@@ -104,7 +88,7 @@ export const routes = [
       'Ask for a commit to be built, by all suites or by some: a branch, a tag, a SHA, or any ref by its full name',
     body: { commit_ref: required(commitRef()), 'suites[]': identifiers('namedSuites') },
     creates: 'work',
-    answer,
+    answer: buildRequestRecord,
     verify: ({ db, project }, values) => checkSuites(db, project.id, values['suites[]']),
     audit: 'nothing',
     async handle(call) {
@@ -123,7 +107,7 @@ export const routes = [
     scope: 'build_requests',
     summary: 'Fetch a build request',
     goesByTheClock: true,
-    answer,
+    answer: buildRequestRecord,
     handle: shownRequest,
   }),
   projectRoute({
@@ -132,7 +116,7 @@ export const routes = [
     access: 'both',
     scope: 'build_requests_create',
     summary: 'Cancel a build request: its fetch, and every unfinished build',
-    answer,
+    answer: buildRequestRecord,
     audit: 'nothing',
     async handle(call) {
       const { db, project, params } = call;
@@ -147,7 +131,7 @@ export const routes = [
     scope: 'build_requests_create',
     startsWork: true,
     summary: 'Approve a build request from a fork; its builds still get no secrets',
-    answer,
+    answer: buildRequestRecord,
     audit: {
       action: 'build_request.approved',
       subject: ({ params }) => ({ id: params.build_request_id, name: '' }),
@@ -168,7 +152,7 @@ export const routes = [
     startsWork: true,
     summary: 'Run a finished build request again: all its suites, or those that did not pass',
     body: { failed_only: flag() },
-    answer,
+    answer: buildRequestRecord,
     audit: 'nothing',
     async handle(call) {
       const { db, project, params, input } = call;
@@ -187,15 +171,7 @@ export const routes = [
     access: 'both',
     scope: 'build_requests',
     summary: 'Why each suite of the project was run for a build request, or was not',
-    answer: schema.listOf(
-      schema.record({
-        suite_id: schema.id,
-        suite_id_str: schema.string,
-        name: schema.string,
-        runs: schema.boolean,
-        why: schema.string,
-      }),
-    ),
+    answer: listOf(explanationRecord),
     async handle({ db, database, caller, project, params }) {
       const request = await findRequest(db, project.id, params.build_request_id);
       return explain(database, caller.id, request);

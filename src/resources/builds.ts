@@ -6,42 +6,19 @@ import type { BuildRow, ProjectRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { flag } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
-import * as schema from '../http/schema.ts';
+import { buildRecord, fetchedBuildRecord } from '../records/build.ts';
+import { listOf } from '../records/schema.ts';
 import { loadCommit } from './commits.ts';
 import { cancelBuilds } from '../lifecycle/builds.ts';
 import { restartBuild } from '../lifecycle/requests.ts';
 import { newestAttempts, ofLastSeries } from '../lifecycle/rollup.ts';
 import { buildView } from '../views/build.ts';
-import { idTwin, writeContextOf, orNotFound } from './common.ts';
+import { writeContextOf, orNotFound } from './common.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedBuild } from './followed.ts';
-import { keptUntil, orKept } from './kept-files.ts';
+import { keptUntil } from './kept-files.ts';
 import { logRoutes, type Logged } from './logs.ts';
-import { reasonsToWait, waitingReason } from './waiting.ts';
-
-const answer = schema.record({
-  ...idTwin,
-  suite_id: schema.id,
-  suite_id_str: schema.string,
-  commit_id: schema.id,
-  commit_id_str: schema.string,
-  build_state: schema.string,
-  attempt: schema.integer,
-  exit_status: schema.nullable(schema.integer),
-  failure_reason: schema.string,
-  allow_failure: schema.boolean,
-  variant: schema.string,
-  flaky: schema.boolean,
-  created_at: schema.dateTime,
-  started_at: schema.nullable(schema.dateTime),
-  finished_at: schema.nullable(schema.dateTime),
-  tests_passed: schema.integer,
-  tests_failed: schema.integer,
-  tests_skipped: schema.integer,
-  uploads_pending: schema.boolean,
-  uploads_lost: schema.string,
-  waiting_reason: waitingReason,
-});
+import { reasonsToWait } from './waiting.ts';
 
 const mayWait = ({ build_state: state }: BuildRow): boolean => state === 'enqueued' || state === 'running';
 
@@ -68,13 +45,13 @@ async function countedBuilds(db: Queries, commitId: bigint): Promise<bigint[]> {
   return ofLastSeries(newestAttempts(rows)).map(({ id }) => id);
 }
 
-export const logged: Logged = {
+export const logged = {
   table: 'builds',
   path: '/projects/:project_id/builds/:build_id',
   param: 'build_id',
   scope: 'commits',
   name: 'a build',
-};
+} as const satisfies Logged;
 
 export const routes = [
   projectRoute({
@@ -84,7 +61,7 @@ export const routes = [
     scope: 'commits',
     summary: 'List the builds of a project, every attempt of every suite on every commit',
     paged: true,
-    answer: schema.listOf(answer),
+    answer: listOf(buildRecord),
     async handle(call) {
       const { db, project, page } = call;
       const builds = db.selectFrom('builds').selectAll().where('project_id', '=', project.id);
@@ -102,7 +79,7 @@ export const routes = [
       'state: of each suite, in the variants with which it was last started, the newest attempt',
     query: { counted: flag() },
     paged: true,
-    answer: schema.listOf(answer),
+    answer: listOf(buildRecord),
     load: loadCommit,
     async handle(call) {
       const { db, commit, page, query } = call;
@@ -120,7 +97,7 @@ export const routes = [
     scope: 'commits',
     summary: 'Fetch a build',
     goesByTheClock: true,
-    answer: orKept(answer),
+    answer: fetchedBuildRecord,
     async handle(call) {
       const { db, project, params } = call;
       const build = await findBuild(db, project.id, params.build_id);
@@ -134,7 +111,7 @@ export const routes = [
     access: 'both',
     scope: 'build_requests_create',
     summary: 'Stop a build',
-    answer,
+    answer: buildRecord,
     audit: 'nothing',
     async handle(call) {
       const { db, project, params } = call;
@@ -151,7 +128,7 @@ export const routes = [
     startsWork: true,
     summary: 'Make another attempt at the suite and variant of a build that is over',
     creates: 'work',
-    answer,
+    answer: buildRecord,
     audit: 'nothing',
     async handle(call) {
       const { db, project, params } = call;

@@ -1,20 +1,11 @@
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { CacheRow } from '../db/schema.ts';
-import * as schema from '../http/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { deleteCaches } from '../lifecycle/caches.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, twin, writeContextOf } from './common.ts';
-
-const answer = schema.record({
-  ...idTwin,
-  suite_id: schema.id,
-  suite_id_str: schema.string,
-  branch: schema.string,
-  size: schema.integer,
-  created_at: schema.dateTime,
-  last_used_at: schema.dateTime,
-});
+import { cacheRecord } from '../records/suite.ts';
+import { listOf } from '../records/schema.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf } from './common.ts';
 
 function view({ id, suite_id: suite, branch, size, created_at: made, last_used_at: used }: CacheRow) {
   return {
@@ -48,7 +39,7 @@ export const routes = [
     access: 'both',
     scope: 'suites',
     summary: 'List the caches of a project, those used last first',
-    answer: schema.listOf(answer),
+    answer: listOf(cacheRecord),
     async handle({ db, project }) {
       const all = db.selectFrom('caches').selectAll().where('project_id', '=', project.id);
       return (await all.orderBy('last_used_at', 'desc').orderBy('id', 'desc').execute()).map(view);

@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import { accountRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { ProjectRow } from '../db/schema.ts';
-import * as schema from '../http/schema.ts';
 import { escapeXml } from '../lib/xml.ts';
+import { string } from '../records/schema.ts';
 import { projectsOf } from './projects.ts';
 
 /** The caller's projects in the format of cctray.org, which many desktop and wall monitors read. */
@@ -103,7 +103,7 @@ export const routes = [
     scope: 'projects',
     summary: 'The states of your projects, in the format of CCTray and similar monitors',
     streams: ['application/xml'],
-    answer: schema.string,
+    answer: string,
     async handle({ db, database, caller, origin }) {
       const projects = await projectsOf(db, caller);
       return {

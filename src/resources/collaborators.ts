@@ -4,14 +4,13 @@ import type { Queries } from '../db/open.ts';
 import type { CollaboratorRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { required, text } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
+import { collaboratorRecord, type Collaborator } from '../records/project.ts';
+import { listOf } from '../records/schema.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin } from './common.ts';
 import { orTaken } from './names.ts';
 
-const answer = schema.record({ ...idTwin, email: schema.string, created_at: schema.dateTime });
-
-function view(collaborator: CollaboratorRow & { email: string }): object {
+function view(collaborator: CollaboratorRow & { email: string }): Collaborator {
   const { id, email, created_at: createdAt } = collaborator;
   return { ...twin('id', id), email, created_at: timestamp(createdAt) };
 }
@@ -43,7 +42,7 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary: 'List the people who work on a project with you',
-    answer: schema.listOf(answer),
+    answer: listOf(collaboratorRecord),
     async handle({ db, project }) {
       return (await collaboratorsOf(db, project.id).orderBy('collaborators.id').execute()).map(view);
     },
@@ -56,7 +55,7 @@ export const routes = [
     summary: 'Add a collaborator to a project; a person without an account is invited',
     body: { email: required(email) },
     creates: 'collaborators',
-    answer,
+    answer: collaboratorRecord,
     audit: { action: 'collaborator.invited' },
     async handle({ db, project, caller, ids, input }) {
       const address = normalizeEmail(input.email) ?? input.email;

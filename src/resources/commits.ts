@@ -3,22 +3,10 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { CommitRow } from '../db/schema.ts';
 import { pageOf } from '../http/paging.ts';
-import * as schema from '../http/schema.ts';
 import { commitItemView as itemView, commitView as view } from '../views/commit.ts';
-import { idTwin, orNotFound } from './common.ts';
-
-const itemFields = { ...idTwin, version: schema.integer, ref: schema.string, build_state: schema.string };
-
-const answer = schema.record({
-  ...itemFields,
-  message: schema.string,
-  scm_author_name: schema.string,
-  scm_author_email: schema.string,
-  scm_authored_date: schema.dateTime,
-  scm_committer_name: schema.string,
-  scm_committer_email: schema.string,
-  scm_committed_date: schema.dateTime,
-});
+import { commitItemRecord, commitRecord } from '../records/commit.ts';
+import { listOf } from '../records/schema.ts';
+import { orNotFound } from './common.ts';
 
 /** The commit in the path, if it belongs to the project. */
 export async function loadCommit(call: CommitInPath): Promise<{ commit: CommitRow }> {
@@ -40,7 +28,7 @@ export const routes = [
     scope: 'commits',
     summary: 'List the commits of a project that were fetched',
     paged: true,
-    answer: schema.listOf(schema.record(itemFields)),
+    answer: listOf(commitItemRecord),
     async handle({ db, project, page }) {
       const commits = db.selectFrom('commits').select(['id', 'version', 'ref', 'build_state']);
       const rows = await onPage(commits.where('project_id', '=', project.id), 'id', page).execute();
@@ -53,7 +41,7 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary: 'Fetch a commit',
-    answer,
+    answer: commitRecord,
     load: loadCommit,
     handle: async ({ commit }) => view(commit),
   }),

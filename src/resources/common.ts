@@ -1,16 +1,12 @@
 import type { Call } from '../api/call.ts';
 import type { Transaction } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
-import * as schema from '../http/schema.ts';
-import type { JsonSchema } from '../http/schema.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 
+export { destroyedAnswer } from '../records/schema.ts';
 export { twin } from '../views/twin.ts';
 
-export const idTwin = { id: schema.id, id_str: schema.string };
-
 export const destroyed = { destroyed: true };
-export const destroyedAnswer: JsonSchema = schema.record({ destroyed: schema.boolean });
 
 /** The context for changes of state, from a call that writes. */
 export function writeContextOf({

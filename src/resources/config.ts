@@ -2,7 +2,7 @@ import { accountRoute, projectRoute, type Route } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { flag, required, text } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
+import { configChangeRecord, configRecord, configuredProjectRecord, type ConfigChange } from '../records/project.ts';
 import { readDocument, withoutValues } from './config-document.ts';
 import {
   documentFields,
@@ -14,7 +14,7 @@ import {
   type Entry,
   type Kind,
 } from './config-kinds.ts';
-import { idTwin, twin } from './common.ts';
+import { twin } from './common.ts';
 import {
   bodyFrom,
   entryOf,
@@ -28,18 +28,6 @@ import {
 } from './config-plan.ts';
 
 /** The settings of a project as one document, which is read and written whole. */
-
-const answer = schema.record({ document: schema.string });
-
-const change = schema.record({
-  action: schema.string,
-  what: schema.string,
-  fields: schema.listOf(schema.record({ name: schema.string, from: schema.string, to: schema.string })),
-});
-const madeChange = schema.withOptional(change, { secret: schema.string, url: schema.string });
-const changed = { applied: schema.boolean, changes: schema.listOf(madeChange) };
-const changedAnswer = schema.record(changed);
-const madeAnswer = schema.record({ ...idTwin, ...changed, ssh_public_key: schema.string });
 
 const documentText = () => required(text('document', { lines: 'many' }));
 
@@ -120,7 +108,7 @@ async function storeDocument(db: Queries, projectId: bigint, document: string): 
     .execute();
 }
 
-export function configRoutes(others: readonly Route[]): Route[] {
+export function configRoutes(others: readonly Route[]) {
   const { fieldsOf, projectFields } = documentFields(others);
   return [
     projectRoute({
@@ -132,7 +120,7 @@ export function configRoutes(others: readonly Route[]): Route[] {
         'The settings of a project as one document in JSON, variables without their contents; a token needs the scopes of ' +
         'all that is in it',
       goesByTheClock: true,
-      answer,
+      answer: configRecord,
       async handle({ db, within, params }) {
         const planning = planningWith({ db, within }, { fieldsOf, projectFields });
         const applied = await appliedDocument(planning, params.project_id);
@@ -148,7 +136,7 @@ export function configRoutes(others: readonly Route[]): Route[] {
         'Make a project what a document says, all of it or nothing. What the document does not have is deleted, and that ' +
         `is refused without prune. ${ofBoth}`,
       body: { document: documentText(), prune: flag(), dry_run: flag() },
-      answer: changedAnswer,
+      answer: configChangeRecord,
       showsSecrets: true,
       audit: 'nothing', // each change has its own entry
       isTrial: ({ dry_run: isTrial = false }) => isTrial,
@@ -172,7 +160,7 @@ export function configRoutes(others: readonly Route[]): Route[] {
       summary: `Create the project that a document tells of, all of it or nothing. ${ofBoth}`,
       body: { document: documentText(), dry_run: flag() },
       creates: 'projects',
-      answer: madeAnswer,
+      answer: configuredProjectRecord,
       showsSecrets: true,
       audit: 'nothing', // each change has its own entry
       isTrial: ({ dry_run: isTrial = false }) => isTrial,
@@ -204,6 +192,6 @@ interface MadeProject {
   ssh_public_key: string;
 }
 
-function changesOf(steps: readonly Step[], answers: readonly Once[]): object[] {
+function changesOf(steps: readonly Step[], answers: readonly Once[]): ConfigChange['changes'] {
   return steps.map(({ action, what, fields }, at) => ({ action, what, fields, ...answers[at] }));
 }

@@ -1,7 +1,6 @@
 import { projectRoute } from '../api/route.ts';
 import { whyNobodyTakes } from '../auth/runner-visits.ts';
 import { ApiError } from '../errors.ts';
-import * as schema from '../http/schema.ts';
 import {
   beginCheck,
   checkSeen,
@@ -11,14 +10,8 @@ import {
   type ConnectionCheck,
 } from '../lifecycle/connection-checks.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
+import { connectionCheckRecord } from '../records/project.ts';
 import { writeContextOf } from './common.ts';
-
-const answer = schema.record({
-  connected: schema.boolean,
-  message: schema.string,
-  default_branch: schema.nullable(schema.string),
-  branches: schema.listOf(schema.string),
-});
 
 function view({ connected, message, default_branch, branches }: ConnectionCheck) {
   return { connected, message, default_branch, branches };
@@ -40,7 +33,7 @@ export const routes = [
     makesWork: true,
     summary:
       'Look at the repository with the key of the project, and say in words what is wrong if that fails; answered within 15 s',
-    answer,
+    answer: connectionCheckRecord,
     audit: { action: 'project.connection_checked', subject: ({ project }) => project },
     async handle(call) {
       return { id: await beginCheck(writeContextOf(call), call.project) };

@@ -4,34 +4,16 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { DeliveryAttemptRow, DeliveryRow, NotificationRow } from '../db/schema.ts';
 import { pageOf, type Page, type PageOf } from '../http/paging.ts';
-import * as schema from '../http/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { sendAgain } from '../lifecycle/deliveries.ts';
-import { idTwin, writeContextOf, orNotFound, twin } from './common.ts';
+import { deliveryRecord, type Delivery } from '../records/notification.ts';
+import { listOf } from '../records/schema.ts';
+import { writeContextOf, orNotFound, twin } from './common.ts';
 import { loadNotification } from './notifications.ts';
-
-/** The fields of a delivery, for every kind of receiver. */
-export const deliveryFields = {
-  ...idTwin,
-  type: schema.string,
-  state: schema.string,
-  created_at: schema.dateTime,
-  attempts: schema.listOf(
-    schema.record({
-      status: schema.nullable(schema.integer),
-      duration_ms: schema.integer,
-      answer: schema.string,
-      error: schema.string,
-      created_at: schema.dateTime,
-    }),
-  ),
-};
-
-const answer = schema.record(deliveryFields);
 
 type Shown = Pick<DeliveryRow, 'id' | 'event_type' | 'state' | 'created_at'>;
 
-function view(delivery: Shown, attempts: readonly DeliveryAttemptRow[]) {
+function view(delivery: Shown, attempts: readonly DeliveryAttemptRow[]): Delivery {
   return {
     ...twin('id', delivery.id),
     type: delivery.event_type,
@@ -53,15 +35,13 @@ async function attemptsAt(db: Queries, deliveries: Shown[]): Promise<DeliveryAtt
   return db.selectFrom('delivery_attempts').selectAll().where('delivery_id', 'in', ids).orderBy('id').execute();
 }
 
-type Viewed = ReturnType<typeof view>;
-
 /** One page of a receiver's deliveries. */
-export async function deliveriesOf(
+export async function deliveriesOf<Told extends object = object>(
   db: Queries,
   { id }: NotificationRow,
   page: Page,
-  tell?: (payload: string) => object,
-): Promise<PageOf<Viewed>> {
+  tell?: (payload: string) => Told,
+): Promise<PageOf<Delivery & Told>> {
   const query = db
     .selectFrom('deliveries')
     .select(['id', 'event_type', 'state', 'created_at'])
@@ -72,7 +52,7 @@ export async function deliveriesOf(
   const attempts = Map.groupBy(await attemptsAt(db, deliveries), ({ delivery_id: delivery }) => delivery);
   return pageOf(
     page,
-    deliveries.map((one) => ({ ...view(one, attempts.get(one.id) ?? []), ...tell?.(one.payload) })),
+    deliveries.map((one) => ({ ...view(one, attempts.get(one.id) ?? []), ...(tell?.(one.payload) as Told) })),
   );
 }
 
@@ -84,7 +64,7 @@ export const routes = [
     scope: 'notifications',
     summary: 'List the deliveries to the receiver, with every attempt and its answer',
     paged: true,
-    answer: schema.listOf(answer),
+    answer: listOf(deliveryRecord),
     load: loadNotification,
     handle: ({ db, notification, page }) => deliveriesOf(db, notification, page),
   }),
@@ -94,7 +74,7 @@ export const routes = [
     access: 'both',
     scope: 'notifications',
     summary: 'Send a delivery again, under its own identifier',
-    answer,
+    answer: deliveryRecord,
     load: loadNotification,
     audit: 'nothing',
     async handle(call) {

@@ -4,19 +4,18 @@ import { isForeignKeyViolation, type Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import type { ValuesOf } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
 import { mapByTurns } from '../lib/turns.ts';
 import { dependencyHappened } from '../lifecycle/dependencies.ts';
 import { changeDependency, createDependency, deleteDependency } from '../lifecycle/dependency-records.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { holdForeign } from '../lifecycle/pins.ts';
 import { dependencyMachine } from '../lifecycle/states.ts';
+import { createdDependencyRecord, dependencyRecord, ownDependencyRecord } from '../records/dependency.ts';
+import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, writeContextOf } from './common.ts';
 import { dependencyFields as fields, namesPrefix } from './dependency-fields.ts';
 import { checkRelated, relate } from './dependency-relations.ts';
 import {
-  answer,
-  createdAnswer,
   createdView,
   isSharedByOther,
   loadDependency,
@@ -25,7 +24,7 @@ import {
   viewWithRelated,
 } from './dependency-views.ts';
 import { checkName, orTaken } from './names.ts';
-import { orInVain, reasonsInVain } from './waiting.ts';
+import { reasonsInVain } from './waiting.ts';
 
 const mayWait = ({ state }: DependencyRow): boolean => state === 'enqueued_for_compile';
 
@@ -83,7 +82,7 @@ export const routes = [
     scope: 'dependencies',
     summary: 'List your dependencies',
     goesByTheClock: true,
-    answer: schema.listOf(orInVain(answer)),
+    answer: listOf(ownDependencyRecord),
     async handle(call) {
       const { db, caller } = call;
       const rows = await allRows(db.selectFrom('dependencies').selectAll().where('owner_id', '=', caller.id), 'id');
@@ -99,7 +98,7 @@ export const routes = [
     summary: 'Describe a dependency; its source archive is uploaded next',
     body: fields,
     creates: 'dependencies',
-    answer: createdAnswer,
+    answer: createdDependencyRecord,
     verify: ({ db, caller }, values) => check(db, caller.id, values),
     verifyNames: ({ db, caller }, values) => checkName(db, 'dependencies', { within: caller.id, name: values.name }),
     audit: { action: 'dependency.created' },
@@ -112,7 +111,7 @@ export const routes = [
     scope: 'dependencies',
     summary: 'Fetch one of your dependencies, or a shared one; collaborators may fetch shared ones',
     goesByTheClock: true,
-    answer: orInVain(answer),
+    answer: ownDependencyRecord,
     isForEverybody: isSharedByOther,
     load: loadUsableDependency,
     async handle(call) {
@@ -129,7 +128,7 @@ export const routes = [
     summary: 'Change a dependency; its next compile uses the new settings',
     body: fields,
     changes: 'dependencies',
-    answer,
+    answer: dependencyRecord,
     load: loadDependency,
     verify: ({ db, caller, dependency }, values) => check(db, caller.id, values, dependency),
     verifyNames: ({ db, caller, dependency }, values) =>

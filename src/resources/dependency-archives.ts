@@ -5,8 +5,9 @@ import { isMultipart, onlyFile, type SentFile } from '../http/multipart.ts';
 import type { Incoming } from '../http/route.ts';
 import { canTakeArchive, compileAgain, takeArchive, type Archive } from '../lifecycle/dependencies.ts';
 import { archiveKind, archiveTypes, headSize, type ArchiveKind } from '../lib/source-archives.ts';
+import { dependencyRecord, uploadedDependencyRecord } from '../records/dependency.ts';
 import { writeContextOf } from './common.ts';
-import { answer, loadDependency, reloaded, uploadedAnswer, uploadedView, viewWithRelated } from './dependency-views.ts';
+import { loadDependency, reloaded, uploadedView, viewWithRelated } from './dependency-views.ts';
 
 /** Content types that clients send by default. */
 const clientDefaults = new Set(['', 'application/x-www-form-urlencoded']);
@@ -72,7 +73,7 @@ export const routes = [
     summary:
       'Upload the source of a dependency, which is compiled next: the body is a tar (plain, gzip, bzip2, xz or zstd) or zip archive, or a form with it',
     uploads: { types: Object.values(archiveTypes), field },
-    answer: uploadedAnswer,
+    answer: uploadedDependencyRecord,
     load: loadDependency,
     audit: { action: 'dependency.uploaded' },
     async handle({ database, ids, observers, blobs, headers, upload, take, dependency }) {
@@ -93,7 +94,7 @@ export const routes = [
     scope: 'dependencies',
     makesWork: true,
     summary: 'Compile again what was uploaded, as the dependency is described now',
-    answer,
+    answer: dependencyRecord,
     load: loadDependency,
     audit: { action: 'dependency.compiled_again', subject: ({ dependency }) => dependency },
     async handle(call) {

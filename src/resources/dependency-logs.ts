@@ -1,11 +1,12 @@
 import { accountRoute } from '../api/route.ts';
 import { text } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
+import { logLinesRecord, logRecord, logSearchRecord } from '../records/log.ts';
+import { string } from '../records/schema.ts';
 import { loadDependency } from './dependency-views.ts';
 import { plainOffset, streams, tailOf } from './firehoses.ts';
 import { followedDependency } from './followed.ts';
-import { linesAnswer, linesOf, linesQuery, matchesOf, searchAnswer, searchQuery } from './log-lines.ts';
-import { bytesOf, logAnswer, logRange, textOf } from './logs.ts';
+import { linesOf, linesQuery, matchesOf, searchQuery } from './log-lines.ts';
+import { bytesOf, logRange, textOf } from './logs.ts';
 
 /** The log of the compile of a dependency's newest archive. */
 export const routes = [
@@ -16,7 +17,7 @@ export const routes = [
     scope: 'dependencies',
     summary: 'Read a part of the log of the newest compile as text; offsets and the limit count bytes',
     query: logRange(),
-    answer: logAnswer,
+    answer: logRecord,
     load: loadDependency,
     handle: (call) => textOf(call, call.dependency.id, call.query),
   }),
@@ -27,7 +28,7 @@ export const routes = [
     scope: 'dependencies',
     summary: 'Read lines of the log of the newest compile',
     query: linesQuery(),
-    answer: linesAnswer,
+    answer: logLinesRecord,
     load: loadDependency,
     handle: (call) => linesOf(call, call.dependency.id, call.query),
   }),
@@ -39,7 +40,7 @@ export const routes = [
     summary: 'Search the log of the newest compile line by line',
     query: searchQuery(),
     goesByTheClock: true,
-    answer: searchAnswer,
+    answer: logSearchRecord,
     load: loadDependency,
     handle: (call) => matchesOf(call, call.dependency.id, call.query),
   }),
@@ -50,7 +51,7 @@ export const routes = [
     scope: 'dependencies',
     summary: 'Read the log of the newest compile byte for byte; a range of it where one is asked for',
     streams: ['text/plain'],
-    answer: schema.string,
+    answer: string,
     load: loadDependency,
     handle: (call) => bytesOf(call, call.dependency.id),
   }),
@@ -62,7 +63,7 @@ export const routes = [
     summary: 'Follow a dependency and its compile live, from the start of the log or from an offset',
     query: { offset: text('position', { pattern: plainOffset }) },
     streams,
-    answer: schema.string,
+    answer: string,
     load: loadDependency,
     handle: async (call) => tailOf(call, followedDependency(call.db, call.dependency.id)),
   }),

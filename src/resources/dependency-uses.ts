@@ -1,17 +1,7 @@
 import { accountRoute } from '../api/route.ts';
-import * as schema from '../http/schema.ts';
-import { idTwin, twin } from './common.ts';
+import { dependencyUsesRecord } from '../records/dependency.ts';
+import { twin } from './common.ts';
 import { loadDependency } from './dependency-views.ts';
-
-const named = { ...idTwin, name: schema.string };
-
-const answer = schema.record({
-  suites: schema.listOf(
-    schema.record({ ...named, project_id: schema.id, project_id_str: schema.string, project_name: schema.string }),
-  ),
-  dependencies: schema.listOf(schema.record(named)),
-  elsewhere: schema.integer,
-});
 
 /** Uses by other accounts are private, so only their number is shown. */
 export const routes = [
@@ -21,7 +11,7 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'List the suites and dependencies that use a dependency of yours, and how many of other accounts do',
-    answer,
+    answer: dependencyUsesRecord,
     load: loadDependency,
     async handle({ db, caller, dependency }) {
       const suites = await db

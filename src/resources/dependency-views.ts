@@ -1,44 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
-import * as schema from '../http/schema.ts';
 import { dependencyView, describedView, relatedTo } from '../views/dependency.ts';
-import { idTwin, orNotFound, twin } from './common.ts';
-
-const describedFields = {
-  name: schema.string,
-  description: schema.string,
-  command: schema.string,
-  prefix: schema.string,
-  source: schema.string,
-  image: schema.string,
-};
-
-// The views have different fields, but always in the same order.
-export const createdAnswer = schema.record({
-  id: schema.id,
-  id_ref: schema.string,
-  ...describedFields,
-  launch_command: schema.string,
-  marketplace_state: schema.string,
-});
-
-export const uploadedAnswer = schema.record({
-  ...idTwin,
-  ...describedFields,
-  archive_file_size: schema.id,
-  launch_command: schema.string,
-  marketplace_state: schema.string,
-});
-
-export const answer = schema.record({
-  ...idTwin,
-  ...describedFields,
-  archive_content_type: schema.nullable(schema.string),
-  archive_file_size: schema.nullable(schema.id),
-  launch_command: schema.string,
-  related_dependencies: schema.listOf(schema.record({ ...idTwin, name: schema.string })),
-  marketplace_state: schema.string,
-});
+import { orNotFound, twin } from './common.ts';
 
 /** The answer to a create call names one field differently, and says `private` for the state. */
 export function createdView(dependency: DependencyRow) {

@@ -2,21 +2,11 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { DeployStrategyRow } from '../db/schema.ts';
 import { oneOf, required, type ValuesOf } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin } from './common.ts';
+import { strategyItemRecord, strategyRecord } from '../records/deploy.ts';
+import { listOf } from '../records/schema.ts';
+import { destroyed, destroyedAnswer, orNotFound, sentColumns, twin } from './common.ts';
 import { branch, name, repositoryUrl } from './forms.ts';
 import { checkName, orTaken } from './names.ts';
-
-const itemFields = { ...idTwin, name: schema.string, strategy_type: schema.string };
-
-const answer = schema.record({
-  ...itemFields,
-  options: schema.record({
-    repository_url: schema.string,
-    local_branch: schema.string,
-    remote_branch: schema.string,
-  }),
-});
 
 function itemView({ id, name, strategy_type }: DeployStrategyRow) {
   return { ...twin('id', id), name, strategy_type };
@@ -68,7 +58,7 @@ export const routes = [
     access: 'both',
     scope: 'deploys',
     summary: 'List the deploy strategies of a project',
-    answer: schema.listOf(schema.record(itemFields)),
+    answer: listOf(strategyItemRecord),
     async handle({ db, project }) {
       const strategies = db.selectFrom('deploy_strategies').selectAll().where('project_id', '=', project.id);
       return (await strategies.orderBy('id').execute()).map(itemView);
@@ -82,7 +72,7 @@ export const routes = [
     summary: 'Create a deploy strategy; the receiving repository must take pushes with the project’s SSH key',
     body: fields,
     creates: 'deploy_strategies',
-    answer,
+    answer: strategyRecord,
     verifyNames: ({ db, project }, values) =>
       checkName(db, 'deploy_strategies', { within: project.id, name: values.name }),
     audit: {
@@ -112,7 +102,7 @@ export const routes = [
     access: 'both',
     scope: 'deploys',
     summary: 'Fetch a deploy strategy',
-    answer,
+    answer: strategyRecord,
     load: loadStrategy,
     handle: async ({ strategy }) => view(strategy),
   }),
@@ -123,7 +113,7 @@ export const routes = [
     scope: 'deploys',
     summary: 'Change a deploy strategy',
     body: fields,
-    answer,
+    answer: strategyRecord,
     load: loadStrategy,
     verifyNames: ({ db, strategy }, values) =>
       checkName(db, 'deploy_strategies', { within: strategy.project_id, name: values.name, except: strategy.id }),

@@ -6,30 +6,19 @@ import type { CommitRow, DeployRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
 import { identifier, requiredIdentifier, type ValuesOf } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
-import * as schema from '../http/schema.ts';
 import { timestampOrNull } from '../lib/timestamps.ts';
 import { cancelDeploy, openDeploy } from '../lifecycle/deploys.ts';
 import { isForeign } from '../lifecycle/forks.ts';
 import { deployMachine, isFinal, type DeployState } from '../lifecycle/states.ts';
 import { takingTurns } from '../lib/turns.ts';
-import { idTwin, writeContextOf, orNotFound, twin } from './common.ts';
+import { deployItemRecord, deployRecord, fetchedDeployRecord } from '../records/deploy.ts';
+import { listOf } from '../records/schema.ts';
+import { writeContextOf, orNotFound, twin } from './common.ts';
 import { findStrategy } from './deploy-strategies.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedDeploy } from './followed.ts';
 import { logRoutes, type Logged } from './logs.ts';
-import { orInVain, reasonsInVain } from './waiting.ts';
-
-const itemFields = { ...idTwin, state: schema.string, created_by: schema.string };
-
-const answer = schema.record({
-  ...itemFields,
-  deploy_strategy_id: schema.id,
-  deploy_strategy_id_str: schema.string,
-  commit_id: schema.id,
-  commit_id_str: schema.string,
-  deploy_started_at: schema.nullable(schema.dateTime),
-  deploy_finished_at: schema.nullable(schema.dateTime),
-});
+import { reasonsInVain } from './waiting.ts';
 
 const mayWait = ({ state }: DeployRow): boolean => state === 'enqueued';
 
@@ -115,13 +104,13 @@ async function isCommitComing(db: Queries, projectId: bigint): Promise<boolean> 
   return (await unfinished.limit(1).executeTakeFirst()) !== undefined;
 }
 
-export const logged: Logged = {
+export const logged = {
   table: 'deploys',
   path: '/projects/:project_id/deploys/:deploy_id',
   param: 'deploy_id',
   scope: 'deploys',
   name: 'a deploy',
-};
+} as const satisfies Logged;
 
 const fields = { deploy_strategy_id: requiredIdentifier(), commit_id: identifier() };
 
@@ -155,7 +144,7 @@ export const routes = [
     scope: 'deploys',
     summary: 'List the deploys of a project',
     paged: true,
-    answer: schema.listOf(orInVain(schema.record(itemFields))),
+    answer: listOf(deployItemRecord),
     async handle(call) {
       const { db, project, page } = call;
       const rows = await onPage(deploysOf(db, project.id), 'deploys.id', page).execute();
@@ -175,7 +164,7 @@ export const routes = [
     summary: 'Deploy a commit; by default the newest one that passed on the local branch of the strategy',
     body: fields,
     creates: 'work',
-    answer,
+    answer: deployRecord,
     verify: ({ db, project }, values) => checkReferences(db, project.id, values),
     audit: {
       action: 'deploy.started',
@@ -200,7 +189,7 @@ export const routes = [
     scope: 'deploys',
     summary: 'Fetch a deploy',
     goesByTheClock: true,
-    answer: orInVain(answer),
+    answer: fetchedDeployRecord,
     async handle(call) {
       const { db, project, params } = call;
       const deploy = await findDeploy(db, project.id, params.deploy_id);
@@ -214,7 +203,7 @@ export const routes = [
     access: 'both',
     scope: 'deploys',
     summary: 'Cancel a deploy; a push that has arrived is not undone',
-    answer,
+    answer: deployRecord,
     load: loadDeploy,
     audit: {
       action: 'deploy.cancelled',

@@ -4,17 +4,15 @@ import { sealedPlace, type EnvironmentVariableRow, type SuiteRow } from '../db/s
 import { sealIn } from '../db/sealing.ts';
 import { ApiError } from '../errors.ts';
 import { flag, required, takingBlank, text, withDefault, type Field } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
 import { isOrdinary } from '../lib/ordinary-words.ts';
 import { hasForms } from '../lib/secret-forms.ts';
 import { isReservedVariable, variableNameForm } from '../lib/variable-names.ts';
 import type { Vault } from '../lib/vault.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin } from './common.ts';
+import { variableRecord, writtenVariableRecord, type WrittenVariable } from '../records/suite.ts';
+import { listOf } from '../records/schema.ts';
+import { destroyed, destroyedAnswer, orNotFound, sentColumns, twin } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 import { inSuite, loadSuite } from './suites.ts';
-
-const answer = schema.record({ ...idTwin, name: schema.string, content: schema.string, secret: schema.boolean });
-const writtenAnswer = schema.withOptional(answer, { warning: schema.string });
 
 function view(variable: EnvironmentVariableRow, vault: Vault) {
   const content = vault.open(variable.content, contentPlace(variable.id));
@@ -22,7 +20,7 @@ function view(variable: EnvironmentVariableRow, vault: Vault) {
 }
 
 /** The answer to a write shows the value, because the caller has just sent it. */
-function writtenView(variable: EnvironmentVariableRow, vault: Vault): object {
+function writtenView(variable: EnvironmentVariableRow, vault: Vault): WrittenVariable {
   const seen = view(variable, vault);
   const hidesWords = seen.secret && hasForms(seen.content) && isOrdinary(seen.content);
   return hidesWords ? { ...seen, warning: hiddenWords } : seen;
@@ -79,7 +77,7 @@ export const routes = [
     access: 'both',
     scope: 'suites',
     summary: 'List the environment variables of a suite, in clear',
-    answer: schema.listOf(answer),
+    answer: listOf(variableRecord),
     showsSecrets: true,
     load: loadSuite,
     async handle({ db, suite, vault }) {
@@ -95,7 +93,7 @@ export const routes = [
     summary: 'Add an environment variable to a suite; it is stored encrypted, and masked in logs if it is secret',
     body: fields,
     creates: 'environment_variables',
-    answer: writtenAnswer,
+    answer: writtenVariableRecord,
     load: loadSuite,
     verifyNames: ({ db, suite }, values) =>
       checkName(db, 'environment_variables', { within: suite.id, name: values.name }),
@@ -126,7 +124,7 @@ export const routes = [
     summary: 'Change an environment variable; builds that begin later get it',
     body: fields,
     changes: 'environment_variables',
-    answer: writtenAnswer,
+    answer: writtenVariableRecord,
     load: loadVariable,
     verifyNames: ({ db, variable }, values) =>
       checkName(db, 'environment_variables', { within: variable.suite_id, name: values.name, except: variable.id }),

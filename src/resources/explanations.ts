@@ -5,10 +5,11 @@ import { suitesOf } from '../lifecycle/chosen-suites.ts';
 import { leftOut, type Reason } from '../lifecycle/left-out.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
 import { inWords } from '../lifecycle/rules.ts';
+import type { Explanation } from '../records/build-request.ts';
 import { twin } from './common.ts';
 
 /** Why each suite was run for a request, or was not, in words. The account is the one that asks. */
-export async function explain(db: Database, account: bigint, request: BuildRequestRow): Promise<object[]> {
+export async function explain(db: Database, account: bigint, request: BuildRequestRow): Promise<Explanation[]> {
   const { id, project_id: projectId, commit_id: commitId } = request;
   if (commitId === null) return [];
   const commits = db.read.selectFrom('commits').selectAll().where('id', '=', commitId);

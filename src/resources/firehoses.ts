@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Call } from '../api/call.ts';
-import { projectRoute, type Route } from '../api/route.ts';
+import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
 import type { EventRow } from '../db/schema.ts';
@@ -8,12 +8,12 @@ import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
 import { text } from '../http/fields.ts';
 import type { StreamAnswer } from '../http/route.ts';
-import * as schema from '../http/schema.ts';
 import type { StreamWriter } from '../lib/stream-writer.ts';
 import { projectTopic } from '../lifecycle/write-context.ts';
 import { followTogether } from '../streams/broadcast.ts';
 import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
 import { isStillOver, lookAgainMs, type Followed, type TailParts } from '../streams/tail.ts';
+import { string } from '../records/schema.ts';
 import { followedRequest } from './followed.ts';
 import { loggedId, type Logged } from './logs.ts';
 import { followRequest, formOfPosition, readPosition, writePosition } from './request-stream.ts';
@@ -45,7 +45,10 @@ function streamed({ contentType, keepAlive }: Wire, texts: AsyncGenerator<string
 }
 
 /** The stream of a record that has one log. */
-export function recordFirehose(logged: Logged, followed: (db: Queries, id: bigint) => Followed): Route {
+export function recordFirehose<const Path extends string>(
+  logged: Logged<Path>,
+  followed: (db: Queries, id: bigint) => Followed,
+) {
   return projectRoute({
     method: 'GET',
     path: `${logged.path}/firehose`,
@@ -54,7 +57,7 @@ export function recordFirehose(logged: Logged, followed: (db: Queries, id: bigin
     summary: `Follow ${logged.name} live, from the start of its log or from an offset`,
     query: { offset: text('position', { pattern: plainOffset }) },
     streams,
-    answer: schema.string,
+    answer: string,
     async handle(call) {
       const id = await loggedId(call, logged);
       return tailOf(call, followed(call.db, id));
@@ -73,7 +76,7 @@ export async function tailOf(call: Following, subject: Followed): Promise<Stream
   return { contentType: wire.contentType, tell };
 }
 
-export function requestFirehose(logged: Logged): Route {
+export function requestFirehose<const Path extends string>(logged: Logged<Path>) {
   return projectRoute({
     method: 'GET',
     path: `${logged.path}/firehose`,
@@ -84,7 +87,7 @@ export function requestFirehose(logged: Logged): Route {
       'told: the offset in the log of the fetch, and for each build a comma, its identifier, a colon and the offset',
     query: { offset: text('positions', { pattern: formOfPosition }) },
     streams,
-    answer: schema.string,
+    answer: string,
     async handle(call) {
       const id = await loggedId(call, logged);
       const { from = '0', ended } = resumption(call, formOfPosition);
@@ -112,7 +115,7 @@ export const projectFirehose = projectRoute({
   summary: 'Follow everything that happens in a project, from now on or from an event on',
   query: { offset: text('position', { pattern: plainOffset }) },
   streams,
-  answer: schema.string,
+  answer: string,
   async handle(call) {
     const { db, project } = call;
     const { from } = resumption(call, plainOffset);

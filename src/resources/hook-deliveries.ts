@@ -5,28 +5,11 @@ import { replay } from '../hooks/deliveries.ts';
 import type { Facts } from '../hooks/facts.ts';
 import type { Result } from '../hooks/judge.ts';
 import { pageOf } from '../http/paging.ts';
-import * as schema from '../http/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { idTwin, orNotFound, twin, writeContextOf } from './common.ts';
+import { hookDeliveryRecord } from '../records/trigger.ts';
+import { listOf } from '../records/schema.ts';
+import { orNotFound, twin, writeContextOf } from './common.ts';
 import { loadHook } from './hooks.ts';
-
-const judgement = {
-  outcome: schema.string,
-  reason: schema.string,
-  build_request_id: schema.nullable(schema.id),
-  build_request_id_str: schema.string,
-};
-const place = { ref: schema.string, sha: schema.string };
-const answer = schema.record({
-  ...idTwin,
-  event: schema.string,
-  action: schema.string,
-  ...place,
-  sender: schema.string,
-  received_at: schema.dateTime,
-  ...judgement,
-  changes: schema.listOf(schema.record({ ...place, ...judgement })),
-});
 
 function requestView(id: bigint | null) {
   return { build_request_id: id, build_request_id_str: id === null ? '' : String(id) };
@@ -62,7 +45,7 @@ export const routes = [
     scope: 'projects',
     summary: 'List the deliveries to a hook, with the outcome of each and its reason',
     paged: true,
-    answer: schema.listOf(answer),
+    answer: listOf(hookDeliveryRecord),
     load: loadHook,
     async handle({ db, hook, page }) {
       const query = db.selectFrom('hook_deliveries').selectAll().where('hook_id', '=', hook.id);
@@ -75,7 +58,7 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary: 'Process a delivery again, with the present settings',
-    answer,
+    answer: hookDeliveryRecord,
     load: loadHook,
     audit: 'nothing',
     async handle(call) {

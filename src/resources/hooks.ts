@@ -5,23 +5,13 @@ import type { Queries, Transaction } from '../db/open.ts';
 import { sealIn } from '../db/sealing.ts';
 import type { HookRow } from '../db/schema.ts';
 import { oneOf, required, severalOf } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
 import { secretPlace } from '../hooks/endpoint.ts';
 import { hookEvents } from '../hooks/facts.ts';
 import { providerNames } from '../hooks/providers.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin } from './common.ts';
-
-const ownFields = {
-  ...idTwin,
-  provider: schema.string,
-  events: schema.listOf(schema.string),
-  url: schema.string,
-  created_at: schema.dateTime,
-  last_delivery_at: schema.nullable(schema.dateTime),
-};
-const answer = schema.record(ownFields);
-const secretAnswer = schema.record({ ...ownFields, secret: schema.string });
+import { hookRecord, secretHookRecord } from '../records/trigger.ts';
+import { listOf } from '../records/schema.ts';
+import { destroyed, destroyedAnswer, orNotFound, sentColumns, twin } from './common.ts';
 
 type Shown = HookRow & { last_delivery_at: bigint | null };
 
@@ -89,7 +79,7 @@ export const routes = [
     scope: 'projects',
     summary: 'List the hooks of a project: the addresses that forges call to start builds',
     goesByTheClock: true, // its addresses contain the caller's name for this server
-    answer: schema.listOf(answer),
+    answer: listOf(hookRecord),
     async handle(call) {
       const hooks = await hooksOf(call.db, call.project.id).orderBy('hooks.id').execute();
       return hooks.map((hook) => view(hook, call));
@@ -103,7 +93,7 @@ export const routes = [
     summary: 'Create a hook: an address for a forge to call; only this answer has the secret',
     body: fields,
     creates: 'hooks',
-    answer: secretAnswer,
+    answer: secretHookRecord,
     showsSecrets: true,
     audit: {
       action: 'hook.created',
@@ -132,7 +122,7 @@ export const routes = [
     scope: 'projects',
     summary: 'Fetch a hook',
     goesByTheClock: true,
-    answer,
+    answer: hookRecord,
     load: loadHook,
     handle: async (call) => view(call.hook, call),
   }),
@@ -143,7 +133,7 @@ export const routes = [
     scope: 'projects',
     summary: 'Change the provider and the events of a hook; its address and secret stay',
     body: fields,
-    answer,
+    answer: hookRecord,
     load: loadHook,
     audit: { action: 'hook.updated', subject: asSubject },
     async handle(call) {
@@ -161,7 +151,7 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary: 'Replace the secret of a hook; calls with the old one are refused from now on',
-    answer: secretAnswer,
+    answer: secretHookRecord,
     showsSecrets: true,
     load: loadHook,
     audit: { action: 'hook.secret_replaced', subject: asSubject },

@@ -1,4 +1,4 @@
-import type { Route } from '../api/route.ts';
+import type { AnswersOf } from '../api/route.ts';
 import * as archiveUploads from './archive-uploads.ts';
 import * as artifacts from './artifacts.ts';
 import * as audit from './audit.ts';
@@ -42,51 +42,54 @@ import * as suites from './suites.ts';
 import * as tests from './tests.ts';
 import * as users from './users.ts';
 
-const resources: readonly Route[] = [
-  service,
-  projects,
-  search,
-  badges,
-  cctray,
-  collaborators,
-  connectionChecks,
-  polling,
-  schedules,
-  buildRequests,
-  commits,
-  builds,
-  artifacts,
-  shells,
-  tests,
-  suites,
-  caches,
-  suiteRules,
-  suiteDependencies,
-  software,
-  environmentVariables,
-  deployStrategies,
-  deploys,
-  notifications,
-  deliveries,
-  hooks,
-  hookDeliveries,
-  statusTargets,
-  dependencies,
-  dependencyArchives,
-  archiveUploads,
-  dependencyLogs,
-  dependencyUses,
-  marketplace,
-  registries,
-  audit,
-  runners,
-  queue,
-  operations,
-  users,
-].flatMap((resource) => resource.routes);
+const resources = [
+  ...service.routes,
+  ...projects.routes,
+  ...search.routes,
+  ...badges.routes,
+  ...cctray.routes,
+  ...collaborators.routes,
+  ...connectionChecks.routes,
+  ...polling.routes,
+  ...schedules.routes,
+  ...buildRequests.routes,
+  ...commits.routes,
+  ...builds.routes,
+  ...artifacts.routes,
+  ...shells.routes,
+  ...tests.routes,
+  ...suites.routes,
+  ...caches.routes,
+  ...suiteRules.routes,
+  ...suiteDependencies.routes,
+  ...software.routes,
+  ...environmentVariables.routes,
+  ...deployStrategies.routes,
+  ...deploys.routes,
+  ...notifications.routes,
+  ...deliveries.routes,
+  ...hooks.routes,
+  ...hookDeliveries.routes,
+  ...statusTargets.routes,
+  ...dependencies.routes,
+  ...dependencyArchives.routes,
+  ...archiveUploads.routes,
+  ...dependencyLogs.routes,
+  ...dependencyUses.routes,
+  ...marketplace.routes,
+  ...registries.routes,
+  ...audit.routes,
+  ...runners.routes,
+  ...queue.routes,
+  ...operations.routes,
+  ...users.routes,
+];
 
 /** Every route of the API. */
-export const routes: readonly Route[] = [...resources, ...configRoutes(resources)];
+export const routes = [...resources, ...configRoutes(resources)];
 
 /** Routes for our own pages only, served only below `/ui/data`. */
-export const pageRoutes: readonly Route[] = logViewRoutes([builds.logged, buildRequests.logged, deploys.logged]);
+export const pageRoutes = logViewRoutes([builds.logged, buildRequests.logged, deploys.logged]);
+
+/** What each route answers, by its name: for the pages and the command line, which call them. */
+export type Answers = AnswersOf<typeof routes> & AnswersOf<typeof pageRoutes>;

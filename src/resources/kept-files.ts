@@ -2,14 +2,8 @@ import type { Call } from '../api/call.ts';
 import { isHolderThere } from '../auth/runner-visits.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
-import { dateTime, withOptional, type JsonSchema } from '../http/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { findKept, openable } from '../lifecycle/shells.ts';
-
-/** An answer with an additional field `files_kept_until`, present only while a shell can be opened in the build's files. */
-export function orKept(answer: JsonSchema): JsonSchema {
-  return withOptional(answer, { files_kept_until: dateTime });
-}
 
 type Server = Pick<Call, 'database' | 'shellHours'> & { db: Queries };
 

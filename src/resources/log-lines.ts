@@ -2,7 +2,6 @@ import type { Call, WithCaller } from '../api/call.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { required, text, wholeNumber, type Field } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
 import { lineIndex } from '../streams/line-index.ts';
 import { isExpression } from '../streams/line-matcher.ts';
 import { lineNumber, readLines } from '../streams/lines.ts';
@@ -30,30 +29,10 @@ const limit = () => wholeNumber({ min: 1, max: most, fallback: 500 });
 
 export const linesQuery = () => ({ from: line(), limit: limit() });
 
-export const linesAnswer = schema.record({
-  from: schema.integer,
-  total: schema.integer,
-  complete: schema.boolean,
-  lines: schema.listOf(
-    schema.record({
-      number: schema.integer,
-      offset: schema.integer,
-      at: schema.nullable(schema.integer),
-      text: schema.string,
-    }),
-  ),
-});
-
 export const searchQuery = () => ({
   q: required(text('expression', { check: isExpression, description: 'a regular expression in the syntax of RE2' })),
   from: line(),
   limit: limit(),
-});
-
-export const searchAnswer = schema.record({
-  matches: schema.listOf(schema.record({ number: schema.integer, offset: schema.integer, text: schema.string })),
-  complete: schema.boolean,
-  next: schema.nullable(schema.integer),
 });
 
 export type LineCall = Pick<Call, 'database' | 'blobs'> & { db: Queries };

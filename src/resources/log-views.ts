@@ -1,14 +1,15 @@
 import type { Call, WithCaller } from '../api/call.ts';
-import { accountRoute, projectRoute, type Route } from '../api/route.ts';
+import { accountRoute, projectRoute } from '../api/route.ts';
 import { flag, text, wholeNumber } from '../http/fields.ts';
 import type { StreamAnswer } from '../http/route.ts';
-import * as schema from '../http/schema.ts';
 import { failureExpression } from '../streams/failures.ts';
 import { withKeepAlive } from '../streams/firehose.ts';
 import { growthOf } from '../streams/growth.ts';
 import { lineIndex } from '../streams/line-index.ts';
 import { isExpression } from '../streams/line-matcher.ts';
 import { lineNumber, readLines } from '../streams/lines.ts';
+import { logMatchesRecord, logViewRecord } from '../records/log.ts';
+import { string } from '../records/schema.ts';
 import { loadDependency } from './dependency-views.ts';
 import { line, searchFairly, type LineCall } from './log-lines.ts';
 import { loggedId, type Logged } from './logs.ts';
@@ -22,22 +23,6 @@ import { loggedId, type Logged } from './logs.ts';
 const longestLine = 4096;
 
 const viewQuery = () => ({ from: line(), limit: wholeNumber({ min: 1, max: 1000, fallback: 200 }) });
-
-const viewAnswer = schema.record({
-  from: schema.integer,
-  total: schema.integer,
-  complete: schema.boolean,
-  style: schema.string,
-  group: schema.integer,
-  lines: schema.listOf(
-    schema.record({
-      number: schema.integer,
-      at: schema.nullable(schema.integer),
-      text: schema.string,
-      cut: schema.boolean,
-    }),
-  ),
-});
 
 async function viewOf(call: LineCall, id: bigint, { from, limit }: { from: number; limit: number }) {
   const index = await lineIndex(call, id);
@@ -62,12 +47,6 @@ const matchesQuery = () => ({
   from: line(),
   to: wholeNumber({ min: 1, max: Number.MAX_SAFE_INTEGER, fallback: Number.MAX_SAFE_INTEGER }),
   limit: wholeNumber({ min: 1, max: 5000, fallback: 500 }),
-});
-
-const matchesAnswer = schema.record({
-  matches: schema.listOf(schema.record({ number: schema.integer, ranges: schema.listOf(schema.integer) })),
-  complete: schema.boolean,
-  next: schema.nullable(schema.integer),
 });
 
 interface MatchesWanted {
@@ -98,7 +77,7 @@ function growing(call: Pick<Call, 'subscriptions' | 'signal'> & LineCall, id: bi
   return { contentType: `${eventStream}; charset=utf-8`, body: withKeepAlive(words(), ': still here\n\n') };
 }
 
-function viewRoutes(logged: Logged): Route[] {
+function viewRoutes<const Path extends string>(logged: Logged<Path>) {
   const { path, scope, name } = logged;
   const common = { method: 'GET', access: 'both', scope, summary: `Shows the log of ${name}` } as const;
   return [
@@ -106,7 +85,7 @@ function viewRoutes(logged: Logged): Route[] {
       ...common,
       path: `${path}/log/view`,
       query: viewQuery(),
-      answer: viewAnswer,
+      answer: logViewRecord,
       handle: async (call) => viewOf(call, await loggedId(call, logged), call.query),
     }),
     projectRoute({
@@ -114,14 +93,14 @@ function viewRoutes(logged: Logged): Route[] {
       path: `${path}/log/matches`,
       query: matchesQuery(),
       goesByTheClock: true,
-      answer: matchesAnswer,
+      answer: logMatchesRecord,
       handle: async (call) => matchesIn(call, await loggedId(call, logged), call.query),
     }),
     projectRoute({
       ...common,
       path: `${path}/log/growth`,
       streams: [eventStream],
-      answer: schema.string,
+      answer: string,
       handle: async (call) => growing(call, await loggedId(call, logged)),
     }),
   ];
@@ -135,14 +114,14 @@ const ofDependencies = {
   summary: 'Shows the log of the newest compile',
 } as const;
 
-export function logViewRoutes(logged: readonly Logged[]): Route[] {
+export function logViewRoutes<const Path extends string>(logged: readonly Logged<Path>[]) {
   return [
     ...logged.flatMap(viewRoutes),
     accountRoute({
       ...ofDependencies,
       path: `${dependencyLog}/view`,
       query: viewQuery(),
-      answer: viewAnswer,
+      answer: logViewRecord,
       load: loadDependency,
       handle: (call) => viewOf(call, call.dependency.id, call.query),
     }),
@@ -151,7 +130,7 @@ export function logViewRoutes(logged: readonly Logged[]): Route[] {
       path: `${dependencyLog}/matches`,
       query: matchesQuery(),
       goesByTheClock: true,
-      answer: matchesAnswer,
+      answer: logMatchesRecord,
       load: loadDependency,
       handle: (call) => matchesIn(call, call.dependency.id, call.query),
     }),
@@ -159,7 +138,7 @@ export function logViewRoutes(logged: readonly Logged[]): Route[] {
       ...ofDependencies,
       path: `${dependencyLog}/growth`,
       streams: [eventStream],
-      answer: schema.string,
+      answer: string,
       load: loadDependency,
       handle: async (call) => growing(call, call.dependency.id),
     }),

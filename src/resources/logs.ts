@@ -1,5 +1,5 @@
 import type { Call, WithProject } from '../api/call.ts';
-import { projectRoute, type Route } from '../api/route.ts';
+import { projectRoute } from '../api/route.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Queries } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
@@ -8,17 +8,18 @@ import { worthPacking } from '../http/compression.ts';
 import { wholeNumber } from '../http/fields.ts';
 import { readRange } from '../http/ranges.ts';
 import type { StreamAnswer } from '../http/route.ts';
-import * as schema from '../http/schema.ts';
 import { addressOfLog, findLog, readLog } from '../streams/logs.ts';
 import { wholeCharacters } from '../streams/tail.ts';
+import { logLinesRecord, logRecord, logSearchRecord } from '../records/log.ts';
+import { string } from '../records/schema.ts';
 import { orNotFound } from './common.ts';
-import { linesAnswer, linesOf, linesQuery, matchesOf, searchAnswer, searchQuery } from './log-lines.ts';
+import { linesOf, linesQuery, matchesOf, searchQuery } from './log-lines.ts';
 
 /** A project's record that has a log with the same identifier. */
-export interface Logged {
+export interface Logged<Path extends string = string> {
   table: 'builds' | 'build_requests' | 'deploys';
   /** The path of the record, and the name of its parameter. */
-  path: string;
+  path: Path;
   param: string;
   scope: 'commits' | 'build_requests' | 'deploys';
   /** A name for the record, for people. */
@@ -30,21 +31,13 @@ const megabyte = 1024 * 1024;
 export const largestOffset = 10 ** 15 - 1;
 export const offset = () => wholeNumber({ min: 0, max: largestOffset, fallback: 0 });
 
-export const logAnswer = schema.record({
-  offset: schema.integer,
-  next_offset: schema.integer,
-  size: schema.integer,
-  complete: schema.boolean,
-  text: schema.string,
-});
-
 /** The part of a log that a caller asks for. */
 export const logRange = () => ({
   offset: offset(),
   limit: wholeNumber({ min: 1, max: 4 * megabyte, fallback: megabyte }),
 });
 
-export function logRoutes(logged: Logged): Route[] {
+export function logRoutes<const Path extends string>(logged: Logged<Path>) {
   const { path, scope, name } = logged;
   return [
     projectRoute({
@@ -54,7 +47,7 @@ export function logRoutes(logged: Logged): Route[] {
       scope,
       summary: `Read a part of the log of ${name} as text; offsets and the limit count bytes`,
       query: logRange(),
-      answer: logAnswer,
+      answer: logRecord,
       async handle(call) {
         return textOf(call, await loggedId(call, logged), call.query);
       },
@@ -66,7 +59,7 @@ export function logRoutes(logged: Logged): Route[] {
       scope,
       summary: `Read lines of the log of ${name}`,
       query: linesQuery(),
-      answer: linesAnswer,
+      answer: logLinesRecord,
       async handle(call) {
         return linesOf(call, await loggedId(call, logged), call.query);
       },
@@ -79,7 +72,7 @@ export function logRoutes(logged: Logged): Route[] {
       summary: `Search the log of ${name} line by line`,
       query: searchQuery(),
       goesByTheClock: true,
-      answer: searchAnswer,
+      answer: logSearchRecord,
       async handle(call) {
         return matchesOf(call, await loggedId(call, logged), call.query);
       },
@@ -91,7 +84,7 @@ export function logRoutes(logged: Logged): Route[] {
       scope,
       summary: `Read the log of ${name} byte for byte; a range of it where one is asked for`,
       streams: ['text/plain'],
-      answer: schema.string,
+      answer: string,
       async handle(call) {
         return bytesOf(call, await loggedId(call, logged));
       },

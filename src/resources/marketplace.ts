@@ -4,10 +4,11 @@ import { accountRoute } from '../api/route.ts';
 import { ApiError } from '../errors.ts';
 import { text } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
-import * as schema from '../http/schema.ts';
 import { share, unshare } from '../lifecycle/dependencies.ts';
+import { dependencyRecord } from '../records/dependency.ts';
+import { listOf } from '../records/schema.ts';
 import { likePattern, writeContextOf } from './common.ts';
-import { answer, loadDependency, reloaded, viewsWithRelated, viewWithRelated } from './dependency-views.ts';
+import { loadDependency, reloaded, viewsWithRelated, viewWithRelated } from './dependency-views.ts';
 
 export const routes = [
   accountRoute({
@@ -16,7 +17,7 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'Share a compiled dependency with every account',
-    answer,
+    answer: dependencyRecord,
     load: loadDependency,
     audit: {
       action: 'dependency.shared',
@@ -34,7 +35,7 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'Stop sharing a dependency: other accounts cannot attach it any more; suites that have it keep it',
-    answer,
+    answer: dependencyRecord,
     load: loadDependency,
     audit: {
       action: 'dependency.unshared',
@@ -54,7 +55,7 @@ export const routes = [
     summary: 'List the dependencies that every account may use; `name` searches',
     query: { name: text('name') },
     paged: true,
-    answer: schema.listOf(answer),
+    answer: listOf(dependencyRecord),
     async handle({ db, query: { name }, page }) {
       let shared = db.selectFrom('dependencies').selectAll().where('shared', '=', sql.lit(1));
       if (name !== '') shared = shared.where(sql<boolean>`lower(name) like ${likePattern(name)} escape '!'`);

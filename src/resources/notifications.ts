@@ -3,19 +3,10 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { NotificationRow } from '../db/schema.ts';
 import { oneOf, required, text } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
 import { changeNotification, createNotification, deleteNotification } from '../lifecycle/notifications.ts';
-import { destroyed, destroyedAnswer, idTwin, writeContextOf, orNotFound, sentColumns, twin } from './common.ts';
-
-const ownFields = {
-  ...idTwin,
-  name: schema.string,
-  options: schema.record({ url: schema.string }),
-  notifiable_type: schema.string,
-};
-
-const answer = schema.record({ ...ownFields, project_id: schema.id, project_id_str: schema.string });
-const createdAnswer = schema.record({ ...ownFields, secret: schema.string });
+import { createdNotificationRecord, notificationRecord } from '../records/notification.ts';
+import { listOf } from '../records/schema.ts';
+import { destroyed, destroyedAnswer, writeContextOf, orNotFound, sentColumns, twin } from './common.ts';
 
 function ownView(notification: NotificationRow) {
   const { id, name, url, notifiable_type } = notification;
@@ -76,7 +67,7 @@ export const routes = [
     access: 'both',
     scope: 'notifications',
     summary: 'List the notifications of a project',
-    answer: schema.listOf(answer),
+    answer: listOf(notificationRecord),
     async handle({ db, project }) {
       return (await webhooksOf(db, project).orderBy('id').execute()).map(view);
     },
@@ -89,7 +80,7 @@ export const routes = [
     summary: 'Create a webhook for events of the project; only this answer has the secret that signs the calls',
     body: fields,
     creates: 'notifications',
-    answer: createdAnswer,
+    answer: createdNotificationRecord,
     audit: { action: 'notification.created', details: ({ input }) => hostOf(input['options[url]']) },
     async handle(call) {
       const { project, vault, input } = call;
@@ -106,7 +97,7 @@ export const routes = [
     access: 'both',
     scope: 'notifications',
     summary: 'Fetch a notification',
-    answer,
+    answer: notificationRecord,
     load: loadNotification,
     handle: async ({ notification }) => view(notification),
   }),
@@ -117,7 +108,7 @@ export const routes = [
     scope: 'notifications',
     summary: 'Change a notification; its secret stays',
     body: fields,
-    answer,
+    answer: notificationRecord,
     load: loadNotification,
     audit: {
       action: 'notification.updated',

@@ -2,42 +2,12 @@ import { sql } from 'kysely';
 import packageJson from '../../package.json' with { type: 'json' };
 import { accountRoute } from '../api/route.ts';
 import type { Database, Queries } from '../db/open.ts';
-import * as schema from '../http/schema.ts';
 import { timeOfId } from '../lib/ids.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { idTwin, twin } from './common.ts';
+import { operationsRecord } from '../records/installation.ts';
+import { twin } from './common.ts';
 
 /** The state of the installation: waiting jobs, failing deliveries, free space and runners. */
-
-const counts = { waiting: schema.integer, running: schema.integer, oldest_seconds: schema.integer };
-
-const answer = schema.record({
-  queue: schema.record({
-    ...counts,
-    accounts: schema.listOf(schema.record({ ...idTwin, email: schema.string, ...counts })),
-  }),
-  failing_deliveries: schema.listOf(
-    schema.record({
-      notification_id: schema.id,
-      notification_id_str: schema.string,
-      account: schema.string,
-      host: schema.string,
-      tries: schema.integer,
-      next_try_at: schema.dateTime,
-      status: schema.nullable(schema.integer),
-      error: schema.string,
-    }),
-  ),
-  disks: schema.listOf(
-    schema.record({ folder: schema.string, size: schema.integer, free: schema.integer, reserve: schema.integer }),
-  ),
-  versions: schema.record({
-    headrace: schema.string,
-    node: schema.string,
-    database: schema.string,
-    migration: schema.string,
-  }),
-});
 
 /** Servers do jobs of this kind; the others are for runners. */
 const deliver = sql.lit('deliver');
@@ -144,7 +114,7 @@ export const routes = [
     scope: 'user',
     summary: 'The state of the installation: the queue, failing deliveries, the disks of this server, versions',
     goesByTheClock: true,
-    answer,
+    answer: operationsRecord,
     handle: async ({ db, database, disk }) => ({
       queue: await queueNow(db),
       failing_deliveries: await failingDeliveries(db),

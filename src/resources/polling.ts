@@ -1,17 +1,8 @@
 import { projectRoute } from '../api/route.ts';
 import { whyNobodyTakes } from '../auth/runner-visits.ts';
-import * as schema from '../http/schema.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { pollOf } from '../lifecycle/polls.ts';
-
-const answer = schema.record({
-  poll_interval: schema.integer,
-  outcome: schema.string,
-  reason: schema.string,
-  failures: schema.integer,
-  last_looked_at: schema.nullable(schema.dateTime),
-  next_look_at: schema.nullable(schema.dateTime),
-});
+import { pollingRecord } from '../records/project.ts';
 
 const off = {
   outcome: 'off',
@@ -32,7 +23,7 @@ export const routes = [
     access: 'both',
     scope: 'projects',
     summary: 'The last poll of the repository, its outcome and reason, and the time of the next poll',
-    answer,
+    answer: pollingRecord,
     goesByTheClock: true,
     async handle({ db, database, project }) {
       const { poll_interval } = project;

@@ -7,38 +7,23 @@ import type { Queries } from '../db/open.ts';
 import { sealedPlace } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { flag, oneOf, required, wholeNumber, type Field, type ValuesOf } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
 import { mapByTurns } from '../lib/turns.ts';
 import type { Vault } from '../lib/vault.ts';
 import { forkPolicies } from '../lifecycle/forks.ts';
 import { changeProject, createProject, deleteProject } from '../lifecycle/projects.ts';
 import { supersededPolicies } from '../lifecycle/triggers.ts';
-import { policiesView, projectView } from '../views/project.ts';
-import { destroyed, destroyedAnswer, idTwin, writeContextOf } from './common.ts';
+import { projectView } from '../views/project.ts';
+import { projectRecord, type Project } from '../records/project.ts';
+import { listOf } from '../records/schema.ts';
+import { destroyed, destroyedAnswer, writeContextOf } from './common.ts';
 import { configFile, description, name, repositoryUrl } from './forms.ts';
 import { projectFirehose } from './firehoses.ts';
 import { checkName, orTaken } from './names.ts';
 
-const answer = schema.record({
-  ...idTwin,
-  name: schema.string,
-  description: schema.string,
-  repository_url: schema.string,
-  build_state: schema.string,
-  owned: schema.boolean,
-  ssh_public_key: schema.string,
-  poll_interval: schema.integer,
-  fork_builds: schema.string,
-  cancel_superseded: schema.string,
-  public_badge: schema.boolean,
-  config_file: schema.string,
-});
-
-function view(project: VisibleProject, vault: Vault): object {
+function view(project: VisibleProject, vault: Vault): Project {
   return {
     ...projectView(project, project.owned),
     ssh_public_key: vault.openPublic(project.ssh_public_key, publicKeyPlace(project.id)),
-    ...policiesView(project),
   };
 }
 
@@ -88,7 +73,7 @@ export const routes = [
     access: 'both',
     scope: 'projects',
     summary: 'List the projects you own and those you collaborate on',
-    answer: schema.listOf(answer),
+    answer: listOf(projectRecord),
     handle: async ({ db, caller, vault }) => mapByTurns(await projectsOf(db, caller), (row) => view(row, vault)),
   }),
   accountRoute({
@@ -99,7 +84,7 @@ export const routes = [
     summary: 'Create a project; its SSH key is made with it, to be installed in the repository',
     body: fields,
     creates: 'projects',
-    answer,
+    answer: projectRecord,
     verifyNames: ({ db, caller }, values) => checkName(db, 'projects', { within: caller.id, name: values.name }),
     audit: {
       action: 'project.created',
@@ -122,7 +107,7 @@ export const routes = [
     access: 'both',
     scope: 'projects',
     summary: 'Fetch a project',
-    answer,
+    answer: projectRecord,
     handle: async ({ project, vault }) => view(project, vault),
   }),
   projectRoute({
@@ -133,7 +118,7 @@ export const routes = [
     summary: 'Change a project',
     body: fields,
     changes: 'projects',
-    answer,
+    answer: projectRecord,
     verifyNames: ({ db, project }, values) =>
       checkName(db, 'projects', { within: project.owner_id, name: values.name, except: project.id }),
     audit: {

@@ -1,18 +1,10 @@
 import { accountRoute } from '../api/route.ts';
 import { runnersNow } from '../auth/runner-visits.ts';
-import * as schema from '../http/schema.ts';
 import { tagsIn } from '../lib/tags.ts';
 import { oldestWaiting, workByTags } from '../lifecycle/queue-depth.ts';
+import { queueRecord } from '../records/installation.ts';
 
 /** The queue in numbers, for what starts runners when there is work for them. */
-
-const answer = schema.record({
-  waiting: schema.integer,
-  running: schema.integer,
-  oldest_seconds: schema.integer,
-  runners: schema.integer,
-  by_tag: { type: 'object', additionalProperties: schema.integer },
-});
 
 export const routes = [
   accountRoute({
@@ -24,7 +16,7 @@ export const routes = [
     summary:
       'See how much work there is for runners, and how many of them are connected; the metrics token opens it too',
     goesByTheClock: true,
-    answer,
+    answer: queueRecord,
     async handle({ db, database }) {
       const groups = await workByTags(db);
       const sum = (of: (group: (typeof groups)[number]) => number): number =>

@@ -4,14 +4,13 @@ import { sealIn } from '../db/sealing.ts';
 import { sealedPlace, type RegistryRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { required, text, type Field } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
 import { normalHost } from '../lib/image-reference.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
+import { registryRecord } from '../records/dependency.ts';
+import { listOf } from '../records/schema.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin } from './common.ts';
 import { orTaken } from './names.ts';
 
 /** The credentials of an account for registries of images. */
-
-const answer = schema.record({ ...idTwin, host: schema.string, username: schema.string });
 
 function view({ id, host, username }: RegistryRow) {
   return { ...twin('id', id), host, username };
@@ -61,7 +60,7 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'List the registries of images that you have credentials for',
-    answer: schema.listOf(answer),
+    answer: listOf(registryRecord),
     async handle({ db, caller }) {
       const rows = db.selectFrom('registries').selectAll().where('owner_id', '=', caller.id).orderBy('id');
       return (await rows.execute()).map(view);
@@ -75,7 +74,7 @@ export const routes = [
     summary: 'Add your credentials for a registry of images; the password is never shown',
     body: fields,
     creates: 'registries',
-    answer,
+    answer: registryRecord,
     verify: ({ db, caller }, values) => checkHost(db, caller.id, values.host),
     audit: {
       action: 'registry.created',

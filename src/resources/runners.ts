@@ -1,23 +1,11 @@
 import { accountRoute } from '../api/route.ts';
 import { runnersNow, type RunnerNow } from '../auth/runner-visits.ts';
-import * as schema from '../http/schema.ts';
 import { timestampOrNull } from '../lib/timestamps.ts';
-import { idTwin, twin } from './common.ts';
+import { runnerRecord, type Runner } from '../records/installation.ts';
+import { listOf } from '../records/schema.ts';
+import { twin } from './common.ts';
 
-const answer = schema.record({
-  name: schema.string,
-  kind: { type: 'string', enum: ['local', 'remote'] },
-  state: { type: 'string', enum: ['idle', 'busy', 'away', 'failing'] },
-  draining: schema.boolean,
-  trouble: schema.string,
-  version: schema.string,
-  last_seen_at: schema.nullable(schema.dateTime),
-  accounts: schema.listOf(schema.string),
-  tags: schema.listOf(schema.string),
-  work: schema.listOf(schema.record({ kind: schema.string, ...idTwin, account: schema.string })),
-});
-
-function view(runner: RunnerNow): object {
+function view(runner: RunnerNow): Runner {
   const { name, isLocal, isDraining, state, trouble, version, seenAt, accounts, tags, work } = runner;
   return {
     name,
@@ -42,7 +30,7 @@ export const routes = [
     scope: 'user',
     summary: 'List the runners, with those on the servers’ own machines, and the work of each',
     goesByTheClock: true,
-    answer: schema.listOf(answer),
+    answer: listOf(runnerRecord),
     handle: async ({ database }) => (await runnersNow(database)).map(view),
   }),
 ];

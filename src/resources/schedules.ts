@@ -3,26 +3,13 @@ import type { Queries } from '../db/open.ts';
 import type { ScheduleRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
 import { required, text, withDefault, type ValuesOf } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { isTimeZone, parseCron } from '../lifecycle/cron.ts';
 import { addSchedule, changeSchedule, deleteSchedule } from '../lifecycle/schedules.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, twin, writeContextOf } from './common.ts';
+import { scheduleRecord } from '../records/trigger.ts';
+import { listOf } from '../records/schema.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf } from './common.ts';
 import { commitRef } from './forms.ts';
-
-const answer = schema.record({
-  ...idTwin,
-  cron: schema.string,
-  time_zone: schema.string,
-  commit_ref: schema.string,
-  created_at: schema.dateTime,
-  next_run_at: schema.dateTime,
-  last_run_at: schema.nullable(schema.dateTime),
-  last_outcome: schema.nullable(schema.string),
-  last_reason: schema.string,
-  last_build_request_id: schema.nullable(schema.id),
-  last_build_request_id_str: schema.string,
-});
 
 function view(schedule: ScheduleRow) {
   const { build_request_id: request } = schedule;
@@ -78,7 +65,7 @@ export const routes = [
     access: 'both',
     scope: 'projects',
     summary: 'List the schedules of a project, with the next time and the last result of each',
-    answer: schema.listOf(answer),
+    answer: listOf(scheduleRecord),
     async handle({ db, project }) {
       const query = db.selectFrom('schedules').selectAll().where('project_id', '=', project.id).orderBy('id');
       return (await query.execute()).map(view);
@@ -92,7 +79,7 @@ export const routes = [
     summary: 'Create a schedule, which builds a commit at certain times',
     body: fields,
     creates: 'schedules',
-    answer,
+    answer: scheduleRecord,
     verify: (_, values) => checkTimes(values),
     audit: { action: 'schedule.created' },
     async handle(call) {
@@ -105,7 +92,7 @@ export const routes = [
     access: 'both',
     scope: 'projects',
     summary: 'Fetch a schedule',
-    answer,
+    answer: scheduleRecord,
     load: loadSchedule,
     handle: async ({ schedule }) => view(schedule),
   }),
@@ -116,7 +103,7 @@ export const routes = [
     scope: 'projects',
     summary: 'Change a schedule',
     body: fields,
-    answer,
+    answer: scheduleRecord,
     load: loadSchedule,
     verify: ({ schedule }, values) => checkTimes(values, schedule),
     audit: { action: 'schedule.updated', subject: asSubject },

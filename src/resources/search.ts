@@ -5,18 +5,17 @@ import { projectsSeenBy } from '../auth/projects.ts';
 import type { Queries } from '../db/open.ts';
 import { required, text } from '../http/fields.ts';
 import type { Scope } from '../http/route.ts';
-import * as schema from '../http/schema.ts';
-import { idTwin, likePattern, twin } from './common.ts';
+import { foundRecord, type Found } from '../records/project.ts';
+import { listOf } from '../records/schema.ts';
+import { likePattern, twin } from './common.ts';
 
 /**
  * A search by name over what the caller sees: projects, branches, suites and commits. It reads a bounded number of rows,
  * however many there are: on SQLite everybody else waits for it.
  */
 
-const kinds = ['project', 'branch', 'suite', 'commit'] as const;
-
-interface Found {
-  kind: (typeof kinds)[number];
+interface Hit {
+  kind: Found['kind'];
   project_id: bigint;
   /** Of a branch, the commit that it was last built at. */
   id: bigint;
@@ -48,12 +47,12 @@ interface Search {
 }
 
 /** Names that begin with the text come first. */
-function best(found: Found[], wanted: string): Found[] {
-  const rank = ({ name }: Found): number => Number(!name.toLowerCase().startsWith(wanted));
+function best(found: Hit[], wanted: string): Hit[] {
+  const rank = ({ name }: Hit): number => Number(!name.toLowerCase().startsWith(wanted));
   return found.toSorted((a, b) => rank(a) - rank(b) || (a.name < b.name ? -1 : 1)).slice(0, mostOfKind);
 }
 
-async function branches({ db, wanted, within }: Search): Promise<Found[]> {
+async function branches({ db, wanted, within }: Search): Promise<Hit[]> {
   const rows = await db
     .selectFrom((of) =>
       of
@@ -74,7 +73,7 @@ async function branches({ db, wanted, within }: Search): Promise<Found[]> {
   return rows.map((row) => ({ ...row, kind: 'branch', name: row.name.slice(branchPrefix.length) }));
 }
 
-async function suites({ db, wanted, within }: Search): Promise<Found[]> {
+async function suites({ db, wanted, within }: Search): Promise<Hit[]> {
   const rows = await db
     .selectFrom((of) =>
       of
@@ -92,7 +91,7 @@ async function suites({ db, wanted, within }: Search): Promise<Found[]> {
 }
 
 /** By the beginning of their SHA, or of their message; by that, the newest ones of each project. */
-async function commits(search: Search): Promise<Found[]> {
+async function commits(search: Search): Promise<Hit[]> {
   const { db, wanted } = search;
   const ids = [...(shaForm.test(wanted) ? await bySha(search) : []), ...(await byMessage(search))];
   if (ids.length === 0) return [];
@@ -103,7 +102,7 @@ async function commits(search: Search): Promise<Found[]> {
     .where('id', 'in', ids.slice(0, 2 * mostOfKind))
     .execute();
   return rows
-    .map(({ message, ...row }): Found => ({
+    .map(({ message, ...row }): Hit => ({
       ...row,
       kind: 'commit',
       name: message.trimStart().split('\n', 1)[0] ?? '',
@@ -151,7 +150,7 @@ export async function search(
   db: Queries,
   caller: Pick<Caller, 'id' | 'unpaid' | 'scopes'>,
   typed: string,
-): Promise<object[]> {
+): Promise<Found[]> {
   const wanted = typed.trim().toLowerCase();
   const projects = await projectsSeenBy(db, caller)
     .select(['p.id', 'p.name', 'p.build_state'])
@@ -167,7 +166,7 @@ export async function search(
     ...best(
       projects
         .filter(({ name }) => name.toLowerCase().includes(wanted))
-        .map((project): Found => ({ ...project, kind: 'project', project_id: project.id, ref: '' })),
+        .map((project): Hit => ({ ...project, kind: 'project', project_id: project.id, ref: '' })),
       wanted,
     ),
     ...(may('commits') ? best(await branches(parts), wanted) : []),
@@ -183,19 +182,6 @@ export async function search(
   }));
 }
 
-const answer = schema.listOf(
-  schema.record({
-    kind: { type: 'string', enum: [...kinds] },
-    ...idTwin,
-    project_id: schema.id,
-    project_id_str: schema.string,
-    project_name: schema.string,
-    name: schema.string,
-    ref: schema.string,
-    build_state: schema.string,
-  }),
-);
-
 export const routes = [
   accountRoute({
     method: 'GET',
@@ -206,7 +192,7 @@ export const routes = [
       'Search your projects, their branches, suites and commits by name; a token without the scope commits gets no ' +
       'branches and commits, one without the scope suites gets no suites',
     query: { q: required(text('filter', { description: 'A part of a name, or the beginning of a SHA' })) },
-    answer,
+    answer: listOf(foundRecord),
     handle: ({ db, caller, query }) => search(db, caller, query.q),
   }),
 ];

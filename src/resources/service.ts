@@ -1,5 +1,6 @@
 import { accountRoute, openRoute } from '../api/route.ts';
-import * as schema from '../http/schema.ts';
+import { whoamiRecord } from '../records/installation.ts';
+import { string } from '../records/schema.ts';
 
 /** Whether the service answers, and who the caller is. */
 export const routes = [
@@ -9,7 +10,7 @@ export const routes = [
     access: 'none',
     scope: 'none',
     summary: 'Check that the service answers',
-    answer: schema.string,
+    answer: string,
     handle: async () => 'pong',
   }),
   accountRoute({
@@ -18,7 +19,7 @@ export const routes = [
     access: 'authenticated',
     scope: 'any',
     summary: 'Check credentials and see whose they are',
-    answer: schema.record({ email: schema.string }),
+    answer: whoamiRecord,
     handle: async ({ caller }) => ({ email: caller.email }),
   }),
 ];

@@ -5,7 +5,6 @@ import type { ShellRow } from '../db/schema.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import { ApiError } from '../errors.ts';
 import { text, wholeNumber } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
 import { shellFrame } from '../lib/shell-frames.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import {
@@ -20,10 +19,10 @@ import {
 } from '../lifecycle/shells.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
 import type { Waiting } from '../streams/byte-relay.ts';
+import { shellInputRecord, shellRecord } from '../records/build.ts';
+import { string } from '../records/schema.ts';
 import { findBuild } from './builds.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, twin, writeContextOf } from './common.ts';
-
-const answer = schema.record({ ...idTwin, expires_at: schema.dateTime });
+import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf } from './common.ts';
 
 const path = '/projects/:project_id/builds/:build_id/shell';
 /** The furthest position in a shell's bytes. */
@@ -68,7 +67,7 @@ export const routes = [
     startsWork: true,
     summary: 'Open a shell in the files of a failed build, as they were when it ended',
     creates: 'work',
-    answer,
+    answer: shellRecord,
     audit: { action: 'shell.opened', details: ({ params }) => ({ build_id_str: String(params.build_id) }) },
     async handle(call) {
       const { db, database, project, caller, params, shellHours } = call;
@@ -90,7 +89,7 @@ export const routes = [
     summary: 'Follow what a shell shows, from a position on, as frames',
     query: { from: position() },
     streams: ['application/octet-stream'],
-    answer: schema.string,
+    answer: string,
     load: loadShell,
     async handle({ database, subscriptions, relay, signal, shell, query }) {
       const read = (from: number, waiting: Waiting) => relay.read(`${shell.id}/out`, from, waiting);
@@ -107,7 +106,7 @@ export const routes = [
       'Type into a shell: frames in base64, at a position; answers up to where the shell has them. Without any it says ' +
       'that somebody is there, which has to be said at least every 45 seconds',
     body: { offset: position(), data: text('shellInput', { pattern: /^[A-Za-z0-9+/]+={0,2}$/ }) },
-    answer: schema.record({ taken: schema.integer }),
+    answer: shellInputRecord,
     load: holdShell,
     audit: { action: 'shell.connected', subject: (call) => (isNew(call.shell) ? asSubject(call) : undefined) },
     async handle({ db, shell, input }) {

@@ -4,28 +4,15 @@ import type { Caller } from '../auth/callers.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { identifier, text } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
 import { attachedStacks, combined, launchesOf } from '../lifecycle/software.ts';
+import { softwareRecord } from '../records/suite.ts';
+import { string } from '../records/schema.ts';
 import { fileOf } from './artifacts.ts';
 import { orNotFound, twin } from './common.ts';
 import { isSharedByOther } from './dependency-views.ts';
 import { loadSuite } from './suites.ts';
 
 /** The compiled software of suites, for who runs one on another machine. */
-
-const layer = schema.record({
-  dependency_id: schema.id,
-  dependency_id_str: schema.string,
-  name: schema.string,
-  prefix: schema.string,
-  digest: schema.string,
-});
-const answer = schema.record({
-  layers: schema.listOf(layer),
-  prefixes: schema.listOf(schema.string),
-  launches: schema.listOf(schema.record({ name: schema.string, command: schema.string })),
-  missing: schema.listOf(schema.string),
-});
 
 interface Wanted {
   db: Queries;
@@ -67,7 +54,7 @@ export const routes = [
     summary:
       'The compiled software that builds of a suite stand on: its layers, lower ones first; the prefixes in the order of ' +
       'search paths; the launch commands; and what is not compiled yet',
-    answer,
+    answer: softwareRecord,
     load: loadSuite,
     async handle({ db, suite }) {
       const stacks = await attachedStacks(db, suite.id);
@@ -92,7 +79,7 @@ export const routes = [
       'your own or a shared one; with suite_id of one that a suite stands on, also as it was pinned (digest)',
     query: { suite_id: identifier(), digest: text('digest', { pattern: /^[0-9a-f]{64}$/ }) },
     streams: [packed],
-    answer: schema.string,
+    answer: string,
     isForEverybody: isSharedByOther,
     async handle(call) {
       const digest = (await ofSuite(call)) ?? (await ofDependency(call));

@@ -3,11 +3,12 @@ import type { Queries } from '../db/open.ts';
 import type { NotificationRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
 import { oneOf, required, text } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
 import { createStatusTarget, deleteNotification } from '../lifecycle/notifications.ts';
 import type { StatusReport } from '../lifecycle/status-reports.ts';
-import { deliveriesOf, deliveryFields } from './deliveries.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, twin, writeContextOf } from './common.ts';
+import { statusDeliveryRecord, statusTargetRecord } from '../records/notification.ts';
+import { listOf } from '../records/schema.ts';
+import { deliveriesOf } from './deliveries.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf } from './common.ts';
 import { hostOf, isWebAddress } from './notifications.ts';
 
 /** Forges that get the status of each commit's suites. In the database they are notifications of another type. */
@@ -22,27 +23,9 @@ const publicApis = {
 
 const providers = Object.keys(publicApis) as (keyof typeof publicApis)[];
 
-const answer = schema.record({
-  ...idTwin,
-  project_id: schema.id,
-  project_id_str: schema.string,
-  provider: schema.string,
-  api_url: schema.string,
-  repository: schema.string,
-});
-
 function view({ id, project_id, name, url, repository }: NotificationRow) {
   return { ...twin('id', id), ...twin('project_id', project_id), provider: name, api_url: url, repository };
 }
-
-/** The report that was sent, beside the result of sending it. */
-const deliveryAnswer = schema.record({
-  ...deliveryFields,
-  ref: schema.string,
-  context: schema.string,
-  build_state: schema.string,
-  description: schema.string,
-});
 
 function told(payload: string) {
   const { ref, context, build_state, description } = JSON.parse(payload) as StatusReport;
@@ -90,7 +73,7 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary: 'List the forges that get the status of commits',
-    answer: schema.listOf(answer),
+    answer: listOf(statusTargetRecord),
     async handle({ db, project }) {
       return (await targetsOf(db, project).orderBy('id').execute()).map(view);
     },
@@ -103,7 +86,7 @@ export const routes = [
     summary: 'Report the status of each suite on each commit to a forge; the token is never shown',
     body: fields,
     creates: 'notifications',
-    answer,
+    answer: statusTargetRecord,
     async verify(_, { provider, repository }): Promise<FieldErrors> {
       if (provider === undefined || provider === 'gitlab' || repository === undefined) return {};
       return ownerAndName.test(repository) ? {} : { repository: ['invalid_format'] };
@@ -125,7 +108,7 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary: 'Fetch a status target',
-    answer,
+    answer: statusTargetRecord,
     load: loadTarget,
     handle: async ({ target }) => view(target),
   }),
@@ -154,7 +137,7 @@ export const routes = [
     scope: 'projects',
     summary: 'List the reports to the forge, with every attempt and its answer',
     paged: true,
-    answer: schema.listOf(deliveryAnswer),
+    answer: listOf(statusDeliveryRecord),
     load: loadTarget,
     handle: ({ db, target, page }) => deliveriesOf(db, target, page, told),
   }),

@@ -3,23 +3,15 @@ import type { Queries } from '../db/open.ts';
 import type { DependencyRow, SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { requiredIdentifier } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
 import { wakeWaiting } from '../lifecycle/dependencies.ts';
 import { holdForeign, isSameStack, pinTo, stackNow } from '../lifecycle/pins.ts';
 import { dependenciesNow, pinsOf, type Stack } from '../lifecycle/software.ts';
+import { suiteDependencyRecord } from '../records/suite.ts';
+import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, writeContextOf, orNotFound } from './common.ts';
 import { usableBy } from './dependency-relations.ts';
 import { orTaken } from './names.ts';
 import { inSuite, loadSuite } from './suites.ts';
-
-const answer = schema.record({
-  id: schema.id,
-  id_ref: schema.string,
-  name: schema.string,
-  prefix: schema.string,
-  launch_command: schema.string,
-  update_available: schema.boolean,
-});
 
 type Shown = Pick<DependencyRow, 'id' | 'name' | 'prefix' | 'launch_command' | 'shared'>;
 
@@ -75,7 +67,7 @@ export const routes = [
     access: 'both',
     scope: 'suites',
     summary: 'List the dependencies of a suite, in the order in which they were attached',
-    answer: schema.listOf(answer),
+    answer: listOf(suiteDependencyRecord),
     load: loadSuite,
     async handle({ db, suite }) {
       const attached = await attachedTo(db, suite.id).execute();
@@ -94,7 +86,7 @@ export const routes = [
     summary: 'Attach a dependency of the project’s owner, or a shared one, which is pinned to its present result',
     body: { dependency_id: requiredIdentifier() },
     creates: 'suite_dependencies',
-    answer,
+    answer: suiteDependencyRecord,
     load: loadSuite,
     async verify({ db, project }, { dependency_id: id }): Promise<FieldErrors> {
       if (id === undefined || (await usableBy(db, project.owner_id, [id])).has(id)) return {};
@@ -121,7 +113,7 @@ export const routes = [
     scope: 'suites',
     summary:
       'Pin a dependency of another account to its present result; dependencies of the project’s owner always have their latest',
-    answer,
+    answer: suiteDependencyRecord,
     load: loadPinned,
     audit: {
       action: 'dependency.pin_updated',

@@ -1,7 +1,6 @@
 import type { SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { flag, lines, storedAs, wholeNumber, type Field } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
 import { readMatrix, textOfAxis } from '../lib/matrix.ts';
 import { isReservedVariable } from '../lib/variable-names.ts';
 
@@ -20,13 +19,6 @@ export const runFields = {
   allow_failure: storedAs(flag(), Number),
   retries: wholeNumber({ min: 0, max: mostRetries, fallback: 0 }),
   'matrix[]': storedAs(matrix(), asJson),
-};
-
-export const runAnswer = {
-  timeout: schema.integer,
-  allow_failure: schema.boolean,
-  retries: schema.integer,
-  matrix: schema.listOf(schema.string),
 };
 
 export function runView(suite: SuiteRow) {

@@ -2,17 +2,11 @@ import { projectRoute } from '../api/route.ts';
 import type { SuiteRow, SuiteRuleRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
 import { oneOf, required, text, type ValuesOf } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
 import { operators, subjects, wrongFields } from '../lifecycle/rules.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, twin } from './common.ts';
+import { ruleRecord } from '../records/suite.ts';
+import { listOf } from '../records/schema.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin } from './common.ts';
 import { inSuite, loadSuite } from './suites.ts';
-
-const answer = schema.record({
-  ...idTwin,
-  subject: schema.string,
-  operator: schema.string,
-  value: schema.string,
-});
 
 function view({ id, subject, operator, value }: SuiteRuleRow) {
   return { ...twin('id', id), subject, operator, value };
@@ -49,7 +43,7 @@ export const routes = [
     access: 'both',
     scope: 'suites',
     summary: 'List the rules of a suite; it runs on a commit when all of them hold',
-    answer: schema.listOf(answer),
+    answer: listOf(ruleRecord),
     load: loadSuite,
     async handle({ db, suite }) {
       const query = db.selectFrom('suite_rules').selectAll().where('suite_id', '=', suite.id).orderBy('id');
@@ -64,7 +58,7 @@ export const routes = [
     summary: 'Add a rule to a suite',
     body: fields,
     creates: 'suite_rules',
-    answer,
+    answer: ruleRecord,
     load: loadSuite,
     verify: (_, values) => checkValue(values),
     audit: { action: 'suite_rule.created', details: inSuite },
@@ -81,7 +75,7 @@ export const routes = [
     scope: 'suites',
     summary: 'Change a rule',
     body: fields,
-    answer,
+    answer: ruleRecord,
     load: loadRule,
     verify: ({ rule }, values) => checkValue(values, rule),
     audit: { action: 'suite_rule.updated', subject: asSubject, details: inSuite },

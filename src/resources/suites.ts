@@ -5,31 +5,19 @@ import { preparedInsert } from '../db/prepared.ts';
 import type { SuiteRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { required, storedAs } from '../http/fields.ts';
-import * as schema from '../http/schema.ts';
 import { most } from '../lib/bounds.ts';
 import { mapByTurns } from '../lib/turns.ts';
 import { variantsOf } from '../lib/matrix.ts';
 import { tagsIn, textOfTags } from '../lib/tags.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
-import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
+import { suiteRecord, type Suite } from '../records/suite.ts';
+import { listOf } from '../records/schema.ts';
+import { destroyed, destroyedAnswer, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
 import { cachePaths, command, description, globs, image, name, tags } from './forms.ts';
 import { asTaken, checkName, orTaken } from './names.ts';
-import { asJson, checkTimeout, columnsOf, runAnswer, runFields, runView } from './suite-fields.ts';
+import { asJson, checkTimeout, columnsOf, runFields, runView } from './suite-fields.ts';
 
-const answer = schema.record({
-  ...idTwin,
-  name: schema.string,
-  description: schema.string,
-  command: schema.string,
-  tags: schema.listOf(schema.string),
-  image: schema.string,
-  reports: schema.listOf(schema.string),
-  ...runAnswer,
-  cache: schema.listOf(schema.string),
-  artifacts: schema.listOf(schema.string),
-});
-
-function view(suite: SuiteRow): object {
+function view(suite: SuiteRow): Suite {
   return {
     ...twin('id', suite.id),
     name: suite.name,
@@ -95,7 +83,7 @@ export const routes = [
     access: 'both',
     scope: 'suites',
     summary: 'List the suites of a project',
-    answer: schema.listOf(answer),
+    answer: listOf(suiteRecord),
     async handle({ db, project }) {
       const suites = await allRows(db.selectFrom('suites').selectAll().where('project_id', '=', project.id), 'id');
       return mapByTurns(suites, view);
@@ -109,7 +97,7 @@ export const routes = [
     summary: 'Create a suite',
     body: fields,
     creates: 'suites',
-    answer,
+    answer: suiteRecord,
     verify: checkTimeout,
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
@@ -126,7 +114,7 @@ export const routes = [
     access: 'both',
     scope: 'suites',
     summary: 'Fetch a suite',
-    answer,
+    answer: suiteRecord,
     load: loadSuite,
     handle: async ({ suite }) => view(suite),
   }),
@@ -138,7 +126,7 @@ export const routes = [
     summary: 'Change a suite',
     body: fields,
     changes: 'suites',
-    answer,
+    answer: suiteRecord,
     load: loadSuite,
     verify: checkTimeout,
     verifyNames: ({ db, suite }, values) =>

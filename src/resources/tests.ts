@@ -1,15 +1,15 @@
 import { projectRoute } from '../api/route.ts';
 import { oneOf, text } from '../http/fields.ts';
 import type { Page, PageOf } from '../http/paging.ts';
-import * as schema from '../http/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { flakyTests } from '../lifecycle/flaky-tests.ts';
-import { testStates, type PlacedTest, type TestState } from '../lifecycle/packed-tests.ts';
+import type { PlacedTest, TestState } from '../lifecycle/packed-tests.ts';
 import { slowTests } from '../lifecycle/slow-tests.ts';
 import { testsOf, type Wanted } from '../lifecycle/test-results.ts';
+import { flakyTestRecord, slowTestRecord, testRecord } from '../records/build.ts';
+import { listOf } from '../records/schema.ts';
+import { testStates } from '../records/states.ts';
 import { findBuild } from './builds.ts';
-
-const named = { name: schema.string, class: schema.string, suite: schema.string };
 
 function view({ name, class: of, suite, file, state, durationMs, message }: PlacedTest) {
   return { name, class: of, suite, file, state, duration_ms: durationMs, message };
@@ -52,15 +52,7 @@ export const routes = [
       query: text('filter', { description: 'only tests with this in their name, class, suite or file' }),
     },
     paged: true,
-    answer: schema.listOf(
-      schema.record({
-        ...named,
-        file: schema.string,
-        state: { type: 'string', enum: [...testStates] },
-        duration_ms: schema.integer,
-        message: schema.string,
-      }),
-    ),
+    answer: listOf(testRecord),
     async handle({ db, project, params, query, page }) {
       const build = await findBuild(db, project.id, params.build_id);
       const wanted = wantedOn(page, query);
@@ -74,15 +66,7 @@ export const routes = [
     scope: 'commits',
     summary: 'List the tests that lately both failed and passed on the same commit and suite',
     goesByTheClock: true,
-    answer: schema.listOf(
-      schema.record({
-        ...named,
-        failures: schema.integer,
-        passes: schema.integer,
-        last_seen_at: schema.dateTime,
-        message: schema.string,
-      }),
-    ),
+    answer: listOf(flakyTestRecord),
     async handle({ db, project }) {
       const tests = await flakyTests(db, project.id);
       return tests.map(({ name, class: of, suite, failures, passes, lastSeenAt, message }) => ({
@@ -102,7 +86,7 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary: 'List the tests that took longest in the newest builds, on average',
-    answer: schema.listOf(schema.record({ ...named, duration_ms: schema.integer, runs: schema.integer })),
+    answer: listOf(slowTestRecord),
     async handle({ db, project }) {
       const tests = await slowTests(db, project.id);
       return tests.map(({ name, class: of, suite, durationMs, runs }) => ({

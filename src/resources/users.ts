@@ -8,27 +8,15 @@ import type { UserRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { oneOf, required, text } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
-import * as schema from '../http/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { idTwin, likePattern, orNotFound, twin } from './common.ts';
+import { invitedUserRecord, userRecord, type User } from '../records/installation.ts';
+import { listOf } from '../records/schema.ts';
+import { likePattern, orNotFound, twin } from './common.ts';
 
 /** The accounts of the installation, for operators: list, block and invite users. */
 
-const fields = {
-  ...idTwin,
-  email: schema.string,
-  kind: { type: 'string', enum: ['user', 'collaborator'] },
-  operator: schema.boolean,
-  suspended: schema.boolean,
-  billing: schema.string,
-  has_password: schema.boolean,
-  created_at: schema.dateTime,
-};
-const answer = schema.record(fields);
-const linkFields = { password_path: schema.string, expires_at: schema.dateTime };
-
-function view(user: Readonly<UserRow>) {
+function view(user: Readonly<UserRow>): User {
   const { id, email, kind, billing } = user;
   return {
     ...twin('id', id),
@@ -71,7 +59,7 @@ export const routes = [
     summary: 'List the accounts; `email` searches',
     query: { email: text('email') },
     paged: true,
-    answer: schema.listOf(answer),
+    answer: listOf(userRecord),
     async handle({ db, query: { email }, page }) {
       let users = db.selectFrom('users').selectAll();
       if (email !== '') users = users.where(sql<boolean>`email like ${likePattern(email)} escape '!'`);
@@ -90,7 +78,7 @@ export const routes = [
     },
     creates: 'account',
     showsSecrets: true,
-    answer: schema.record({ ...fields, ...linkFields }),
+    answer: invitedUserRecord,
     audit: { action: 'user.created', details: ({ input: { kind } }) => ({ kind, password: 'link' }) },
     async handle({ db, ids, input }) {
       const email = normalizeEmail(input.email) ?? input.email;
@@ -108,7 +96,7 @@ export const routes = [
     summary: 'Make another link for a person who has not used theirs; the old one stops working',
     creates: 'account',
     showsSecrets: true,
-    answer: schema.record({ ...fields, ...linkFields }),
+    answer: invitedUserRecord,
     load: loadUser,
     audit: { action: 'user.password_link_created' },
     async handle({ db, ids, user }) {
@@ -121,7 +109,7 @@ export const routes = [
     access: 'operators',
     scope: 'never',
     summary: 'Suspend an account, except for your own',
-    answer,
+    answer: userRecord,
     load: loadUser,
     audit: { action: 'user.suspended', subject: ({ user }) => (user.suspended === 1 ? undefined : named(user)) },
     async handle({ db, caller, user }) {
@@ -136,7 +124,7 @@ export const routes = [
     access: 'operators',
     scope: 'never',
     summary: 'Lift the suspension of an account',
-    answer,
+    answer: userRecord,
     load: loadUser,
     audit: { action: 'user.resumed', subject: ({ user }) => (user.suspended === 1 ? named(user) : undefined) },
     async handle({ db, user }) {

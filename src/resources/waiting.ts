@@ -1,19 +1,6 @@
 import { whyWaiting, type WhyWaiting } from '../auth/runner-visits.ts';
 import type { Call } from '../api/call.ts';
 import type { Queries } from '../db/open.ts';
-import * as schema from '../http/schema.ts';
-import type { JsonSchema } from '../http/schema.ts';
-
-export const waitingReason: JsonSchema = {
-  ...schema.string,
-  description: 'Why it waits, in words; blank when it does not wait',
-};
-
-/** An answer that has the field only where no runner can take the work. */
-export function orInVain(answer: JsonSchema): JsonSchema {
-  const reason = { ...schema.string, description: 'Why no runner can take it; left out where one can' };
-  return schema.withOptional(answer, { waiting_reason: reason });
-}
 
 interface Waiting {
   id: bigint;

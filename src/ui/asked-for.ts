@@ -1,14 +1,9 @@
+import type { BuildRequest } from '../records/build-request.ts';
 import { branchAtForge, outward, type ForgeLinks } from './forge-links.ts';
 import { html, type Html } from './html.ts';
 
 /** What a build request says of its origin. */
-export interface AskedFor {
-  created_by: string;
-  event: string;
-  pull_request: bigint | number | null;
-  sender: string;
-  target_branch: string;
-}
+export type AskedFor = Pick<BuildRequest, 'created_by' | 'event' | 'pull_request' | 'sender' | 'target_branch'>;
 
 /** How the build request came about, and by whom. */
 export function askedFor(request: AskedFor, links: ForgeLinks | undefined): Html {

@@ -1,4 +1,5 @@
 import type { PageOf } from '../http/paging.ts';
+import type { Build, Test } from '../records/build.ts';
 import { html, type Html } from './html.ts';
 import { longest } from '../lib/bounds.ts';
 import { durationInWords } from './browser/time-words.ts';
@@ -7,21 +8,7 @@ import type { ProjectVisit } from './project-pages.ts';
 
 /** The tests of a build: those that failed above its log, and all of them in a tab of their own. */
 
-export interface TestCounts {
-  tests_passed: number;
-  tests_failed: number;
-  tests_skipped: number;
-}
-
-interface TestRecord {
-  name: string;
-  class: string;
-  suite: string;
-  file: string;
-  state: string;
-  duration_ms: number;
-  message: string;
-}
+export type TestCounts = Pick<Build, 'tests_passed' | 'tests_failed' | 'tests_skipped'>;
 
 const perPage = 50;
 /** More would leave no room for the log. */
@@ -39,7 +26,7 @@ function countsOf(build: TestCounts): Record<State, number> {
 export async function failedTests(visit: ProjectVisit, build: TestCounts, all: string): Promise<Html> {
   const count = build.tests_failed;
   const query = { state: 'failed', limit: mostAboveLog };
-  const { items } = count > 0 ? await visit.api.list<TestRecord>(of, { query }) : { items: [] };
+  const { items } = count > 0 ? await visit.api.list(of, { query }) : { items: [] };
   if (items.length === 0) return html`<section id="failed-tests" data-live></section>`;
   return html`<section id="failed-tests" aria-label="Failed tests" tabindex="0" data-live>
     <h2>
@@ -103,7 +90,7 @@ interface Group {
 
 async function group(visit: ProjectVisit, { state, count, filter, isOpen }: Group): Promise<Html> {
   const at = { after: digits(visit, 'after'), before: digits(visit, 'before') };
-  const page = await visit.api.list<TestRecord>(of, { query: { state, query: filter, limit: perPage, ...at } });
+  const page = await visit.api.list(of, { query: { state, query: filter, limit: perPage, ...at } });
   const isLeft = filter === '' ? 'These tests are not kept any more.' : 'None of them has this in its name.';
   return html`<details id="tests-${state}" class="tests" ${isOpen && html`open`}>
     <summary>${inDigits(count)} ${state}</summary>
@@ -113,11 +100,11 @@ async function group(visit: ProjectVisit, { state, count, filter, isOpen }: Grou
   </details>`;
 }
 
-function passedTable(tests: readonly TestRecord[]): Html {
+function passedTable(tests: readonly Test[]): Html {
   return table('Tests that passed', ['Test', 'Suite', 'Took'], tests.map(row));
 }
 
-function withMessages(tests: readonly TestRecord[]): Html {
+function withMessages(tests: readonly Test[]): Html {
   return html`<ul class="card rows compact">
     ${tests.map((test) => html`<li>${item(test)}</li>`)}
   </ul>`;
@@ -129,7 +116,7 @@ function digits(visit: ProjectVisit, name: string): string | undefined {
   return /^[0-9]{1,15}$/.test(text) ? text : undefined;
 }
 
-function row(test: TestRecord): Html {
+function row(test: Test): Html {
   return html`<tr>
     <td>${testName(test)}</td>
     <td class="long-name">${test.suite}</td>
@@ -137,13 +124,13 @@ function row(test: TestRecord): Html {
   </tr>`;
 }
 
-function item(test: TestRecord): Html {
+function item(test: Test): Html {
   return html`<p>${testName(test)} <span class="aside">${test.suite} ${tookInWords(test.duration_ms)}</span></p>
     ${test.file !== '' && html`<p class="aside long-name">${test.file}</p>`} ${messagePart(test.message)}`;
 }
 
 /** The name of a test, after its class. */
-export function testName({ name, class: of }: Pick<TestRecord, 'name' | 'class'>): Html {
+export function testName({ name, class: of }: Pick<Test, 'name' | 'class'>): Html {
   return html`<span class="long-name"
     >${of !== '' && html`<span class="aside">${of}</span> `}<strong>${name || '(no name)'}</strong></span
   >`;
@@ -166,7 +153,7 @@ export function tookInWords(ms: number): string {
 }
 
 function pageLinks(
-  { older, newer, upwards }: PageOf<TestRecord>,
+  { older, newer, upwards }: PageOf<Test>,
   path: string,
   wanted: { state: State; filter: string },
 ): Html | false {

@@ -1,10 +1,12 @@
 import type { BuildRow } from '../db/schema.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
+import type { FetchedBuild } from '../records/build.ts';
+import type { Commit } from '../records/commit.ts';
 import { artifactCount, artifactsPart } from './artifacts.ts';
 import { askedFor, type AskedFor } from './asked-for.ts';
 import { detailsPart } from './build-details.ts';
 import { buildName, buildsOfCommits, type NamedBuild } from './build-rows.ts';
-import { failedTests, testsPart, type TestCounts } from './build-tests.ts';
+import { failedTests, testsPart } from './build-tests.ts';
 import { commitAtForge, forgeLinks, type ForgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
@@ -18,37 +20,10 @@ import { buildBadge, buildMark, isUnderWay } from './states.ts';
 
 /** One attempt at one suite on one commit: what became of it, and a tab each for its log and what else it left. */
 
-interface BuildRecord extends TestCounts {
-  id: bigint;
-  id_str: string;
-  suite_id: bigint;
-  commit_id: bigint;
-  commit_id_str: string;
-  build_state: string;
-  attempt: number;
-  exit_status: number | null;
-  failure_reason: string;
-  allow_failure: boolean;
-  variant: string;
-  flaky: boolean;
-  created_at: string;
-  started_at: string | null;
-  finished_at: string | null;
-  waiting_reason: string;
-  files_kept_until?: string;
-  uploads_pending: boolean;
-  uploads_lost: string;
-}
-
-interface CommitRecord {
-  ref: string;
-  message: string;
-}
-
 /** Everything that the tabs show of a build. */
 export interface ShownBuild {
-  build: BuildRecord;
-  commit: CommitRecord;
+  build: FetchedBuild;
+  commit: Commit;
   own: NamedBuild;
   /** All attempts, the first one first. */
   attempts: readonly BuildRow[];
@@ -68,16 +43,16 @@ const tabs = ['log', 'tests', 'artifacts', 'details'] as const;
 type Tab = (typeof tabs)[number];
 
 async function shownBuild({ api, db, project }: ProjectVisit): Promise<ShownBuild> {
-  const build = await api.get<BuildRecord>(record);
+  const build = await api.get(record);
   const params = { commit_id: build.commit_id };
-  const commit = await api.get<CommitRecord>('/projects/:project_id/commits/:commit_id', { params });
+  const commit = await api.get('/projects/:project_id/commits/:commit_id', { params });
   const all = (await buildsOfCommits(db.read, [build.commit_id])).get(build.commit_id) ?? [];
   const isSame = ({ suite_id: suite, variant }: BuildRow): boolean =>
     suite === build.suite_id && variant === build.variant;
   const attempts = all.filter(isSame).toReversed();
   const own = orMissing(attempts.find(({ id }) => id === build.id));
   const ofRequest = { params: { build_request_id: own.build_request_id } };
-  const request = await api.get<AskedFor>('/projects/:project_id/build_requests/:build_request_id', ofRequest);
+  const request = await api.get('/projects/:project_id/build_requests/:build_request_id', ofRequest);
   const links = await forgeLinks(db.read, project);
   const address = `/projects/${project.id_str}/builds/${build.id_str}`;
   return { build, commit, own, attempts, request, links, address };

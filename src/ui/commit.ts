@@ -8,7 +8,7 @@ import { ago, duration } from './moments.ts';
 import { empty, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
-import { suiteChoice, type ChoosableSuite } from './suite-choice.ts';
+import { suiteChoice } from './suite-choice.ts';
 import { buildBadge, stateBadge } from './states.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
 
@@ -70,13 +70,8 @@ function buildItem(build: NamedBuild, path: string): Html {
   </li>`;
 }
 
-interface Strategy {
-  id_str: string;
-  name: string;
-}
-
 async function deployForm(visit: ProjectVisit, commit: CommitRow): Promise<Html> {
-  const strategies = await visit.api.get<Strategy[]>('/projects/:project_id/deploy_strategies');
+  const strategies = await visit.api.get('/projects/:project_id/deploy_strategies');
   if (strategies.length === 0) return html``;
   const deploy = pageForm(visit, 'deploy');
   const choices = strategies.map(({ id_str: id, name }) => [id, name] as const);
@@ -101,7 +96,7 @@ async function show(visit: ProjectVisit) {
     .executeTakeFirstOrThrow();
   const builds = (await buildsOfCommits(db.read, [commit.id])).get(commit.id) ?? [];
   const run = pageForm(visit, 'run');
-  const suites = await api.get<ChoosableSuite[]>('/projects/:project_id/suites');
+  const suites = await api.get('/projects/:project_id/suites');
   const rest = commit.message.trimStart().split('\n').slice(1).join('\n').trim();
   return {
     title: subjectOf(commit.message),

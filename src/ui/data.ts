@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { InnerCalls, RouteName } from '../api/inner-calls.ts';
-import type { Route } from '../api/route.ts';
+import type { InnerCalls } from '../api/inner-calls.ts';
+import type { Route, RouteName } from '../api/route.ts';
 import type { Services } from '../api/call.ts';
 import { callerInBrowser } from '../auth/callers.ts';
 import type { UserRow } from '../db/schema.ts';

@@ -1,3 +1,4 @@
+import type { Delivery, StatusDelivery } from '../records/notification.ts';
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
@@ -6,16 +7,7 @@ import { stateBadge, stateWord } from './states.ts';
 
 /** The deliveries of a notification, with each attempt and the receiver's answers. */
 
-export interface DeliveryRecord {
-  id_str: string;
-  type: string;
-  state: string;
-  created_at: string;
-  /** For a forge: the suite and the commit of the status. */
-  context?: string;
-  ref?: string;
-  attempts: { status: number | null; duration_ms: number; answer: string; error: string; created_at: string }[];
-}
+export type DeliveryRecord = Delivery & Partial<Pick<StatusDelivery, 'context' | 'ref'>>;
 
 type Attempt = DeliveryRecord['attempts'][number];
 

@@ -1,4 +1,5 @@
-import { dependencyFields, type DependencyRecord } from './dependency-form.ts';
+import type { OwnDependency } from '../records/dependency.ts';
+import { dependencyFields } from './dependency-form.ts';
 import { html, type Html } from './html.ts';
 import { pageForm } from './forms.ts';
 import { page } from './pages.ts';
@@ -11,7 +12,7 @@ import { stateBadge } from './states.ts';
 const list = page({
   path: '/ui/dependencies',
   async show(visit) {
-    const dependencies = await visit.api.get<DependencyRecord[]>('/dependencies');
+    const dependencies = await visit.api.get('/dependencies');
     return {
       title: 'Dependencies',
       live: ['dependencies'],
@@ -41,7 +42,7 @@ function row({
   marketplace_state: state,
   archive_file_size: size,
   description,
-}: DependencyRecord): Html {
+}: OwnDependency): Html {
   return html`<tr id="dependency-${id}">
     <td><a href="/ui/dependencies/${id}">${name}</a></td>
     <td>${stateBadge(state)}</td>
@@ -74,7 +75,7 @@ const marketplace = page({
   async show(visit) {
     const name = visit.queryText('name').slice(0, 255);
     const query = { before: visit.queryText('before') || undefined, after: visit.queryText('after') || undefined };
-    const found = await visit.api.list<DependencyRecord>('/marketplace', { query: { limit: 50, name, ...query } });
+    const found = await visit.api.list('/marketplace', { query: { limit: 50, name, ...query } });
     return {
       title: 'Marketplace',
       live: ['dependencies'],
@@ -101,7 +102,7 @@ const marketplace = page({
   },
 });
 
-function sharedRow({ id_str: id, name, prefix, description }: DependencyRecord): Html {
+function sharedRow({ id_str: id, name, prefix, description }: OwnDependency): Html {
   return html`<tr id="dependency-${id}">
     <td><a href="/ui/dependencies/${id}">${name}</a></td>
     <td><code>${prefix}</code></td>

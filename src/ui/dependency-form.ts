@@ -1,3 +1,4 @@
+import type { OwnDependency } from '../records/dependency.ts';
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import type { PageVisit } from './pages.ts';
@@ -5,28 +6,12 @@ import { imageField } from './registries.ts';
 
 /** The fields of a dependency, for a new one and for changes. */
 
-export interface DependencyRecord {
-  id_str: string;
-  name: string;
-  description: string;
-  command: string;
-  prefix: string;
-  source: string;
-  image: string;
-  launch_command: string;
-  archive_content_type: string | null;
-  archive_file_size: bigint | null;
-  related_dependencies: { id_str: string; name: string }[];
-  marketplace_state: string;
-  waiting_reason?: string;
-}
-
-type Choice = DependencyRecord['related_dependencies'][number];
+type Choice = OwnDependency['related_dependencies'][number];
 
 const usualPrefix = '/srv/dependency';
 const sharedOffered = 100;
 
-export async function dependencyFields(visit: PageVisit, form: PageForm, dependency?: DependencyRecord): Promise<Html> {
+export async function dependencyFields(visit: PageVisit, form: PageForm, dependency?: OwnDependency): Promise<Html> {
   return html`${form.text('name', 'Name', { value: dependency?.name, required: true, maxlength: 255 })}
   ${form.area('command', 'Command', {
     value: dependency?.command,
@@ -59,10 +44,10 @@ export async function dependencyFields(visit: PageVisit, form: PageForm, depende
 }
 
 /** Check boxes. Selected dependencies come first, in their order, which is the order in which they are mounted. */
-async function relatedField({ api, refused }: PageVisit, dependency?: DependencyRecord): Promise<Html | undefined> {
+async function relatedField({ api, refused }: PageVisit, dependency?: OwnDependency): Promise<Html | undefined> {
   const named = dependency?.related_dependencies ?? [];
-  const own = await api.get<Choice[]>('/dependencies');
-  const { items: shared } = await api.list<Choice>('/marketplace', { query: { limit: sharedOffered } });
+  const own = await api.get('/dependencies');
+  const { items: shared } = await api.list('/marketplace', { query: { limit: sharedOffered } });
   const seen = new Set([dependency?.id_str, ...named.map(({ id_str: id }) => id)]);
   const fresh = (choices: Choice[]): Choice[] => choices.filter(({ id_str: id }) => !seen.has(id) && seen.add(id));
   const [others, sharedOnes] = [fresh(own), fresh(shared)];

@@ -1,5 +1,6 @@
 import { ApiError } from '../errors.ts';
-import { dependencyFields, type DependencyRecord } from './dependency-form.ts';
+import type { DependencyUses, OwnDependency } from '../records/dependency.ts';
+import { dependencyFields } from './dependency-form.ts';
 import { html, type Html } from './html.ts';
 import { pageForm } from './forms.ts';
 import { notice } from './layout.ts';
@@ -12,18 +13,12 @@ import { isUnderWay, stateBadge } from './states.ts';
 
 /** One dependency: its source, its compile with the log, its uses, and whether it is shared. */
 
-interface Uses {
-  suites: { id_str: string; name: string; project_id_str: string; project_name: string }[];
-  dependencies: { id_str: string; name: string }[];
-  elsewhere: number;
-}
-
 const of = '/dependencies/:dependency_id';
 
 /** Only the owner sees who uses a dependency. */
-async function usesOf({ api }: PageVisit): Promise<Uses | undefined> {
+async function usesOf({ api }: PageVisit): Promise<DependencyUses | undefined> {
   try {
-    return await api.get<Uses>(`${of}/uses`);
+    return await api.get(`${of}/uses`);
   } catch (error) {
     if (error instanceof ApiError && error.status < 500) return undefined;
     throw error;
@@ -33,7 +28,7 @@ async function usesOf({ api }: PageVisit): Promise<Uses | undefined> {
 const definition: PageDefinition = {
   path: '/ui/dependencies/:dependency_id',
   async show(visit) {
-    const dependency = await visit.api.get<DependencyRecord>(of);
+    const dependency = await visit.api.get(of);
     const uses = await usesOf(visit);
     const { id_str: id, name, marketplace_state: state } = dependency;
     return {
@@ -59,7 +54,7 @@ const definition: PageDefinition = {
   },
 };
 
-async function ownMain(visit: PageVisit, dependency: DependencyRecord, uses: Uses): Promise<Html> {
+async function ownMain(visit: PageVisit, dependency: OwnDependency, uses: DependencyUses): Promise<Html> {
   const { id_str: id, name, marketplace_state: state, archive_file_size: size } = dependency;
   const form = pageForm(visit, 'save');
   return html`<p class="aside"><a href="/ui/dependencies">All dependencies</a></p>
@@ -100,7 +95,7 @@ async function ownMain(visit: PageVisit, dependency: DependencyRecord, uses: Use
     </div>`;
 }
 
-async function actions(visit: PageVisit, dependency: DependencyRecord): Promise<Html> {
+async function actions(visit: PageVisit, dependency: OwnDependency): Promise<Html> {
   const { marketplace_state: state, archive_file_size: size } = dependency;
   const button = (action: string, name: string): Html =>
     pageForm(visit, action).wrap(html``, { button: name, kind: 'plain' });
@@ -110,8 +105,8 @@ async function actions(visit: PageVisit, dependency: DependencyRecord): Promise<
 }
 
 /** A shared dependency stays shared during a new compile. */
-async function isOnMarketplace({ api }: PageVisit, { id_str: id, name }: DependencyRecord): Promise<boolean> {
-  const { items } = await api.list<{ id_str: string }>('/marketplace', { query: { name, limit: 1000 } });
+async function isOnMarketplace({ api }: PageVisit, { id_str: id, name }: OwnDependency): Promise<boolean> {
+  const { items } = await api.list('/marketplace', { query: { name, limit: 1000 } });
   return items.some((one) => one.id_str === id);
 }
 
@@ -167,7 +162,7 @@ function wrongUpload(codes: readonly string[]): string {
   return 'It cannot be taken now: what was uploaded before is still being compiled, or the disk is full. Try again in a while.';
 }
 
-function usesPart({ suites, dependencies, elsewhere }: Uses): Html {
+function usesPart({ suites, dependencies, elsewhere }: DependencyUses): Html {
   const isUsed = suites.length + dependencies.length + elsewhere > 0;
   return html`<section class="card" aria-labelledby="uses-title">
     <h2 id="uses-title">Used by</h2>
@@ -175,7 +170,7 @@ function usesPart({ suites, dependencies, elsewhere }: Uses): Html {
   </section>`;
 }
 
-function usesList({ suites, dependencies, elsewhere }: Uses): Html {
+function usesList({ suites, dependencies, elsewhere }: DependencyUses): Html {
   return html`<ul class="plain">
     ${suites.map(
       (one) =>
@@ -190,7 +185,7 @@ function usesList({ suites, dependencies, elsewhere }: Uses): Html {
 }
 
 /** A dependency that another account shares. */
-function sharedMain(dependency: DependencyRecord): Html {
+function sharedMain(dependency: OwnDependency): Html {
   const { name, description, prefix, command, launch_command: launch, id_str: id } = dependency;
   return html`<p class="aside"><a href="/ui/marketplace">Marketplace</a></p>
     <h1>${name}</h1>
@@ -221,8 +216,8 @@ function sharedMain(dependency: DependencyRecord): Html {
 const deletion = page({
   path: '/ui/dependencies/:dependency_id/delete',
   async show(visit) {
-    const { name } = await visit.api.get<DependencyRecord>(of);
-    const uses = await visit.api.get<Uses>(`${of}/uses`);
+    const { name } = await visit.api.get(of);
+    const uses = await visit.api.get(`${of}/uses`);
     const title = `Delete ${name}?`;
     const isUsed = uses.suites.length + uses.dependencies.length + uses.elsewhere > 0;
     const goes = html`<p>

@@ -1,5 +1,7 @@
 import { ApiError } from '../errors.ts';
 import { timeOfId } from '../lib/ids.ts';
+import type { DeployStrategy, FetchedDeploy } from '../records/deploy.ts';
+import type { Commit } from '../records/commit.ts';
 import { html, type Html } from './html.ts';
 import { pageForm } from './forms.ts';
 import { notice } from './layout.ts';
@@ -7,45 +9,25 @@ import { logPart, logScripts } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
 import { empty, pagination, shortSha, subjectOf, table } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
-import { strategiesOf, type StrategyRecord } from './settings-deploys.ts';
+import { strategiesOf } from './settings-deploys.ts';
 import type { Place } from './site.ts';
 import { isUnderWay, stateBadge } from './states.ts';
 
 /** The deploys of a project, and the page of each with its log. */
 
-interface DeployRecord {
-  id: bigint;
-  id_str: string;
-  state: string;
-  created_by: string;
-  deploy_strategy_id_str: string;
-  commit_id: bigint;
-  commit_id_str: string;
-  deploy_started_at: string | null;
-  deploy_finished_at: string | null;
-  waiting_reason?: string;
-}
-
-interface CommitRecord {
-  id_str: string;
-  ref: string;
-  message: string;
-  build_state: string;
-}
-
 const perPage = 30;
 const of = '/projects/:project_id/deploys';
 
-async function commitOf({ api }: ProjectVisit, id: bigint): Promise<CommitRecord> {
-  return api.get<CommitRecord>('/projects/:project_id/commits/:commit_id', { params: { commit_id: id } });
+async function commitOf({ api }: ProjectVisit, id: bigint): Promise<Commit> {
+  return api.get('/projects/:project_id/commits/:commit_id', { params: { commit_id: id } });
 }
 
-function commitLink({ projectPath }: ProjectVisit, { id_str: id, ref, message }: CommitRecord): Html {
+function commitLink({ projectPath }: ProjectVisit, { id_str: id, ref, message }: Commit): Html {
   return html`<a href="${projectPath}/commits/${id}"><code>${shortSha(ref)}</code> ${subjectOf(message)}</a>`;
 }
 
 /** A deleted strategy has no name any more. */
-function strategyName(strategies: readonly StrategyRecord[], { deploy_strategy_id_str: id }: DeployRecord): string {
+function strategyName(strategies: readonly DeployStrategy[], { deploy_strategy_id_str: id }: FetchedDeploy): string {
   return strategies.find((one) => one.id_str === id)?.name ?? 'deleted strategy';
 }
 
@@ -55,11 +37,11 @@ const list = projectPage({
   async show(visit) {
     const { api } = visit;
     const query = { before: visit.queryText('before') || undefined, after: visit.queryText('after') || undefined };
-    const page = await api.list<{ id: bigint; id_str: string }>(of, { query: { limit: perPage, ...query } });
+    const page = await api.list(of, { query: { limit: perPage, ...query } });
     const strategies = await strategiesOf(api);
     const rows = await Promise.all(
       page.items.map(async ({ id }) => {
-        const deploy = await api.get<DeployRecord>(`${of}/:deploy_id`, { params: { deploy_id: id } });
+        const deploy = await api.get(`${of}/:deploy_id`, { params: { deploy_id: id } });
         return row(visit, deploy, await commitOf(visit, deploy.commit_id), strategyName(strategies, deploy));
       }),
     );
@@ -85,7 +67,7 @@ const list = projectPage({
   },
 });
 
-function row(visit: ProjectVisit, deploy: DeployRecord, commit: CommitRecord, strategy: string): Html {
+function row(visit: ProjectVisit, deploy: FetchedDeploy, commit: Commit, strategy: string): Html {
   const { id, id_str: text, state, created_by: by, deploy_started_at: from, deploy_finished_at: to } = deploy;
   return html`<tr id="deploy-${text}">
     <td><a href="${visit.projectPath}/deploys/${text}">${strategy}</a></td>
@@ -98,13 +80,13 @@ function row(visit: ProjectVisit, deploy: DeployRecord, commit: CommitRecord, st
 
 const commitsOffered = 30;
 
-async function deployForm(visit: ProjectVisit, strategies: readonly StrategyRecord[]): Promise<Html> {
+async function deployForm(visit: ProjectVisit, strategies: readonly DeployStrategy[]): Promise<Html> {
   if (strategies.length === 0) {
     return html`<p class="card">
       To deploy, first say where to: <a href="${visit.projectPath}/settings/deploys">create a strategy</a>.
     </p>`;
   }
-  const commits = await visit.api.get<{ id: bigint }[]>('/projects/:project_id/commits', {
+  const commits = await visit.api.get('/projects/:project_id/commits', {
     query: { limit: commitsOffered },
   });
   const known = await Promise.all(commits.map(({ id }) => commitOf(visit, id)));
@@ -129,7 +111,7 @@ const one = projectPage({
   tab: 'deploys',
   async show(visit) {
     const { api, projectPath } = visit;
-    const deploy = await api.get<DeployRecord>(`${of}/:deploy_id`);
+    const deploy = await api.get(`${of}/:deploy_id`);
     const commit = await commitOf(visit, deploy.commit_id);
     const strategy = await strategyOf(visit, deploy);
     const { id_str: id, state, deploy_started_at: from, deploy_finished_at: to } = deploy;
@@ -191,10 +173,10 @@ const one = projectPage({
   },
 });
 
-async function strategyOf({ api }: ProjectVisit, deploy: DeployRecord): Promise<StrategyRecord | undefined> {
+async function strategyOf({ api }: ProjectVisit, deploy: FetchedDeploy): Promise<DeployStrategy | undefined> {
   const params = { deploy_strategy_id: deploy.deploy_strategy_id_str };
   try {
-    return await api.get<StrategyRecord>('/projects/:project_id/deploy_strategies/:deploy_strategy_id', { params });
+    return await api.get('/projects/:project_id/deploy_strategies/:deploy_strategy_id', { params });
   } catch (error) {
     if (error instanceof ApiError && error.status === 404) return undefined;
     throw error;

@@ -1,3 +1,4 @@
+import type { Project } from '../records/project.ts';
 import { icons, script, stylesheet } from './assets.ts';
 import { html, type Html } from './html.ts';
 import { iconFor, stateBadge, stateWord } from './states.ts';
@@ -30,12 +31,7 @@ export interface Page {
 }
 
 /** The data about a project that all its pages show. */
-export interface ProjectHead {
-  id_str: string;
-  name: string;
-  build_state: string;
-  owned: boolean;
-}
+export type ProjectHead = Pick<Project, 'id_str' | 'name' | 'build_state' | 'owned'>;
 
 export type ProjectTab = 'commits' | 'tests' | 'deploys' | 'settings';
 

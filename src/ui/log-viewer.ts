@@ -1,14 +1,8 @@
+import type { LogView } from '../records/log.ts';
 import { groupOf, piecesOf, styleOf, type Piece } from './browser/log-text.ts';
 import { html, type Html } from './html.ts';
 import type { PersonVisit } from './site.ts';
-
-interface View {
-  from: number;
-  total: number;
-  complete: boolean;
-  style: string;
-  lines: { number: number; at: number | null; text: string; cut: boolean }[];
-}
+import type { LoggedPath } from './visit-api.ts';
 
 /** The number of lines on a page. The whole log has many such pages. */
 const pageLines = 500;
@@ -29,8 +23,8 @@ export function downloadLink(address: string): Html {
 }
 
 /** The number of lines of a log. */
-export async function linesIn(visit: PersonVisit, record: `/${string}`): Promise<number> {
-  const { total } = await visit.api.get<View>(`${record}/log/view`, { query: { from: -1, limit: 1 } });
+export async function linesIn(visit: PersonVisit, record: LoggedPath): Promise<number> {
+  const { total } = await visit.api.get(`${record}/log/view`, { query: { from: -1, limit: 1 } });
   return total;
 }
 
@@ -39,10 +33,10 @@ export async function linesIn(visit: PersonVisit, record: `/${string}`): Promise
  * without scripts: it shows the last lines, and links to earlier ones. With scripts it becomes the viewer
  * (browser/log-viewer.ts), which shows the whole log. `?from=LINE` selects a page.
  */
-export async function logPart(visit: PersonVisit, record: `/${string}`, { address, title }: LogOptions): Promise<Html> {
+export async function logPart(visit: PersonVisit, record: LoggedPath, { address, title }: LogOptions): Promise<Html> {
   const asked = Number.parseInt(visit.queryText('from'), 10);
-  const viewFrom = (from: number): Promise<View> =>
-    visit.api.get<View>(`${record}/log/view`, { query: { from, limit: pageLines } });
+  const viewFrom = (from: number): Promise<LogView> =>
+    visit.api.get(`${record}/log/view`, { query: { from, limit: pageLines } });
   const isPage = Number.isSafeInteger(asked) && asked > 0;
   const view = await (isPage ? viewFrom(asked) : endOf(viewFrom));
   return html`<section class="log-part" aria-label="${title ?? 'Log'}">
@@ -64,14 +58,14 @@ export async function logPart(visit: PersonVisit, record: `/${string}`, { addres
 }
 
 /** The last lines. If very long lines do not all fit into an answer, there are fewer, but the last one is included. */
-async function endOf(viewFrom: (from: number) => Promise<View>): Promise<View> {
+async function endOf(viewFrom: (from: number) => Promise<LogView>): Promise<LogView> {
   for (let count = pageLines; ; count = Math.floor(count / 5)) {
     const view = await viewFrom(-count);
     if (count < 5 || view.from + view.lines.length > view.total) return view;
   }
 }
 
-function pageLinks({ path }: PersonVisit, { from, total, complete, lines }: View): Html {
+function pageLinks({ path }: PersonVisit, { from, total, complete, lines }: LogView): Html {
   const last = from + lines.length - 1;
   if (total === 0) return html`<p class="log-pages">${complete ? 'Nothing was said.' : 'Nothing was said yet.'}</p>`;
   const link = (to: number, text: string): Html => html`<a href="${path}?from=${to}">${text}</a>`;
@@ -82,7 +76,7 @@ function pageLinks({ path }: PersonVisit, { from, total, complete, lines }: View
   </p>`;
 }
 
-function linesOf({ style, lines }: View): Html[] {
+function linesOf({ style, lines }: LogView): Html[] {
   let before = styleOf(style === '' ? '0' : style);
   return lines.map(({ number, text, cut }) => {
     const { pieces, after } = piecesOf(text, before);

@@ -1,3 +1,4 @@
+import type { User } from '../records/installation.ts';
 import { html, type Html } from './html.ts';
 import { pageForm } from './forms.ts';
 import { ago } from './moments.ts';
@@ -6,24 +7,12 @@ import { pagination, table } from './parts.ts';
 
 /** The accounts of the installation: block and invite users. */
 
-interface AccountRecord {
-  id: bigint;
-  id_str: string;
-  email: string;
-  kind: string;
-  operator: boolean;
-  suspended: boolean;
-  billing: string;
-  has_password: boolean;
-  created_at: string;
-}
-
 const perPage = 50;
 
 export async function accountsPart(visit: PageVisit): Promise<Html> {
   const search = visit.queryText('email').slice(0, 254);
   const query = { before: visit.queryText('before') || undefined, after: visit.queryText('after') || undefined };
-  const found = await visit.api.list<AccountRecord>('/users', { query: { limit: perPage, email: search, ...query } });
+  const found = await visit.api.list('/users', { query: { limit: perPage, email: search, ...query } });
   return html`<section aria-labelledby="accounts-title" id="accounts">
     <h2 id="accounts-title">Accounts</h2>
     <div class="beside">
@@ -58,7 +47,7 @@ function refusal({ refused }: PageVisit): Html | undefined {
   return html`<p class="notice bad" role="alert">${refused.message}</p>`;
 }
 
-function row(visit: PageVisit, account: AccountRecord): Html {
+function row(visit: PageVisit, account: User): Html {
   const { id_str: id, email, kind, operator, suspended, billing, has_password: hasPassword } = account;
   const emailId = `account-${id}`;
   const button = (action: string, name: string): Html =>

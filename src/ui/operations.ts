@@ -1,3 +1,4 @@
+import type { InvitedUser, Operations, Runner } from '../records/installation.ts';
 import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
 import { durationInWords } from './browser/time-words.ts';
@@ -7,46 +8,12 @@ import { page, type PageVisit } from './pages.ts';
 import { copyable, empty, sizeInWords, table } from './parts.ts';
 import { notFound, type Place } from './site.ts';
 import { stateBadge } from './states.ts';
-import type { AnyRecord } from './visit-api.ts';
 
 /** The state of the installation, for operators. Other users get the page for a missing address. */
 
-interface Operations {
-  queue: Counts & { accounts: (Counts & { id_str: string; email: string })[] };
-  failing_deliveries: {
-    notification_id_str: string;
-    account: string;
-    host: string;
-    tries: number;
-    next_try_at: string;
-    status: number | null;
-    error: string;
-  }[];
-  disks: { folder: string; size: number; free: number; reserve: number }[];
-  versions: Record<'headrace' | 'node' | 'database' | 'migration', string>;
-}
-
-interface Counts {
-  waiting: number;
-  running: number;
-  oldest_seconds: number;
-}
-
-interface RunnerRecord {
-  name: string;
-  kind: string;
-  state: string;
-  draining: boolean;
-  trouble: string;
-  version: string;
-  last_seen_at: string | null;
-  accounts: string[];
-  work: { kind: string; id_str: string; account: string }[];
-}
-
 async function show(visit: PageVisit): Promise<Page> {
-  const now = await visit.api.get<Operations>('/operations');
-  const runners = await visit.api.get<RunnerRecord[]>('/runners');
+  const now = await visit.api.get('/operations');
+  const runners = await visit.api.get('/runners');
   return {
     title: 'Operations',
     live: ['clock'],
@@ -95,7 +62,7 @@ function queuePart({ queue }: Operations): Html {
   </section>`;
 }
 
-function waited({ waiting, oldest_seconds: seconds }: Counts): string {
+function waited({ waiting, oldest_seconds: seconds }: Pick<Operations['queue'], 'waiting' | 'oldest_seconds'>): string {
   return waiting === 0 ? '–' : durationInWords(seconds * 1000);
 }
 
@@ -137,7 +104,7 @@ function versionsPart({ versions }: Operations): Html {
   </section>`;
 }
 
-function runnersPart(runners: RunnerRecord[]): Html {
+function runnersPart(runners: Runner[]): Html {
   return html`<section aria-labelledby="runners-title">
     <h2 id="runners-title">Runners</h2>
     ${
@@ -156,7 +123,7 @@ function runnersPart(runners: RunnerRecord[]): Html {
   </section>`;
 }
 
-function runnerRow(runner: RunnerRecord): Html {
+function runnerRow(runner: Runner): Html {
   const { name, kind, state, draining, trouble, version, last_seen_at: seen, accounts, work } = runner;
   return html`<tr>
     <td>${name}<br /><span class="aside">${kind}</span></td>
@@ -206,18 +173,18 @@ function deliveriesPart({ failing_deliveries: failing }: Operations): Html {
 }
 
 /** The link is only on this page: it cannot be shown again. */
-function linkPage({ email, password_path: path }: AnyRecord, { origin }: PageVisit): Page {
+function linkPage({ email, password_path: path }: InvitedUser, { origin }: PageVisit): Page {
   return {
     title: 'Invited',
     main: html`<h1>Invited</h1>
       ${notice('good', 'The link is shown this once: copy it now.')}
       <section class="card" aria-labelledby="link-title">
-        <h2 id="link-title">Link for ${String(email)}</h2>
+        <h2 id="link-title">Link for ${email}</h2>
         <p>
           With it they set their password, once, within a week. Headrace sends no mail: hand it on yourself, to nobody
           else.
         </p>
-        ${copyable(`${origin}${String(path)}`, 'link')}
+        ${copyable(`${origin}${path}`, 'link')}
       </section>
       <p><a class="button main" href="/ui/operations">Go on</a></p>`,
   };

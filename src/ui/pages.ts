@@ -1,4 +1,3 @@
-import type { RouteName } from '../api/inner-calls.ts';
 import { ApiError, type ErrorCode } from '../errors.ts';
 import { bytes } from '../lib/bounds.ts';
 import { emptyGroup, type Raw, type RawGroup } from '../http/raw.ts';
@@ -8,7 +7,8 @@ import { html } from './html.ts';
 import { notice, type Page } from './layout.ts';
 import { notices, type NoticeName } from './notices.ts';
 import { forPeople, type PersonVisit, type Place, type Response } from './site.ts';
-import type { AnyRecord } from './visit-api.ts';
+import type { Answers } from '../resources/index.ts';
+import type { RouteName } from './visit-api.ts';
 
 /**
  * A page and its actions. Every action is a route of the API, and the page's form only calls it. The form is sent to
@@ -25,13 +25,18 @@ export interface PageDefinition {
 /** `refused` is set when a form of this page was refused and is shown again with its errors. */
 export type PageVisit = PersonVisit & { refused: Refused | undefined };
 
-export interface PageAction {
+export type PageAction = { [Name in RouteName]: ActionOf<Name> }[RouteName] | ActionOf<DeletionName>;
+
+/** The routes that delete; all of them answer the same. */
+export type DeletionName = Extract<RouteName, `DELETE ${string}`>;
+
+interface ActionOf<Name extends RouteName> {
   /** The parameters of its path come from the page's address, or from fields of the form. */
-  route: RouteName;
+  route: Name;
   /** The values to send, where they differ from the form's fields. */
   fields?: (form: RawGroup, visit: PageVisit) => RawGroup;
   /** The next page and its notice. By default the same page. */
-  done: (answer: AnyRecord, visit: PageVisit) => Next | Promise<Next>;
+  done: (answer: Answers[Name], visit: PageVisit) => Next | Promise<Next>;
   /** Sentences for errors that belong to no field. */
   refusals?: Partial<Record<ErrorCode, string>>;
 }
@@ -79,13 +84,13 @@ async function act(definition: PageDefinition, action: PageAction, name: string,
 /** Calls the route. If it refuses, shows the page again with the errors. */
 async function attempt(
   definition: PageDefinition,
-  { name, done: after, refusals }: Omit<PageAction, 'route'> & { name: string },
+  { name, done: after, refusals }: PageAction & { name: string },
   visit: PageVisit,
-  work: () => Promise<AnyRecord>,
+  work: () => Promise<Answers[RouteName]>,
 ): Promise<Response> {
-  let answer: AnyRecord;
+  let answer: never;
   try {
-    answer = await work();
+    answer = (await work()) as never; // it is what this route answers
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     const codes = Object.values(error.fields).flat();
@@ -108,7 +113,8 @@ const closed = new Set<ErrorCode>(['unauthorized', 'payment_required', 'account_
  * action="PATH/NAME?form_key=KEY">`, with one file in the field that the API's upload route names. When it is refused,
  * the page is shown again, with the name in `refused.action`.
  */
-export function upload(of: PageDefinition, { name, ...action }: Omit<PageAction, 'fields'> & { name: string }): Place {
+export function upload(of: PageDefinition, action: PageAction & { name: string }): Place {
+  const { name } = action;
   return forPeople({
     method: 'POST',
     path: `${of.path}/${name}`,
@@ -117,7 +123,7 @@ export function upload(of: PageDefinition, { name, ...action }: Omit<PageAction,
       // When the file is refused, the page is shown at this address; its other forms must lead to the page's own.
       const path = visit.path.slice(0, -name.length - 1);
       const own = visiting(Object.assign(visit, { path }));
-      return attempt(of, { ...action, name }, own, () => visit.api.call(action.route));
+      return attempt(of, action, own, () => visit.api.call(action.route));
     },
   });
 }

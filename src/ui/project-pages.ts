@@ -1,24 +1,12 @@
+import type { Project } from '../records/project.ts';
 import { html, type Html } from './html.ts';
-import type { Page, ProjectHead, ProjectTab } from './layout.ts';
+import type { Page, ProjectTab } from './layout.ts';
 import { pageForm } from './forms.ts';
 import type { NoticeName } from './notices.ts';
-import { page, type PageAction, type PageDefinition, type PageVisit } from './pages.ts';
+import { page, type DeletionName, type PageDefinition, type PageVisit } from './pages.ts';
 import type { Place } from './site.ts';
 
-/** A project as the API shows it to the visitor. */
-export interface ProjectRecord extends ProjectHead {
-  id: bigint;
-  description: string;
-  repository_url: string;
-  ssh_public_key: string;
-  poll_interval: number;
-  fork_builds: string;
-  cancel_superseded: string;
-  public_badge: boolean;
-  config_file: string;
-}
-
-export type ProjectVisit = PageVisit & { project: ProjectRecord; projectPath: string };
+export type ProjectVisit = PageVisit & { project: Project; projectPath: string };
 
 interface ProjectPage extends Omit<PageDefinition, 'show'> {
   /** Below `/ui/projects/:project_id`. */
@@ -33,7 +21,7 @@ export function projectPage({ path, tab, show, ...rest }: ProjectPage): Place[] 
     ...rest,
     path: `/ui/projects/:project_id${path}`,
     async show(visit) {
-      const project = await visit.api.get<ProjectRecord>('/projects/:project_id');
+      const project = await visit.api.get('/projects/:project_id');
       const projectPath = `/ui/projects/${project.id_str}`;
       const live = [`project:${project.id_str}`] as const;
       return { live, ...(await show(Object.assign(visit, { project, projectPath }))), project, tab };
@@ -45,7 +33,7 @@ interface Confirmation {
   /** Below `/ui/projects/:project_id`. */
   path: string;
   tab: ProjectTab;
-  route: PageAction['route'];
+  route: DeletionName;
   /** The record that is deleted, and a list of everything deleted with it. */
   what: (visit: ProjectVisit) => Promise<{ title: string; goes: Html; back: string }>;
   done: (visit: PageVisit) => { goTo: string; notice?: NoticeName };

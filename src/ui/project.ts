@@ -11,7 +11,7 @@ import { empty, pagination, shortSha, startOfMessage, subjectOf } from './parts.
 import { overviewLine, overviewOf, requestsUnderWay, usualBranch } from './project-overview.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
-import { suiteChoice, type ChoosableSuite } from './suite-choice.ts';
+import { suiteChoice } from './suite-choice.ts';
 import { buildMark, buildWord, isUnderWay, lookOfBuild, stateBadge } from './states.ts';
 
 const commitsOnPage = 25;
@@ -206,7 +206,7 @@ async function show(visit: ProjectVisit) {
   const isOfRunning = queryText('running') === 'yes';
   const overview = await overviewOf(db.read, project.id);
   const run = pageForm(visit, 'run');
-  const suites = await visit.api.get<ChoosableSuite[]>('/projects/:project_id/suites');
+  const suites = await visit.api.get('/projects/:project_id/suites');
   const title = isOfRunning ? 'Running now' : 'Commits';
   return {
     title,

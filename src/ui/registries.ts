@@ -1,3 +1,4 @@
+import type { Registry } from '../records/dependency.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { page } from './pages.ts';
@@ -6,12 +7,6 @@ import { confirmation, deletionButton } from './project-pages.ts';
 import { notFound, type Place } from './site.ts';
 
 /** The account's credentials for registries of images, and the field that names an image. */
-
-interface RegistryRecord {
-  id_str: string;
-  host: string;
-  username: string;
-}
 
 const path = '/ui/account/registries';
 
@@ -31,7 +26,7 @@ const list = page({
   path,
   showsSecrets: true,
   async show(visit) {
-    const registries = await visit.api.get<RegistryRecord[]>('/registries');
+    const registries = await visit.api.get('/registries');
     const form = pageForm(visit, 'create');
     return {
       title: 'Registries',
@@ -76,7 +71,7 @@ const list = page({
   actions: { create: { route: 'POST /registries', done: () => ({ goTo: path, notice: 'added' }) } },
 });
 
-function row({ id_str: id, host, username }: RegistryRecord): Html {
+function row({ id_str: id, host, username }: Registry): Html {
   return html`<tr>
     <td id="registry-${id}"><code>${host}</code></td>
     <td>${username}</td>
@@ -87,7 +82,7 @@ function row({ id_str: id, host, username }: RegistryRecord): Html {
 const deletion = page({
   path: `${path}/:registry_id/delete`,
   async show(visit) {
-    const registries = await visit.api.get<RegistryRecord[]>('/registries');
+    const registries = await visit.api.get('/registries');
     const found = registries.find(({ id_str: id }) => id === visit.param('registry_id'));
     if (!found) return notFound;
     const title = `Delete the credentials for ${found.host}?`;

@@ -1,8 +1,9 @@
 import type { CommitRow } from '../db/schema.ts';
 import { leftOut } from '../lifecycle/left-out.ts';
+import type { BuildRequest } from '../records/build-request.ts';
 import { groupedBuilds } from './build-groups.ts';
 import { buildName, buildsOfRequest, isFlaky, newestOfSuites, type NamedBuild } from './build-rows.ts';
-import { askedFor, type AskedFor } from './asked-for.ts';
+import { askedFor } from './asked-for.ts';
 import { branchAtForge, commitAtForge, forgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
@@ -15,18 +16,6 @@ import { empty, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
-
-interface RequestRecord extends AskedFor {
-  id: bigint;
-  id_str: string;
-  build_state: string;
-  commit_ref: string;
-  commit_id: bigint | null;
-  created_at: string;
-  from_fork: boolean;
-  suites: { id: bigint }[];
-  waiting_reason: string;
-}
 
 const record = '/projects/:project_id/build_requests/:build_request_id';
 
@@ -70,7 +59,7 @@ function idOf({ suite_id: suite, variant }: NamedBuild): string {
 
 async function leftOutList(
   visit: ProjectVisit,
-  request: RequestRecord,
+  request: BuildRequest,
   commit: CommitRow,
   builds: readonly NamedBuild[],
 ) {
@@ -89,7 +78,7 @@ async function leftOutList(
 }
 
 function suitesPart(
-  request: RequestRecord,
+  request: BuildRequest,
   commit: CommitRow | undefined,
   builds: readonly NamedBuild[],
   list: Html,
@@ -102,7 +91,7 @@ function suitesPart(
     : empty('Nothing was run', 'The commit could not be fetched: the log below says why.');
 }
 
-function buttons(visit: ProjectVisit, { build_state: state }: RequestRecord, builds: readonly NamedBuild[]): Html {
+function buttons(visit: ProjectVisit, { build_state: state }: BuildRequest, builds: readonly NamedBuild[]): Html {
   const [cancel, rerun, failed] = [
     pageForm(visit, 'cancel'),
     pageForm(visit, 'rerun'),
@@ -120,7 +109,7 @@ function buttons(visit: ProjectVisit, { build_state: state }: RequestRecord, bui
 
 async function show(visit: ProjectVisit) {
   const { api, db, project, projectPath } = visit;
-  const request = await api.get<RequestRecord>(record);
+  const request = await api.get(record);
   const builds = await buildsOfRequest(db.read, request.id);
   const commits = db.read
     .selectFrom('commits')

@@ -1,3 +1,4 @@
+import type { Found } from '../records/project.ts';
 import { html, type Html } from './html.ts';
 import { page } from './pages.ts';
 import { empty, shortSha, subjectOf } from './parts.ts';
@@ -5,16 +6,6 @@ import type { Place } from './site.ts';
 import { stateMark } from './states.ts';
 
 /** What was found for the text in the header's field. `browser/search.ts` shows the same list in a dialog. */
-
-interface Found {
-  kind: 'project' | 'branch' | 'suite' | 'commit';
-  id_str: string;
-  project_id_str: string;
-  project_name: string;
-  name: string;
-  ref: string;
-  build_state: string;
-}
 
 const titles: Record<Found['kind'], string> = {
   project: 'Projects',
@@ -72,7 +63,7 @@ export const places: Place[] = page({
   path: '/ui/search',
   async show({ api, queryText }) {
     const wanted = searchable(queryText('q'));
-    const found = wanted === '' ? [] : await api.get<Found[]>('/search', { query: { q: wanted } });
+    const found = wanted === '' ? [] : await api.get('/search', { query: { q: wanted } });
     return {
       title: wanted === '' ? 'Search' : `Search: ${wanted}`,
       searched: wanted,

@@ -8,26 +8,17 @@ import type { VisitApi } from './visit-api.ts';
 
 /** What the suites of a project keep from build to build. */
 
-interface CacheRecord {
-  id_str: string;
-  suite_id_str: string;
-  branch: string;
-  size: number | bigint;
-  created_at: string;
-  last_used_at: string;
-}
-
 const of = '/projects/:project_id/caches';
 
 async function suiteNames(api: VisitApi): Promise<Map<string, string>> {
-  const suites = await api.get<{ id_str: string; name: string }[]>('/projects/:project_id/suites');
+  const suites = await api.get('/projects/:project_id/suites');
   return new Map(suites.map(({ id_str: id, name }) => [id, name]));
 }
 
 const list = settingsPage({
   path: '/caches',
   async show({ api, path }) {
-    const caches = await api.get<CacheRecord[]>(of);
+    const caches = await api.get(of);
     const names = await suiteNames(api);
     return {
       title: 'Caches',
@@ -69,7 +60,7 @@ const deletion = deletionPage({
   tab: 'settings',
   route: `DELETE ${of}/:cache_id`,
   async what(visit) {
-    const caches = await visit.api.get<CacheRecord[]>(of);
+    const caches = await visit.api.get(of);
     const cache = orMissing(caches.find(({ id_str: id }) => id === visit.param('cache_id')));
     const suite = (await suiteNames(visit.api)).get(cache.suite_id_str) ?? '';
     return {
@@ -89,7 +80,7 @@ const deletionOfAll = deletionPage({
   tab: 'settings',
   route: `DELETE ${of}`,
   async what(visit) {
-    const { length } = await visit.api.get<CacheRecord[]>(of);
+    const { length } = await visit.api.get(of);
     return {
       title: 'Delete all caches?',
       goes: html`<p>

@@ -1,3 +1,4 @@
+import type { DeployStrategy } from '../records/deploy.ts';
 import { html, type Html } from './html.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { empty, table } from './parts.ts';
@@ -8,23 +9,17 @@ import type { VisitApi } from './visit-api.ts';
 
 /** Deploy strategies: the targets that commits are pushed to. */
 
-export interface StrategyRecord {
-  id_str: string;
-  name: string;
-  options: { repository_url: string; local_branch: string; remote_branch: string };
-}
-
 const of = '/projects/:project_id/deploy_strategies';
 
 /** All strategies with their targets: the list has only their names. */
-export async function strategiesOf(api: VisitApi): Promise<StrategyRecord[]> {
-  const items = await api.get<{ id: bigint }[]>(of);
+export async function strategiesOf(api: VisitApi): Promise<DeployStrategy[]> {
+  const items = await api.get(of);
   return Promise.all(
-    items.map(({ id }) => api.get<StrategyRecord>(`${of}/:deploy_strategy_id`, { params: { deploy_strategy_id: id } })),
+    items.map(({ id }) => api.get(`${of}/:deploy_strategy_id`, { params: { deploy_strategy_id: id } })),
   );
 }
 
-function strategyFields(form: PageForm, strategy?: StrategyRecord): Html {
+function strategyFields(form: PageForm, strategy?: DeployStrategy): Html {
   const wrongBranch = 'This is no name that git takes for a branch.';
   return html`${form.text('name', 'Name', { value: strategy?.name, required: true, maxlength: 255 })}
   ${form.text('options[repository_url]', 'Repository address', {
@@ -86,7 +81,7 @@ const list = settingsPage({
   },
 });
 
-function row({ id_str: id, name, options }: StrategyRecord, path: string, isOwner: boolean): Html {
+function row({ id_str: id, name, options }: DeployStrategy, path: string, isOwner: boolean): Html {
   return html`<tr>
     <td><a id="strategy-${id}" href="${path}/${id}">${name}</a></td>
     <td><code>${options.local_branch}</code></td>
@@ -98,7 +93,7 @@ function row({ id_str: id, name, options }: StrategyRecord, path: string, isOwne
 const one = settingsPage({
   path: '/deploys/:deploy_strategy_id',
   async show(visit) {
-    const strategy = await visit.api.get<StrategyRecord>(`${of}/:deploy_strategy_id`);
+    const strategy = await visit.api.get(`${of}/:deploy_strategy_id`);
     const form = pageForm(visit, 'save');
     return {
       title: strategy.name,
@@ -124,7 +119,7 @@ const deletion = deletionPage({
   route: `DELETE ${of}/:deploy_strategy_id`,
   async what(visit) {
     await visit.api.admit(`DELETE ${of}/:deploy_strategy_id`);
-    const { name, options } = await visit.api.get<StrategyRecord>(`${of}/:deploy_strategy_id`);
+    const { name, options } = await visit.api.get(`${of}/:deploy_strategy_id`);
     return {
       title: `Delete ${name}?`,
       goes: html`<p>

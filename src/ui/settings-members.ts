@@ -8,18 +8,12 @@ import type { Place } from './site.ts';
 
 /** The collaborators of a project. */
 
-interface MemberRecord {
-  id_str: string;
-  email: string;
-  created_at: string;
-}
-
 const of = '/projects/:project_id/collaborators';
 
 const list = settingsPage({
   path: '/members',
   async show(visit) {
-    const members = await visit.api.get<MemberRecord[]>(of);
+    const members = await visit.api.get(of);
     const form = pageForm(visit, 'invite');
     return {
       title: 'Members',
@@ -72,7 +66,7 @@ const deletion = deletionPage({
   tab: 'settings',
   route: `DELETE ${of}/:collaborator_id`,
   async what(visit) {
-    const members = await visit.api.get<MemberRecord[]>(of);
+    const members = await visit.api.get(of);
     const { email } = orMissing(members.find(({ id_str: id }) => id === visit.param('collaborator_id')));
     return {
       title: `Take ${email} off this project?`,

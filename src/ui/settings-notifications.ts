@@ -1,21 +1,15 @@
+import type { Notification } from '../records/notification.ts';
 import { html, type Html } from './html.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { notice, type Page } from './layout.ts';
-import { deliveriesTable, type DeliveryRecord } from './deliveries.ts';
+import { deliveriesTable } from './deliveries.ts';
 import type { PageAction, PageVisit } from './pages.ts';
 import { copyable, empty, pagination } from './parts.ts';
-import { deletionButton, deletionPage, type ProjectRecord, type ProjectVisit } from './project-pages.ts';
+import { deletionButton, deletionPage, type ProjectVisit } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 
 /** Notifications: the receivers of a project's events, and the deliveries to them. */
-
-interface NotificationRecord {
-  id: bigint;
-  id_str: string;
-  notifiable_type: string;
-  options: { url: string };
-}
 
 const of = '/projects/:project_id/notifications';
 
@@ -26,7 +20,7 @@ const types: readonly (readonly [string, string])[] = [
 
 const typeInWords = (type: string): string => types.find(([name]) => name === type)?.[1] ?? type;
 
-function notificationFields(form: PageForm, notification?: NotificationRecord): Html {
+function notificationFields(form: PageForm, notification?: Notification): Html {
   return html`${form.text('options[url]', 'Address', {
     value: notification?.options.url,
     required: true,
@@ -46,7 +40,7 @@ const fewDeliveries = 5;
 const list = settingsPage({
   path: '/notifications',
   async show(visit) {
-    const notifications = await visit.api.get<NotificationRecord[]>(of);
+    const notifications = await visit.api.get(of);
     const form = pageForm(visit, 'create');
     const cards = await Promise.all(notifications.map((one) => card(visit, one)));
     return {
@@ -71,7 +65,7 @@ const list = settingsPage({
     };
   },
   actions: {
-    create: { route: `POST ${of}`, done: ({ secret }, visit) => createdPage(visit, String(secret)) },
+    create: { route: `POST ${of}`, done: ({ secret }, visit) => createdPage(visit, secret) },
     redeliver: redelivery('#deliveries'),
   },
 });
@@ -87,7 +81,7 @@ function redelivery(fragment: string): PageAction {
 async function createdPage(visit: PageVisit, secret: string): Promise<Page> {
   return {
     title: 'Notification created',
-    project: await visit.api.get<ProjectRecord>('/projects/:project_id'),
+    project: await visit.api.get('/projects/:project_id'),
     tab: 'settings',
     main: html`<h1>Notification created</h1>
       ${notice('good', 'The secret is shown this once: copy it now.')}
@@ -103,9 +97,9 @@ async function createdPage(visit: PageVisit, secret: string): Promise<Page> {
   };
 }
 
-async function card(visit: ProjectVisit, notification: NotificationRecord): Promise<Html> {
+async function card(visit: ProjectVisit, notification: Notification): Promise<Html> {
   const { id, id_str: text, options, notifiable_type: type } = notification;
-  const { items, older } = await visit.api.list<DeliveryRecord>(`${of}/:notification_id/deliveries`, {
+  const { items, older } = await visit.api.list(`${of}/:notification_id/deliveries`, {
     params: { notification_id: id },
     query: { limit: fewDeliveries },
   });
@@ -127,9 +121,9 @@ async function card(visit: ProjectVisit, notification: NotificationRecord): Prom
 const one = settingsPage({
   path: '/notifications/:notification_id',
   async show(visit) {
-    const notification = await visit.api.get<NotificationRecord>(`${of}/:notification_id`);
+    const notification = await visit.api.get(`${of}/:notification_id`);
     const query = { before: visit.queryText('before') || undefined, after: visit.queryText('after') || undefined };
-    const page = await visit.api.list<DeliveryRecord>(`${of}/:notification_id/deliveries`, {
+    const page = await visit.api.list(`${of}/:notification_id/deliveries`, {
       query: { limit: 50, ...query },
     });
     const form = pageForm(visit, 'save');
@@ -162,7 +156,7 @@ const deletion = deletionPage({
   route: `DELETE ${of}/:notification_id`,
   async what(visit) {
     await visit.api.admit(`DELETE ${of}/:notification_id`);
-    const { options } = await visit.api.get<NotificationRecord>(`${of}/:notification_id`);
+    const { options } = await visit.api.get(`${of}/:notification_id`);
     return {
       title: 'Delete this notification?',
       goes: html`<p>

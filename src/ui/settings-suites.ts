@@ -1,3 +1,4 @@
+import type { Suite } from '../records/suite.ts';
 import { html, type Html } from './html.ts';
 import { pageForm, type FormVisit, type PageForm } from './forms.ts';
 import { imageField } from './registries.ts';
@@ -6,24 +7,12 @@ import { deletionButton, deletionPage } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 import { dependenciesPart } from './suite-dependencies.ts';
-import { runGroups, type RunRecord } from './suite-run.ts';
-import { rulesPart, type RuleRecord } from './suite-rules.ts';
-import { variablesPart, type VariableRecord } from './suite-variables.ts';
-
-interface SuiteRecord extends RunRecord {
-  id_str: string;
-  name: string;
-  description: string;
-  command: string;
-  tags: string[];
-  image: string;
-  cache: string[];
-  artifacts: string[];
-  reports: string[];
-}
+import { runGroups } from './suite-run.ts';
+import { rulesPart } from './suite-rules.ts';
+import { variablesPart } from './suite-variables.ts';
 
 /** Name and command, and everything else in groups: most suites need none of it. */
-function suiteFields(form: PageForm, suite?: SuiteRecord): Html {
+function suiteFields(form: PageForm, suite?: Suite): Html {
   const description = form.shown('description', suite?.description ?? '');
   const tags = form.shownList('tags', suite?.tags ?? []).join(' ');
   const cache = form.shownList('cache', suite?.cache ?? []);
@@ -104,7 +93,7 @@ const fewSuites = 20;
 const list = settingsPage({
   path: '/suites',
   async show(visit) {
-    const all = await visit.api.get<SuiteRecord[]>('/projects/:project_id/suites');
+    const all = await visit.api.get('/projects/:project_id/suites');
     const filter = visit.queryText('filter').trim();
     const suites = all.filter(({ name }) => name.toLowerCase().includes(filter.toLowerCase()));
     return {
@@ -151,7 +140,7 @@ function filterForm(path: string, filter: string): Html {
   </form>`;
 }
 
-function row({ id_str: id, name, description, command }: SuiteRecord, path: string): Html {
+function row({ id_str: id, name, description, command }: Suite, path: string): Html {
   return html`<tr data-name="${name.toLowerCase()}">
     <td>
       <a href="${path}/${id}">${name}</a>
@@ -174,7 +163,7 @@ const one = settingsPage({
   showsSecrets: true,
   async show(visit) {
     const { api, project, path } = visit;
-    const suite = await api.get<SuiteRecord>('/projects/:project_id/suites/:suite_id');
+    const suite = await api.get('/projects/:project_id/suites/:suite_id');
     const form = pageForm(visit, 'save');
     return {
       title: suite.name,
@@ -221,9 +210,9 @@ const deletion = deletionPage({
   async what({ api, projectPath }) {
     const of = '/projects/:project_id/suites/:suite_id';
     await api.admit(`DELETE ${of}`);
-    const suite = await api.get<SuiteRecord>(of);
-    const rules = await api.get<RuleRecord[]>(`${of}/rules`);
-    const variables = await api.get<VariableRecord[]>(`${of}/environment_variables`);
+    const suite = await api.get(of);
+    const rules = await api.get(`${of}/rules`);
+    const variables = await api.get(`${of}/environment_variables`);
     return {
       title: `Delete ${suite.name}?`,
       goes: html`<p>

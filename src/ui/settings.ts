@@ -126,7 +126,7 @@ const deletion = deletionPage({
   route: 'DELETE /projects/:project_id',
   async what({ api, project, projectPath }) {
     if (!project.owned) await api.admit('DELETE /projects/:project_id');
-    const suites = await api.get<unknown[]>('/projects/:project_id/suites');
+    const suites = await api.get('/projects/:project_id/suites');
     const goes = suites.length === 0 ? '' : `its ${suites.length} ${suites.length === 1 ? 'suite' : 'suites'}, `;
     return {
       title: `Delete ${project.name}?`,

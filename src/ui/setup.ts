@@ -1,11 +1,12 @@
 import { groupOf } from '../http/raw.ts';
 import { lastCheck, type ConnectionCheck } from '../lifecycle/connection-checks.ts';
+import type { Project } from '../records/project.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { steps } from './new-project.ts';
 import { copyable } from './parts.ts';
-import { projectPage, type ProjectRecord, type ProjectVisit } from './project-pages.ts';
+import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { suggestedSuite } from './suggestions.ts';
 
@@ -15,7 +16,7 @@ import { suggestedSuite } from './suggestions.ts';
  */
 
 /** Where to install a key for one repository, at the usual hosts. */
-function whereItGoes({ repository_url: url }: ProjectRecord): Html {
+function whereItGoes({ repository_url: url }: Project): Html {
   const [, host = '', path = ''] = /^[^@]*@([^:]+):(.+?)(?:\.git)?\/?$/.exec(url) ?? [];
   const at = (name: string): string => `https://${host}/${path.replace(/^\/+/, '')}${name}`;
   const known: [string, RegExp, string, Html][] = [

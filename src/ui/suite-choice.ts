@@ -1,11 +1,9 @@
+import type { Suite } from '../records/suite.ts';
 import type { FormVisit, PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 
 /** A suite, for a form that asks for a build. */
-export interface ChoosableSuite {
-  id_str: string;
-  name: string;
-}
+export type ChoosableSuite = Pick<Suite, 'id_str' | 'name'>;
 
 /** Lets a person choose some of the suites for a build: those that are checked, or all where none is. */
 export function suiteChoice(form: PageForm, suites: readonly ChoosableSuite[], { refused }: FormVisit): Html | false {

@@ -1,3 +1,4 @@
+import type { SuiteDependency } from '../records/suite.ts';
 import { html, type Html } from './html.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { orMissing, table } from './parts.ts';
@@ -6,14 +7,6 @@ import type { Place } from './site.ts';
 import { suitePath } from './suite-rules.ts';
 
 /** The dependencies of a suite: software that is available to its command. */
-
-interface AttachedRecord {
-  id_ref: string;
-  name: string;
-  prefix: string;
-  launch_command: string;
-  update_available: boolean;
-}
 
 interface Choice {
   id_str: string;
@@ -24,7 +17,7 @@ const of = '/projects/:project_id/suites/:suite_id/dependencies';
 const mostShared = 1000;
 
 export async function dependenciesPart(visit: ProjectVisit): Promise<Html> {
-  const attached = await visit.api.get<AttachedRecord[]>(of);
+  const attached = await visit.api.get(of);
   const form = pageForm(visit, 'add_dependency');
   const field = visit.project.owned ? await choiceField(visit, form, attached) : numberField(form);
   return html`<section id="dependencies" aria-labelledby="dependencies-title">
@@ -53,10 +46,10 @@ export async function dependenciesPart(visit: ProjectVisit): Promise<Html> {
 async function choiceField(
   { api }: ProjectVisit,
   form: PageForm,
-  attached: AttachedRecord[],
+  attached: SuiteDependency[],
 ): Promise<Html | undefined> {
-  const own = await api.get<Choice[]>('/dependencies');
-  const { items: shared } = await api.list<Choice>('/marketplace', { query: { limit: mostShared } });
+  const own = await api.get('/dependencies');
+  const { items: shared } = await api.list('/marketplace', { query: { limit: mostShared } });
   const taken = new Set([...attached.map(({ id_ref: id }) => id), ...own.map(({ id_str: id }) => id)]);
   const choices = [
     ...own.filter(({ id_str: id }) => !attached.some((one) => one.id_ref === id)).map((one) => choice(one, '')),
@@ -79,7 +72,7 @@ function numberField(form: PageForm): Html {
   });
 }
 
-function row(visit: ProjectVisit, dependency: AttachedRecord): Html {
+function row(visit: ProjectVisit, dependency: SuiteDependency): Html {
   const { id_ref: id, name, prefix, launch_command: launch, update_available: isBehind } = dependency;
   const nameId = `dependency-${id}`;
   const update = pageForm(visit, 'update_dependency', { dependency_id: id });
@@ -105,7 +98,7 @@ export const places: Place[] = deletionPage({
   tab: 'settings',
   route: `DELETE ${of}/:dependency_id`,
   async what(visit) {
-    const attached = await visit.api.get<AttachedRecord[]>(of);
+    const attached = await visit.api.get(of);
     const { name } = orMissing(attached.find(({ id_ref: id }) => id === visit.param('dependency_id')));
     return {
       title: `Take ${name} off this suite?`,

@@ -1,4 +1,5 @@
 import { operators, subjects } from '../lifecycle/rules.ts';
+import type { Rule } from '../records/suite.ts';
 import { html, type Html } from './html.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { orMissing, table } from './parts.ts';
@@ -7,13 +8,6 @@ import { settingsPage, settingsPath } from './settings.ts';
 import type { Place, Visit } from './site.ts';
 
 /** The rules of a suite: which commits it runs on. */
-
-export interface RuleRecord {
-  id_str: string;
-  subject: string;
-  operator: string;
-  value: string;
-}
 
 const subjectWords: Record<(typeof subjects)[number], string> = {
   'commit.message': 'commit message',
@@ -29,12 +23,12 @@ const subjectWords: Record<(typeof subjects)[number], string> = {
   'request.from_fork': 'whether the request is from a fork',
 };
 
-function inWords({ subject, operator, value }: RuleRecord): Html {
+function inWords({ subject, operator, value }: Rule): Html {
   const subjectWord = (subjectWords as Record<string, string>)[subject] ?? subject;
   return html`${subjectWord} ${operator.replaceAll('_', ' ')} <code>${value}</code>`;
 }
 
-function ruleFields(form: PageForm, rule?: RuleRecord): Html {
+function ruleFields(form: PageForm, rule?: Rule): Html {
   const subjectChoices = subjects.map((one) => [one, subjectWords[one]] as const);
   const operatorChoices = operators.map((one) => [one, one.replaceAll('_', ' ')] as const);
   return html`<div class="columns">
@@ -50,7 +44,7 @@ function ruleFields(form: PageForm, rule?: RuleRecord): Html {
 }
 
 export async function rulesPart(visit: ProjectVisit): Promise<Html> {
-  const rules = await visit.api.get<RuleRecord[]>('/projects/:project_id/suites/:suite_id/rules');
+  const rules = await visit.api.get('/projects/:project_id/suites/:suite_id/rules');
   const form = pageForm(visit, 'add_rule');
   return html`<section id="rules" aria-labelledby="rules-title">
     <h2 id="rules-title">Rules</h2>
@@ -85,8 +79,8 @@ export async function rulesPart(visit: ProjectVisit): Promise<Html> {
 }
 
 /** There is no route for a single rule. */
-async function findRule({ api, param }: ProjectVisit): Promise<RuleRecord | undefined> {
-  const rules = await api.get<RuleRecord[]>('/projects/:project_id/suites/:suite_id/rules');
+async function findRule({ api, param }: ProjectVisit): Promise<Rule | undefined> {
+  const rules = await api.get('/projects/:project_id/suites/:suite_id/rules');
   return rules.find(({ id_str: id }) => id === param('rule_id'));
 }
 

@@ -1,18 +1,11 @@
+import type { Suite } from '../records/suite.ts';
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { most } from '../lib/bounds.ts';
 import { counted } from './parts.ts';
 import { variantsOf } from '../lib/matrix.ts';
 
-/** How a suite is run. */
-export interface RunRecord {
-  timeout: number;
-  allow_failure: boolean;
-  retries: number;
-  matrix: string[];
-}
-
-export function runGroups(form: PageForm, suite?: RunRecord): Html {
+export function runGroups(form: PageForm, suite?: Suite): Html {
   const matrix = form.shownList('matrix', suite?.matrix ?? []);
   const seconds = Number(form.shown('timeout', String(suite?.timeout ?? 0)));
   const retries = form.shown('retries', String(suite?.retries ?? 0));

@@ -1,3 +1,4 @@
+import type { EnvironmentVariable } from '../records/suite.ts';
 import { html, type Html } from './html.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { orMissing, table } from './parts.ts';
@@ -11,17 +12,10 @@ import { suitePath } from './suite-rules.ts';
  * user, or the browser's cache, shows only names.
  */
 
-export interface VariableRecord {
-  id_str: string;
-  name: string;
-  content: string;
-  secret: boolean;
-}
-
 const of = '/projects/:project_id/suites/:suite_id/environment_variables';
 
 export async function variablesPart(visit: ProjectVisit): Promise<Html> {
-  const variables = await visit.api.get<VariableRecord[]>(of);
+  const variables = await visit.api.get(of);
   const shown = visit.queryText('show');
   const form = pageForm(visit, 'add_variable');
   return html`<section id="variables" aria-labelledby="variables-title">
@@ -58,7 +52,7 @@ function secretField(form: PageForm, checked: boolean): Html {
   return form.check('secret', 'Secret', { checked, hint: 'Masked wherever a log would show it.' });
 }
 
-function row(path: string, { id_str: id, name, content, secret }: VariableRecord, isShown: boolean): Html {
+function row(path: string, { id_str: id, name, content, secret }: EnvironmentVariable, isShown: boolean): Html {
   return html`<tr id="variable-${id}">
     <td><code id="variable-name-${id}">${name}</code></td>
     <td>
@@ -83,8 +77,8 @@ function row(path: string, { id_str: id, name, content, secret }: VariableRecord
   </tr>`;
 }
 
-async function findVariable({ api, param }: ProjectVisit): Promise<VariableRecord> {
-  const variables = await api.get<VariableRecord[]>(of);
+async function findVariable({ api, param }: ProjectVisit): Promise<EnvironmentVariable> {
+  const variables = await api.get(of);
   return orMissing(variables.find(({ id_str: id }) => id === param('environment_variable_id')));
 }
 

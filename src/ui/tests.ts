@@ -1,5 +1,6 @@
 import type { Queries } from '../db/open.ts';
 import { flakyDays, flakyTests, type FlakyTest } from '../lifecycle/flaky-tests.ts';
+import type { SlowTest } from '../records/build.ts';
 import { messagePart, testName, tookInWords } from './build-tests.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
@@ -11,14 +12,6 @@ import type { Place } from './site.ts';
 
 const mostFlaky = 100;
 
-interface SlowRecord {
-  name: string;
-  class: string;
-  suite: string;
-  duration_ms: number;
-  runs: number;
-}
-
 export const places: Place[] = projectPage({
   path: '/tests',
   tab: 'tests',
@@ -28,7 +21,7 @@ export const places: Place[] = projectPage({
       db.read,
       flaky.map(({ beganOn }) => beganOn),
     );
-    const slow = await api.get<SlowRecord[]>('/projects/:project_id/tests/slow');
+    const slow = await api.get('/projects/:project_id/tests/slow');
     return {
       title: 'Tests',
       main: html`<h1>Tests</h1>
@@ -76,7 +69,7 @@ function flakyItem(test: FlakyTest, ref: string, path: string): Html {
     ${messagePart(test.message)}`;
 }
 
-function slowRow(test: SlowRecord): Html {
+function slowRow(test: SlowTest): Html {
   return html`<tr>
     <td>${testName(test)}</td>
     <td class="long-name">${test.suite}</td>

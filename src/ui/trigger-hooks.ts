@@ -1,38 +1,16 @@
+import type { Hook, HookDelivery, SecretHook } from '../records/trigger.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
 import { ago } from './moments.ts';
 import type { PageAction, PageVisit } from './pages.ts';
 import { copyable, empty, pagination, shortSha, table } from './parts.ts';
-import { deletionButton, deletionPage, type ProjectRecord, type ProjectVisit } from './project-pages.ts';
+import { deletionButton, deletionPage, type ProjectVisit } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 import { stateBadge } from './states.ts';
 
 /** Hooks: their addresses, the deliveries from forges, and why each was built or not. */
-
-interface HookRecord {
-  id: bigint;
-  id_str: string;
-  provider: string;
-  events: string[];
-  url: string;
-  last_delivery_at: string | null;
-}
-
-interface HookDelivery {
-  id_str: string;
-  event: string;
-  action: string;
-  ref: string;
-  sha: string;
-  sender: string;
-  received_at: string;
-  outcome: string;
-  reason: string;
-  build_request_id_str: string;
-  changes: { ref: string; sha: string; outcome: string; reason: string; build_request_id_str: string }[];
-}
 
 const of = '/projects/:project_id/hooks';
 
@@ -67,25 +45,25 @@ const eventsInWords = (names: readonly string[]): string =>
     .map(([, words]) => words)
     .join(', ');
 
-function hookFields(form: PageForm, hook?: HookRecord): Html {
+function hookFields(form: PageForm, hook?: Hook): Html {
   return html`${form.select('provider', 'Provider', providers, { value: hook?.provider })}
   ${form.checks('events', 'Events', events, hook?.events ?? events.map(([name]) => name))}`;
 }
 
 export const createHook: PageAction = {
   route: `POST ${of}`,
-  done: (answer, visit) => secretPage(visit, 'Hook created', answer as unknown as HookRecord & { secret: string }),
+  done: (answer, visit) => secretPage(visit, 'Hook created', answer),
 };
 
 /** The secret is only on this page: it cannot be shown again. */
 async function secretPage(
   visit: PageVisit,
   title: string,
-  { id_str: id, url, secret, provider }: HookRecord & { secret: string },
+  { id_str: id, url, secret, provider }: SecretHook,
 ): Promise<Page> {
   return {
     title,
-    project: await visit.api.get<ProjectRecord>('/projects/:project_id'),
+    project: await visit.api.get('/projects/:project_id'),
     tab: 'settings',
     isWorthPacking: false,
     main: html`<h1>${title}</h1>
@@ -102,7 +80,7 @@ async function secretPage(
 }
 
 export async function hooksPart(visit: ProjectVisit): Promise<Html> {
-  const hooks = await visit.api.get<HookRecord[]>(of);
+  const hooks = await visit.api.get(of);
   const form = pageForm(visit, 'create_hook');
   return html`<section aria-labelledby="hooks-title">
     <h2 id="hooks-title">Hooks</h2>
@@ -123,10 +101,7 @@ export async function hooksPart(visit: ProjectVisit): Promise<Html> {
   </section>`;
 }
 
-function hookRow(
-  { id_str: id, provider, events: names, last_delivery_at: last }: HookRecord,
-  visit: ProjectVisit,
-): Html {
+function hookRow({ id_str: id, provider, events: names, last_delivery_at: last }: Hook, visit: ProjectVisit): Html {
   return html`<tr id="hook-${id}">
     <td><a href="${settingsPath(visit)}/triggers/hooks/${id}">${nameOf(provider)}</a></td>
     <td>${eventsInWords(names)}</td>
@@ -137,9 +112,9 @@ function hookRow(
 const one = settingsPage({
   path: '/triggers/hooks/:hook_id',
   async show(visit) {
-    const hook = await visit.api.get<HookRecord>(`${of}/:hook_id`);
+    const hook = await visit.api.get(`${of}/:hook_id`);
     const query = { before: visit.queryText('before') || undefined, after: visit.queryText('after') || undefined };
-    const page = await visit.api.list<HookDelivery>(`${of}/:hook_id/deliveries`, { query: { limit: 30, ...query } });
+    const page = await visit.api.list(`${of}/:hook_id/deliveries`, { query: { limit: 30, ...query } });
     const form = pageForm(visit, 'save');
     return {
       title: 'Hook',
@@ -176,7 +151,7 @@ const one = settingsPage({
     save: { route: `PUT ${of}/:hook_id`, done: (_, visit) => ({ goTo: visit.path, notice: 'saved' }) },
     new_secret: {
       route: `POST ${of}/:hook_id/new_secret`,
-      done: (answer, visit) => secretPage(visit, 'New secret', answer as unknown as HookRecord & { secret: string }),
+      done: (answer, visit) => secretPage(visit, 'New secret', answer),
     },
     replay: {
       route: `POST ${of}/:hook_id/deliveries/:hook_delivery_id/replay`,
@@ -222,7 +197,7 @@ const deletion = deletionPage({
   tab: 'settings',
   route: `DELETE ${of}/:hook_id`,
   async what(visit) {
-    const { provider } = await visit.api.get<HookRecord>(`${of}/:hook_id`);
+    const { provider } = await visit.api.get(`${of}/:hook_id`);
     return {
       title: 'Delete this hook?',
       goes: html`<p>

@@ -1,3 +1,5 @@
+import type { Polling } from '../records/project.ts';
+import type { Schedule } from '../records/trigger.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
@@ -10,18 +12,11 @@ import { stateBadge } from './states.ts';
 
 /** Triggers by time: polling of the repository, and schedules. */
 
-interface PollingRecord {
-  outcome: string;
-  reason: string;
-  last_looked_at: string | null;
-  next_look_at: string | null;
-}
-
 const leastInterval = 15;
 
 export async function pollingPart(visit: ProjectVisit): Promise<Html> {
   const { poll_interval: interval, owned } = visit.project;
-  const polling = await visit.api.get<PollingRecord>('/projects/:project_id/polling');
+  const polling = await visit.api.get('/projects/:project_id/polling');
   const form = pageForm(visit, 'save_polling');
   const field = form.text('poll_interval', 'Poll interval', {
     value: String(interval),
@@ -36,7 +31,7 @@ export async function pollingPart(visit: ProjectVisit): Promise<Html> {
   </section>`;
 }
 
-function looks(interval: number, { outcome, reason, last_looked_at: last, next_look_at: next }: PollingRecord): Html {
+function looks(interval: number, { outcome, reason, last_looked_at: last, next_look_at: next }: Polling): Html {
   if (interval === 0) return html`<p class="aside">The repository is not looked at.</p>`;
   return html`<dl class="facts card">
     <div>
@@ -54,22 +49,9 @@ function looks(interval: number, { outcome, reason, last_looked_at: last, next_l
   </dl>`;
 }
 
-interface ScheduleRecord {
-  id: bigint;
-  id_str: string;
-  cron: string;
-  time_zone: string;
-  commit_ref: string;
-  next_run_at: string | null;
-  last_run_at: string | null;
-  last_outcome?: string | null;
-  last_reason?: string;
-  last_build_request_id_str: string;
-}
-
 const of = '/projects/:project_id/schedules';
 
-function scheduleFields(form: PageForm, schedule?: ScheduleRecord): Html {
+function scheduleFields(form: PageForm, schedule?: Schedule): Html {
   return html`${form.text('cron', 'Cron', {
     value: schedule?.cron,
     required: true,
@@ -98,7 +80,7 @@ export const createSchedule: PageAction = {
 };
 
 export async function schedulesPart(visit: ProjectVisit): Promise<Html> {
-  const schedules = await visit.api.get<ScheduleRecord[]>(of);
+  const schedules = await visit.api.get(of);
   const form = pageForm(visit, 'create_schedule');
   return html`<section aria-labelledby="schedules-title">
     <h2 id="schedules-title">Schedules</h2>
@@ -119,7 +101,7 @@ export async function schedulesPart(visit: ProjectVisit): Promise<Html> {
   </section>`;
 }
 
-function scheduleRow(schedule: ScheduleRecord, visit: ProjectVisit): Html {
+function scheduleRow(schedule: Schedule, visit: ProjectVisit): Html {
   const { id_str: id, cron, time_zone: zone, commit_ref: ref, next_run_at: next } = schedule;
   return html`<tr id="schedule-${id}">
     <td>
@@ -131,8 +113,8 @@ function scheduleRow(schedule: ScheduleRecord, visit: ProjectVisit): Html {
   </tr>`;
 }
 
-function lastRun(schedule: ScheduleRecord, { projectPath }: ProjectVisit): Html {
-  const { last_run_at: last, last_outcome: outcome, last_reason: reason = '' } = schedule;
+function lastRun(schedule: Schedule, { projectPath }: ProjectVisit): Html {
+  const { last_run_at: last, last_outcome: outcome, last_reason: reason } = schedule;
   const { last_build_request_id_str: request } = schedule;
   if (last === null) return html`Never`;
   return html`${ago(last)} ${typeof outcome === 'string' && stateBadge(outcome)} ${reason}
@@ -142,7 +124,7 @@ function lastRun(schedule: ScheduleRecord, { projectPath }: ProjectVisit): Html 
 const one = settingsPage({
   path: '/triggers/schedules/:schedule_id',
   async show(visit) {
-    const schedule = await visit.api.get<ScheduleRecord>(`${of}/:schedule_id`);
+    const schedule = await visit.api.get(`${of}/:schedule_id`);
     const form = pageForm(visit, 'save');
     return {
       title: 'Schedule',
@@ -175,7 +157,7 @@ const deletion = deletionPage({
   route: `DELETE ${of}/:schedule_id`,
   async what(visit) {
     await visit.api.admit(`DELETE ${of}/:schedule_id`);
-    const { cron, time_zone: zone } = await visit.api.get<ScheduleRecord>(`${of}/:schedule_id`);
+    const { cron, time_zone: zone } = await visit.api.get(`${of}/:schedule_id`);
     return {
       title: 'Delete this schedule?',
       goes: html`<p>

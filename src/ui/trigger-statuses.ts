@@ -1,4 +1,5 @@
-import { deliveriesTable, type DeliveryRecord } from './deliveries.ts';
+import type { StatusTarget } from '../records/notification.ts';
+import { deliveriesTable } from './deliveries.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import type { PageAction } from './pages.ts';
@@ -8,14 +9,6 @@ import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 
 /** Status targets: forges that get the status of each commit's suites, and the deliveries to them. */
-
-interface StatusTarget {
-  id: bigint;
-  id_str: string;
-  provider: string;
-  api_url: string;
-  repository: string;
-}
 
 const of = '/projects/:project_id/status_targets';
 
@@ -36,7 +29,7 @@ export const createStatusTarget: PageAction = {
 const fewDeliveries = 5;
 
 export async function statusTargetsPart(visit: ProjectVisit): Promise<Html> {
-  const targets = await visit.api.get<StatusTarget[]>(of);
+  const targets = await visit.api.get(of);
   const form = pageForm(visit, 'create_status_target');
   const cards = await Promise.all(targets.map((target) => card(visit, target)));
   return html`<section aria-labelledby="statuses-title">
@@ -79,7 +72,7 @@ export async function statusTargetsPart(visit: ProjectVisit): Promise<Html> {
 }
 
 async function card(visit: ProjectVisit, { id, id_str: text, provider, api_url: api, repository }: StatusTarget) {
-  const { items, older } = await visit.api.list<DeliveryRecord>(`${of}/:status_target_id/deliveries`, {
+  const { items, older } = await visit.api.list(`${of}/:status_target_id/deliveries`, {
     params: { status_target_id: id },
     query: { limit: fewDeliveries },
   });
@@ -100,9 +93,9 @@ async function card(visit: ProjectVisit, { id, id_str: text, provider, api_url: 
 const one = settingsPage({
   path: '/triggers/status_targets/:status_target_id',
   async show(visit) {
-    const target = await visit.api.get<StatusTarget>(`${of}/:status_target_id`);
+    const target = await visit.api.get(`${of}/:status_target_id`);
     const query = { before: visit.queryText('before') || undefined, after: visit.queryText('after') || undefined };
-    const page = await visit.api.list<DeliveryRecord>(`${of}/:status_target_id/deliveries`, {
+    const page = await visit.api.list(`${of}/:status_target_id/deliveries`, {
       query: { limit: 50, ...query },
     });
     return {
@@ -140,7 +133,7 @@ const deletion = deletionPage({
   tab: 'settings',
   route: `DELETE ${of}/:status_target_id`,
   async what(visit) {
-    const { repository, provider } = await visit.api.get<StatusTarget>(`${of}/:status_target_id`);
+    const { repository, provider } = await visit.api.get(`${of}/:status_target_id`);
     return {
       title: 'Delete this status target?',
       goes: html`<p>

@@ -1,9 +1,10 @@
-import type { InnerCalls, RouteName } from '../api/inner-calls.ts';
+import type { InnerCalls } from '../api/inner-calls.ts';
 import { callerInBrowser } from '../auth/callers.ts';
 import type { UserRow } from '../db/schema.ts';
 import type { PageOf } from '../http/paging.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import type { Incoming, StreamAnswer } from '../http/route.ts';
+import type { Answers } from '../resources/index.ts';
 
 /** The parts of a call. Parameters of the path that are missing are taken from the page's address. */
 export interface CallParts {
@@ -18,21 +19,25 @@ export interface CallParts {
  */
 export interface VisitApi {
   /** The record or list that a route answers; for a paged list, only its rows. */
-  call<T = AnyRecord>(name: RouteName, parts?: CallParts): Promise<T>;
-  get<T = AnyRecord>(path: `/${string}`, parts?: CallParts): Promise<T>;
+  call<Name extends RouteName>(name: Name, parts?: CallParts): Promise<Answers[Name]>;
+  get<Path extends GetPath>(path: Path, parts?: CallParts): Promise<Answers[`GET ${Path}`]>;
   /** One page of a list, and whether there are more before and after it. */
-  list<T = AnyRecord>(path: `/${string}`, parts?: CallParts): Promise<PageOf<T>>;
+  list<Path extends GetPath>(path: Path, parts?: CallParts): Promise<PageOf<ItemOf<Answers[`GET ${Path}`]>>>;
   stream(path: `/${string}`, query: RawGroup, signal: AbortSignal): Promise<StreamAnswer>;
   /** Throws where the visitor may not call this route; does nothing else. */
   admit(name: RouteName): Promise<void>;
 }
 
-/** A record as the API shows it, with identifiers as `bigint` and as text. */
-export interface AnyRecord {
-  id: bigint;
-  id_str: string;
-  [field: string]: unknown;
-}
+/** A route of the API by its method and path, as it was declared. */
+export type RouteName = keyof Answers;
+type GetPath = RouteName extends infer Name ? (Name extends `GET ${infer Path}` ? Path : never) : never;
+/** The records that have a log with a viewer. */
+export type LoggedPath = GetPath extends infer Path
+  ? Path extends `${infer Logged}/log/view`
+    ? Logged
+    : never
+  : never;
+type ItemOf<List> = List extends readonly (infer Item)[] ? Item : never;
 
 /** The request for a page. */
 export type PageRequest = Pick<Incoming, 'id' | 'url' | 'params' | 'headers' | 'raw'>;
@@ -51,19 +56,19 @@ export function visitApi(calls: InnerCalls, person: Readonly<UserRow>, request: 
   });
   const answerTo = (name: RouteName, parts: CallParts = {}) => calls.call(name, caller, incoming(parts));
   return {
-    async call<T>(name: RouteName, parts?: CallParts) {
+    async call(name, parts) {
       const answer = await answerTo(name, parts);
-      if ('record' in answer) return answer.record as T;
-      if ('page' in answer) return answer.page.items as T;
+      if ('record' in answer) return answer.record as never;
+      if ('page' in answer) return answer.page.items as never;
       throw new Error(`${name} answers no record`);
     },
-    async get<T>(path: `/${string}`, parts?: CallParts) {
-      return this.call<T>(`GET ${path}`, parts);
+    async get(path, parts) {
+      return this.call(`GET ${path}`, parts);
     },
-    async list<T>(path: `/${string}`, parts?: CallParts) {
+    async list(path, parts) {
       const answer = await answerTo(`GET ${path}`, parts);
       if (!('page' in answer)) throw new Error(`${path} is no list in pages`);
-      return answer.page as PageOf<unknown> as PageOf<T>;
+      return answer.page as never;
     },
     async stream(path, query, signal) {
       const { range, accept, 'last-event-id': last } = request.headers;

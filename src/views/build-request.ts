@@ -1,6 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow } from '../db/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
+import type { BuildRequest } from '../records/build-request.ts';
 import { twin } from './twin.ts';
 
 export type Shown = BuildRequestRow & { created_by_email: string };
@@ -15,7 +16,7 @@ export function shownRequests(db: Queries) {
 }
 
 /** With why it waits, in words; blank when it does not wait. */
-export function buildRequestView(request: Shown, waitingReason: string) {
+export function buildRequestView(request: Shown, waitingReason: string): BuildRequest {
   return {
     ...twin('id', request.id),
     build_state: request.build_state,

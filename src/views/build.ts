@@ -1,9 +1,10 @@
 import type { BuildRow } from '../db/schema.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
+import type { Build } from '../records/build.ts';
 import { twin } from './twin.ts';
 
 /** With why it waits, in words; blank when it does not wait. */
-export function buildView(build: BuildRow, waitingReason: string) {
+export function buildView(build: BuildRow, waitingReason: string): Build {
   return {
     ...twin('id', build.id),
     ...twin('suite_id', build.suite_id),

@@ -1,13 +1,14 @@
 import type { CommitRow } from '../db/schema.ts';
+import type { Commit, CommitItem } from '../records/commit.ts';
 import { twin } from './twin.ts';
 
 type Item = Pick<CommitRow, 'id' | 'version' | 'ref' | 'build_state'>;
 
-export function commitItemView({ id, version, ref, build_state }: Item) {
+export function commitItemView({ id, version, ref, build_state }: Item): CommitItem {
   return { ...twin('id', id), version, ref, build_state };
 }
 
-export function commitView(commit: CommitRow) {
+export function commitView(commit: CommitRow): Commit {
   return {
     ...commitItemView(commit),
     message: commit.message,

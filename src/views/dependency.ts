@@ -1,5 +1,6 @@
 import type { Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
+import type { Dependency } from '../records/dependency.ts';
 import { twin } from './twin.ts';
 
 /** A dependency that another one is compiled against. */
@@ -26,7 +27,7 @@ export function describedView({ name, description, command, prefix, source, imag
   return { name, description, command, prefix, source, image };
 }
 
-export function dependencyView(dependency: DependencyRow, related: readonly Related[]) {
+export function dependencyView(dependency: DependencyRow, related: readonly Related[]): Dependency {
   return {
     ...twin('id', dependency.id),
     ...describedView(dependency),

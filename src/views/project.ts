@@ -1,4 +1,5 @@
 import type { ProjectRow } from '../db/schema.ts';
+import type { Project } from '../records/project.ts';
 import { twin } from './twin.ts';
 
 /** The columns that are shown. */
@@ -26,16 +27,10 @@ export function projectView(project: Shown, owned: boolean) {
     repository_url: project.repository_url,
     build_state: project.build_state,
     owned,
-  };
-}
-
-/** Its settings for builds that nobody asks for by hand, for its badge, and for its file in the repository. */
-export function policiesView(project: Shown) {
-  return {
     poll_interval: project.poll_interval,
     fork_builds: project.fork_builds,
     cancel_superseded: project.cancel_superseded,
     public_badge: project.public_badge === 1,
     config_file: project.config_file,
-  };
+  } satisfies Omit<Project, 'ssh_public_key'>;
 }

@@ -7,20 +7,22 @@ import {
   integer,
   listOf,
   nullable,
-  record,
+  object,
+  optional,
   string,
-  withOptional,
-} from '../../src/http/schema.ts';
+} from '../../src/records/schema.ts';
 import { serializer } from '../../src/http/serializer.ts';
 import { pageRoutes, routes } from '../../src/resources/index.ts';
 
 describe('the text of an answer', () => {
-  const one = withOptional(
-    record({ id, name: string, at: nullable(dateTime), count: nullable(integer), is: boolean }),
-    {
-      note: string,
-    },
-  );
+  const one = object({
+    id,
+    name: string,
+    at: nullable(dateTime),
+    count: nullable(integer),
+    is: boolean,
+    note: optional(string),
+  });
   const value = {
     id: 9_223_372_036_854_775_807n,
     name: 'a "b"\n\u2028\ud83d\ude00\ud800',
@@ -49,7 +51,7 @@ describe('the text of an answer', () => {
   });
 
   test('may hold names that no schema knows, where it says so', () => {
-    const counts = { type: 'object', additionalProperties: record({ waiting: integer }) };
+    const counts = { type: 'object', additionalProperties: object({ waiting: integer }) };
     assert.equal(
       serializer(counts)({ 'a"': { waiting: 1, more: 2 }, b: { waiting: 2n } }),
       '{"a\\"":{"waiting":1},"b":{"waiting":2}}',

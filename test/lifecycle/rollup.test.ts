@@ -6,11 +6,10 @@ import {
   buildMachine,
   buildRequestMachine,
   type BuildState,
-  buildStates,
   commitMachine,
-  commitStates,
   isFinal,
 } from '../../src/lifecycle/states.ts';
+import { buildStates, commitStates } from '../../src/records/states.ts';
 
 /** One build for each state, each of another suite. */
 const suites = (...states: BuildState[]): BuildFact[] =>

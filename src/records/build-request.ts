@@ -1,0 +1,31 @@
+import type { Static } from 'typebox';
+import { boolean, dateTime, id, idTwin, listOf, nullable, object, record, stateOf, string, twin } from './schema.ts';
+import { buildRequestStates } from './states.ts';
+import { waitingReason } from './waiting.ts';
+
+export const buildRequestRecord = record('BuildRequest', {
+  ...idTwin,
+  build_state: stateOf(buildRequestStates),
+  commit_ref: string,
+  commit_id: nullable(id),
+  commit_id_str: string,
+  created_by: string,
+  created_at: dateTime,
+  event: string,
+  pull_request: nullable(id),
+  target_branch: string,
+  from_fork: boolean,
+  sender: string,
+  suites: listOf(object(idTwin)),
+  waiting_reason: waitingReason,
+});
+export type BuildRequest = Static<typeof buildRequestRecord>;
+
+/** Why a suite was run for a request, or was not. */
+export const explanationRecord = record('Explanation', {
+  ...twin('suite_id'),
+  name: string,
+  runs: boolean,
+  why: string,
+});
+export type Explanation = Static<typeof explanationRecord>;

@@ -1,0 +1,79 @@
+import type { Static } from 'typebox';
+import {
+  boolean,
+  dateTime,
+  idTwin,
+  integer,
+  nullable,
+  oneOf,
+  optional,
+  record,
+  stateOf,
+  string,
+  twin,
+} from './schema.ts';
+import { buildStates, testStates } from './states.ts';
+import { waitingReason } from './waiting.ts';
+
+const fields = {
+  ...idTwin,
+  ...twin('suite_id'),
+  ...twin('commit_id'),
+  build_state: stateOf(buildStates),
+  attempt: integer,
+  exit_status: nullable(integer),
+  failure_reason: string,
+  allow_failure: boolean,
+  variant: string,
+  flaky: boolean,
+  created_at: dateTime,
+  started_at: nullable(dateTime),
+  finished_at: nullable(dateTime),
+  tests_passed: integer,
+  tests_failed: integer,
+  tests_skipped: integer,
+  uploads_pending: boolean,
+  uploads_lost: string,
+  waiting_reason: waitingReason,
+};
+export const buildRecord = record('Build', fields);
+export type Build = Static<typeof buildRecord>;
+
+/** Fetched alone: with until when a shell can be opened in its files, while one can. */
+export const fetchedBuildRecord = record('FetchedBuild', { ...fields, files_kept_until: optional(dateTime) });
+export type FetchedBuild = Static<typeof fetchedBuildRecord>;
+
+export const artifactRecord = record('Artifact', {
+  ...idTwin,
+  path: string,
+  size: integer,
+  sha256: string,
+  content_type: string,
+});
+export type Artifact = Static<typeof artifactRecord>;
+
+export const shellRecord = record('Shell', { ...idTwin, expires_at: dateTime });
+export const shellInputRecord = record('ShellInput', { taken: integer });
+
+const named = { name: string, class: string, suite: string };
+
+export const testRecord = record('Test', {
+  ...named,
+  file: string,
+  state: oneOf(testStates),
+  duration_ms: integer,
+  message: string,
+});
+export type Test = Static<typeof testRecord>;
+
+export const flakyTestRecord = record('FlakyTest', {
+  ...named,
+  failures: integer,
+  passes: integer,
+  last_seen_at: dateTime,
+  message: string,
+});
+export type FlakyTest = Static<typeof flakyTestRecord>;
+
+export const slowTestRecord = record('SlowTest', { ...named, duration_ms: integer, runs: integer });
+export type SlowTest = Static<typeof slowTestRecord>;

@@ -1,0 +1,30 @@
+import type { Static } from 'typebox';
+import { dateTime, idTwin, nullable, object, record, stateOf, string, twin } from './schema.ts';
+import { deployStates } from './states.ts';
+import { reasonInVain } from './waiting.ts';
+
+const itemFields = { ...idTwin, state: stateOf(deployStates), created_by: string };
+const fields = {
+  ...itemFields,
+  ...twin('deploy_strategy_id'),
+  ...twin('commit_id'),
+  deploy_started_at: nullable(dateTime),
+  deploy_finished_at: nullable(dateTime),
+};
+
+export const deployItemRecord = record('DeployItem', { ...itemFields, waiting_reason: reasonInVain });
+export type DeployItem = Static<typeof deployItemRecord>;
+export const deployRecord = record('Deploy', fields);
+export type Deploy = Static<typeof deployRecord>;
+/** Fetched alone: with why no runner can take it. */
+export const fetchedDeployRecord = record('FetchedDeploy', { ...fields, waiting_reason: reasonInVain });
+export type FetchedDeploy = Static<typeof fetchedDeployRecord>;
+
+const strategyFields = { ...idTwin, name: string, strategy_type: string };
+export const strategyItemRecord = record('DeployStrategyItem', strategyFields);
+export type DeployStrategyItem = Static<typeof strategyItemRecord>;
+export const strategyRecord = record('DeployStrategy', {
+  ...strategyFields,
+  options: object({ repository_url: string, local_branch: string, remote_branch: string }),
+});
+export type DeployStrategy = Static<typeof strategyRecord>;

@@ -1,0 +1,90 @@
+import * as Type from 'typebox';
+import type { Static } from 'typebox';
+import {
+  boolean,
+  dateTime,
+  id,
+  idTwin,
+  integer,
+  listOf,
+  mapOf,
+  nullable,
+  object,
+  oneOf,
+  record,
+  stateOf,
+  string,
+  strings,
+  twin,
+} from './schema.ts';
+
+/** What operators see of the whole installation. */
+
+export const whoamiRecord = record('Whoami', { email: string });
+
+const userFields = {
+  ...idTwin,
+  email: string,
+  kind: stateOf(['user', 'collaborator']),
+  operator: boolean,
+  suspended: boolean,
+  billing: string,
+  has_password: boolean,
+  created_at: dateTime,
+};
+export const userRecord = record('User', userFields);
+export type User = Static<typeof userRecord>;
+/** With the link to set a password, which only the answer that makes it has. */
+export const invitedUserRecord = record('InvitedUser', { ...userFields, password_path: string, expires_at: dateTime });
+export type InvitedUser = Static<typeof invitedUserRecord>;
+
+export const runnerRecord = record('Runner', {
+  name: string,
+  kind: oneOf(['local', 'remote']),
+  state: oneOf(['idle', 'busy', 'away', 'failing']),
+  draining: boolean,
+  trouble: string,
+  version: string,
+  last_seen_at: nullable(dateTime),
+  accounts: strings,
+  tags: strings,
+  work: listOf(object({ kind: string, ...idTwin, account: string })),
+});
+export type Runner = Static<typeof runnerRecord>;
+
+const counts = { waiting: integer, running: integer, oldest_seconds: integer };
+
+export const queueRecord = record('Queue', { ...counts, runners: integer, by_tag: mapOf(integer) });
+
+export const operationsRecord = record('Operations', {
+  queue: object({ ...counts, accounts: listOf(object({ ...idTwin, email: string, ...counts })) }),
+  failing_deliveries: listOf(
+    object({
+      ...twin('notification_id'),
+      account: string,
+      host: string,
+      tries: integer,
+      next_try_at: dateTime,
+      status: nullable(integer),
+      error: string,
+    }),
+  ),
+  disks: listOf(object({ folder: string, size: integer, free: integer, reserve: integer })),
+  versions: object({ headrace: string, node: string, database: string, migration: string }),
+});
+export type Operations = Static<typeof operationsRecord>;
+
+export const auditEntryRecord = record('AuditEntry', {
+  ...idTwin,
+  created_at: dateTime,
+  action: string,
+  actor: nullable(object({ ...idTwin, email: string })),
+  via: string,
+  application: nullable(string),
+  address: nullable(string),
+  subject: object({ type: string, id: nullable(id), id_str: string, name: string }),
+  project_id: nullable(id),
+  project_id_str: string,
+  details: Type.Unsafe<object>({ type: 'object', additionalProperties: true }),
+});
+export type AuditEntry = Static<typeof auditEntryRecord>;

@@ -1,0 +1,40 @@
+import type { Static } from 'typebox';
+import { boolean, integer, listOf, nullable, object, record, string } from './schema.ts';
+
+export const logRecord = record('Log', {
+  offset: integer,
+  next_offset: integer,
+  size: integer,
+  complete: boolean,
+  text: string,
+});
+
+export const logLinesRecord = record('LogLines', {
+  from: integer,
+  total: integer,
+  complete: boolean,
+  lines: listOf(object({ number: integer, offset: integer, at: nullable(integer), text: string })),
+});
+
+export const logSearchRecord = record('LogSearch', {
+  matches: listOf(object({ number: integer, offset: integer, text: string })),
+  complete: boolean,
+  next: nullable(integer),
+});
+
+/** What the log viewer of our pages shows. */
+export const logViewRecord = record('LogView', {
+  from: integer,
+  total: integer,
+  complete: boolean,
+  style: string,
+  group: integer,
+  lines: listOf(object({ number: integer, at: nullable(integer), text: string, cut: boolean })),
+});
+export type LogView = Static<typeof logViewRecord>;
+
+export const logMatchesRecord = record('LogMatches', {
+  matches: listOf(object({ number: integer, ranges: listOf(integer) })),
+  complete: boolean,
+  next: nullable(integer),
+});

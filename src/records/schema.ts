@@ -1,0 +1,57 @@
+import * as Type from 'typebox';
+import type { Static, TObject, TProperties, TSchema, TUnsafe } from 'typebox';
+
+/**
+ * The parts of which records are made. A record is defined once, with TypeBox: its TypeScript type, what writes it, the
+ * OpenAPI document and what pages and the command line read all follow from that.
+ */
+
+export const string = Type.String();
+export const boolean = Type.Boolean();
+export const integer = Type.Integer();
+export const dateTime = Type.String({ format: 'date-time' });
+/** 64 bits, which a JavaScript number cannot hold. */
+export const id: TUnsafe<bigint> = Type.Unsafe<bigint>({ type: 'integer', format: 'int64' });
+
+/** An identifier, and the same as text for clients that cannot hold 64 bits. */
+export const idTwin = { id, id_str: string };
+
+export function twin<Name extends string>(name: Name): Record<Name, typeof id> & Record<`${Name}_str`, typeof string> {
+  return { [name]: id, [`${name}_str`]: string } as never;
+}
+
+export function nullable<Of extends TSchema>(schema: Of): TUnsafe<Static<Of> | null> {
+  const { type } = schema as { type?: string };
+  return Type.Unsafe<Static<Of> | null>({ ...schema, type: [type, 'null'] });
+}
+
+/** One of these words. */
+export function oneOf<const Word extends string>(words: readonly Word[]): TUnsafe<Word> {
+  return Type.Unsafe<Word>({ type: 'string', enum: [...words] });
+}
+
+/** One of these words, of a row that holds any text: so its type is text, too. States are the words of their machine. */
+export function stateOf(words: readonly string[]): TUnsafe<string> {
+  return Type.Unsafe<string>({ type: 'string', enum: [...words] });
+}
+
+export const optional = Type.Optional;
+export const listOf = Type.Array;
+
+/** An object with exactly these fields. */
+export function object<Fields extends TProperties>(fields: Fields): TObject<Fields> {
+  return Type.Object(fields, { additionalProperties: false });
+}
+
+/** The same, under a name of its own in the OpenAPI document. */
+export function record<Fields extends TProperties>(name: string, fields: Fields): TObject<Fields> {
+  return Type.Object(fields, { title: name, additionalProperties: false });
+}
+
+/** An object with any names, each of which has such a value. */
+export function mapOf<Of extends TSchema>(values: Of): TUnsafe<Record<string, Static<Of>>> {
+  return Type.Unsafe<Record<string, Static<Of>>>({ type: 'object', additionalProperties: values });
+}
+
+export const strings = listOf(string);
+export const destroyedAnswer = record('Destroyed', { destroyed: boolean });
