@@ -1,19 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { StringDecoder } from 'node:string_decoder';
+import type { Event } from '../records/log.ts';
 import { Failure } from './failure.ts';
 
-/** An event of a firehose. Those of a build in the stream of a request say which. */
-export interface StreamedEvent {
-  event: 'state' | 'log' | 'end';
-  state?: string;
-  /** Where the text begins in the log, in bytes, and how far the stream was told; in that of a request also in which. */
-  offset?: number;
-  id?: string;
-  /** Bytes that are no UTF-8 are U+FFFD in it. */
-  text?: string;
-  /** The same as it is in the log, where that was asked for and the text is something else. */
+/** An event of a firehose. */
+export interface StreamedEvent extends Event {
+  /** Bytes that are no UTF-8 are U+FFFD in its text. This is the same as it is in the log, where that was asked for. */
   bytes?: Buffer;
-  build_id_str?: string;
 }
 
 /** Adds to an event, before it counts as told. */

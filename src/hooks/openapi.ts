@@ -20,7 +20,7 @@ const errorContent = { 'application/json': { schema: { $ref: '#/components/schem
 export const hookPaths = {
   '/hooks/{hook_id}': {
     post: {
-      operationId: 'post_hooks_by_hook_id',
+      operationId: 'takeDelivery',
       summary: 'Take a delivery of a forge',
       tags: ['hooks'],
       description:
@@ -28,11 +28,12 @@ export const hookPaths = {
         'body, the secret itself, or the three headers of Standard Webhooks. The same delivery again gets the same answer.',
       security: [{}, { hook_secret: [] }],
       parameters: [
-        { name: 'hook_id', in: 'path', required: true, schema: idInPath },
+        { name: 'hook_id', in: 'path', required: true, description: 'The identifier of the hook', schema: idInPath },
         ...[...proofs, ...standard, ...events].map((name) => ({
           name,
           in: 'header',
           required: false,
+          description: 'As the forge sends it',
           schema: string,
         })),
       ],

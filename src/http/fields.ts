@@ -122,6 +122,11 @@ function invalid(): ApiError {
   return new ApiError('invalid_format');
 }
 
+/** Whether a text has more characters, as JSON Schema counts them: some are two units of a JavaScript text. */
+function isLonger(text: string, most: number): boolean {
+  return text.length > most && (text.length > 2 * most || [...text].length > most);
+}
+
 export interface TextRules {
   /** Whether it may contain line breaks. */
   lines?: 'one' | 'many';
@@ -139,7 +144,7 @@ export function text(bound: TextBound, rules: TextRules = {}): Field<string> {
   if (rules.pattern) schema.pattern = rules.pattern.source;
   if (rules.description) schema.description = rules.description;
   return optional('', schema, (raw) => {
-    if (typeof raw !== 'string' || raw.length > max || !raw.isWellFormed() || unfit.test(raw)) throw invalid();
+    if (typeof raw !== 'string' || isLonger(raw, max) || !raw.isWellFormed() || unfit.test(raw)) throw invalid();
     if (rules.pattern && !rules.pattern.test(raw)) throw invalid();
     if (rules.check && !rules.check(raw)) throw invalid();
     return raw;
@@ -162,6 +167,7 @@ export function severalOf<const Choice extends string>(choices: readonly Choice[
     type: 'array',
     items: { type: 'string', enum: [...choices] },
     maxItems: choices.length,
+    uniqueItems: true,
     default: [...choices],
   };
   return optional<Choice[]>([...choices], schema, (raw) => {
@@ -196,7 +202,7 @@ export function requiredIdentifier(): Field<bigint> {
 /** A list of identifiers, in the order sent; blank entries (with which a form empties a list) do not count. */
 export function identifiers(bound: ListBound): Field<bigint[]> {
   const maxItems = most[bound];
-  const schema: JsonSchema = { type: 'array', items: sentId, maxItems };
+  const schema: JsonSchema = { type: 'array', items: sentId, maxItems, uniqueItems: true };
   return optional([], schema, (raw) => {
     if (!Array.isArray(raw)) throw invalid();
     const ids = raw
@@ -228,7 +234,7 @@ export function words({ pattern, description, ...bounds }: WordRules): Field<str
     const texts = raw.filter((item) => typeof item === 'string');
     const named = new Set(texts.flatMap((line) => line.split(/[ ,]+/)).filter((word) => word !== ''));
     if (texts.length !== raw.length || named.size > maxItems) throw invalid();
-    if (![...named].every((word) => word.length <= maxLength && pattern.test(word))) throw invalid();
+    if (![...named].every((word) => !isLonger(word, maxLength) && pattern.test(word))) throw invalid();
     return [...named].toSorted();
   });
 }
@@ -252,7 +258,7 @@ export function lines({ check = () => true, isSet = false, description, ...bound
   const maxLength = longest[bounds.longest];
   const items: JsonSchema = { type: 'string', maxLength };
   const isFit = (line: string): boolean =>
-    line.length <= maxLength && line.isWellFormed() && !/\p{Cc}/u.test(line) && check(line);
+    !isLonger(line, maxLength) && line.isWellFormed() && !/\p{Cc}/u.test(line) && check(line);
   return optional<string[]>([], { type: 'array', items, maxItems, description }, (raw) => {
     if (!Array.isArray(raw)) throw invalid();
     const texts = raw.filter((item) => typeof item === 'string');
@@ -275,7 +281,13 @@ export function wholeNumber({ min, max, fallback }: { min: number; max: number; 
 }
 
 export function required<T>(field: Field<T>): Field<T> {
-  return { ...field, required: true };
+  const isFreeText = field.schema.type === 'string' && field.schema.enum === undefined;
+  return { ...field, required: true, schema: { ...field.schema, ...(isFreeText && { minLength: 1 }) } };
+}
+
+/** The same field, with words for the OpenAPI document. */
+export function described<T>(field: Field<T>, description: string): Field<T> {
+  return { ...field, schema: { ...field.schema, description } };
 }
 
 export function withDefault<T>(field: Field<T>, fallback: T): Field<T> {

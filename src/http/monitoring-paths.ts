@@ -14,7 +14,7 @@ const health = (properties: TProperties): object => ({
 export const monitoringPaths = {
   '/healthz': {
     get: {
-      operationId: 'get_healthz',
+      operationId: 'fetchHealthz',
       summary: 'Tell whether the service is alive and ready',
       tags: ['service'],
       security: [],
@@ -29,7 +29,7 @@ export const monitoringPaths = {
   },
   '/metrics': {
     get: {
-      operationId: 'get_metrics',
+      operationId: 'fetchMetrics',
       summary: 'Read the metrics, as Prometheus reads them',
       tags: ['service'],
       description: 'Access: from the machine itself, not through a proxy, or with the metrics token.',

@@ -1,5 +1,6 @@
 import { errorStatus, type ErrorCode } from '../errors.ts';
 import type { FieldSet } from './fields.ts';
+import { operationId } from './operation-ids.ts';
 import { pageFields } from './paging.ts';
 import { scopes, type RouteDescription } from './route.ts';
 import { envelope } from './server.ts';
@@ -16,6 +17,7 @@ export function openApiDocument(
   baseUrl = '/',
 ): object {
   const paths: Record<string, Record<string, object>> = { ...outside };
+  const schemas: Record<string, unknown> = { Error: errorSchema };
   for (const route of routes) {
     const path = route.path.replaceAll(/:([a-z_]+)/g, '{$1}');
     paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route) };
@@ -34,9 +36,20 @@ export function openApiDocument(
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: baseUrl }],
-    paths,
-    components: { schemas: { Error: errorSchema }, responses: errorResponses(), securitySchemes },
+    paths: byName(paths, schemas),
+    components: { schemas, responses: errorResponses(), securitySchemes },
   };
+}
+
+/** A copy in which each record that has a name is referred to by it, and described once. */
+function byName<Part>(part: Part, schemas: Record<string, unknown>): Part {
+  if (typeof part !== 'object' || part === null) return part;
+  if (Array.isArray(part)) return part.map((one: unknown) => byName(one, schemas)) as Part;
+  const { title } = part as JsonSchema;
+  const copy = Object.fromEntries(Object.entries(part).map(([name, one]) => [name, byName(one as unknown, schemas)]));
+  if (typeof title !== 'string') return copy as Part;
+  schemas[title] = copy;
+  return { $ref: `#/components/schemas/${title}` } as Part;
 }
 
 function operation(route: RouteDescription): object {
@@ -53,17 +66,53 @@ function operation(route: RouteDescription): object {
     responses: {
       [route.status]: {
         description: route.status === 201 ? 'Created' : 'Done',
+        ...headersOf(route),
         content: contentOf(route),
       },
-      ...(route.method === 'PATCH' ? { 204: { description: 'Stored; there is more to come' } } : {}),
-      ...Object.fromEntries(statuses.map((status) => [status, { $ref: `#/components/responses/Error${status}` }])),
+      ...otherAnswers(route),
+      ...Object.fromEntries(
+        [...statuses, ...(route.hasRanges ? [416] : [])].map((status) => [
+          status,
+          { $ref: `#/components/responses/Error${status}` },
+        ]),
+      ),
     },
   };
 }
 
 function contentOf(route: RouteDescription): Record<string, { schema: JsonSchema }> {
-  if (!route.streams) return { 'application/json': { schema: envelope(route.answer) } };
-  return Object.fromEntries(route.streams.map((type) => [type, { schema: route.answer }]));
+  if (route.streams) return Object.fromEntries(route.streams.map((type) => [type, { schema: route.answer }]));
+  const json = { 'application/json': { schema: envelope(route.answer) } };
+  return route.method === 'GET' ? { ...json, 'application/javascript': { schema: jsonP } } : json;
+}
+
+const jsonP = { type: 'string', description: 'With `callback`: a call of that function with the answer' };
+
+const header = (description: string): object => ({ description, schema: { type: 'string' } });
+const part = header('Which bytes these are, and of how many');
+
+function headersOf({ paged, hasRanges, hasTag }: RouteDescription): object {
+  const headers = {
+    ...(paged && { Link: header('The addresses of the pages before and after this one: `prev` and `next`') }),
+    ...(hasRanges && { 'Accept-Ranges': header('`bytes`: a range of them can be asked for') }),
+    ...(hasTag && { ETag: header('The version of these bytes, for If-None-Match') }),
+  };
+  return Object.keys(headers).length > 0 ? { headers } : {};
+}
+
+function otherAnswers(route: RouteDescription): object {
+  return {
+    ...(route.method === 'PATCH' && { 204: { description: 'Stored; there is more to come' } }),
+    ...(route.hasEvents && { 204: { description: 'The reader has everything: `Last-Event-ID` names the end' } }),
+    ...(route.hasRanges && {
+      206: {
+        description: 'The range that was asked for',
+        headers: { 'Content-Range': part },
+        content: contentOf(route),
+      },
+    }),
+    ...(route.hasTag && { 304: { description: 'The version that If-None-Match names is the present one' } }),
+  };
 }
 
 const accessInWords = {
@@ -73,14 +122,6 @@ const accessInWords = {
   both: 'users and collaborators',
   operators: 'operators',
 } satisfies Record<RouteDescription['access'], string>;
-
-function operationId({ method, path }: RouteDescription): string {
-  const words = path
-    .split('/')
-    .filter((word) => word !== '')
-    .map((word) => word.replace(':', 'by_'));
-  return [method.toLowerCase(), ...words].join('_');
-}
 
 /** The resource of a path: its last word that is neither a parameter nor a verb after one. */
 function tagOf(path: string): string {
@@ -115,35 +156,68 @@ function pathParameters(path: string): object[] {
     name,
     in: 'path',
     required: true,
+    description: `The identifier of the ${name?.replace(/_id$/, '').replaceAll('_', ' ')}`,
     schema: idInPath,
   }));
 }
 
 function queryParameters(route: RouteDescription): object[] {
   const fields: FieldSet = { ...route.query, ...(route.paged ? pageFields : {}) };
-  const parameters = Object.entries(fields).map(([name, field]) => ({
-    name,
-    in: 'query',
-    required: field.required,
-    schema: field.schema,
-  }));
+  const parameters = Object.entries(fields).map(
+    ([
+      name,
+      {
+        required,
+        schema: { description, ...schema },
+      },
+    ]) => ({
+      name,
+      in: 'query',
+      required,
+      description,
+      schema,
+    }),
+  );
   return route.method === 'GET' && !route.streams ? [...parameters, ...wrapping] : parameters;
 }
 
 const wrapping = [
-  { name: 'callback', in: 'query', required: false, schema: { type: 'string', maxLength: longest.callback } },
-  { name: 'suppress_status', in: 'query', required: false, schema: { type: 'string', enum: ['true'] } },
+  {
+    name: 'callback',
+    in: 'query',
+    required: false,
+    description: 'The name of a function: the answer is JSON-P, a call of it',
+    schema: { type: 'string', maxLength: longest.callback },
+  },
+  {
+    name: 'suppress_status',
+    in: 'query',
+    required: false,
+    description: 'With `callback`: the status is always 200, and the function gets the real one as a second argument',
+    schema: { type: 'string', enum: ['true'] },
+  },
 ];
 
 function headerParameters(route: RouteDescription): object[] {
+  const range = { name: 'Range', in: 'header', required: false, description: 'The bytes that are wanted' };
+  if (route.hasRanges) return [{ ...range, schema: { type: 'string', pattern: '^bytes=[0-9]*-[0-9]*$' } }];
   if (route.method === 'PATCH')
-    return [{ name: 'Upload-Offset', in: 'header', required: true, schema: { type: 'integer', minimum: 0 } }];
+    return [
+      {
+        name: 'Upload-Offset',
+        in: 'header',
+        required: true,
+        description: 'Where in the archive these bytes begin: as many as have arrived',
+        schema: { type: 'integer', minimum: 0 },
+      },
+    ];
   if (route.method !== 'POST' || route.status !== 201) return [];
   return [
     {
       name: 'Idempotency-Key',
       in: 'header',
       required: false,
+      description: 'The same request under the same key is done once, and answered alike',
       schema: { type: 'string', maxLength: longest.idempotencyKey },
     },
   ];
@@ -162,7 +236,7 @@ function requestBody(route: RouteDescription): object {
     addProperty(group, path.at(-1) ?? name, field.schema, field.required && !isChange);
   }
   return {
-    required: !isChange,
+    required: !isChange && Object.values(route.body ?? {}).some(({ required }) => required),
     content: {
       'application/x-www-form-urlencoded': { schema: form },
       'multipart/form-data': { schema: form },
@@ -176,11 +250,12 @@ function nothingElse(): JsonSchema {
   return { type: 'object', properties: {}, required: [], additionalProperties: false };
 }
 
-/** Raw bytes: OpenAPI 3.1 expresses them by an empty schema. */
+const raw = { type: 'string', format: 'binary' };
+
 function uploadedBody({ types, field }: NonNullable<RouteDescription['uploads']>): object {
-  const content = Object.fromEntries([...types, 'application/octet-stream'].map((type) => [type, {}]));
+  const content = Object.fromEntries([...types, 'application/octet-stream'].map((type) => [type, { schema: raw }]));
   if (field === undefined) return { required: true, content };
-  const form = { type: 'object', properties: { [field]: { contentMediaType: 'application/octet-stream' } } };
+  const form = { type: 'object', properties: { [field]: raw } };
   // The form comes first: generated clients use the first type, and all of them support a file in a form.
   return { required: true, content: { 'multipart/form-data': { schema: { ...form, required: [field] } }, ...content } };
 }
@@ -208,17 +283,24 @@ const errorSchema: JsonSchema = {
   },
 };
 
-const statuses = [...new Set<number>([...Object.values(errorStatus), 500])];
+const statuses = [...new Set<number>([...Object.values(errorStatus), 431, 500])];
 
 function errorResponses(): Record<string, object> {
-  return Object.fromEntries(statuses.map((status) => [`Error${status}`, errorResponse(status)]));
+  return Object.fromEntries([...statuses, 416].map((status) => [`Error${status}`, errorResponse(status)]));
 }
+
+/** What has a status of its own because it concerns HTTP. */
+const inHttp: Record<number, string> = {
+  416: 'No byte is in the range that was asked for; Content-Range says how many there are',
+  431: 'The head of the request is too large',
+  500: 'Something went wrong here; the log has it under the x-request-id.',
+};
 
 function errorResponse(status: number): object {
   const codes = (Object.keys(errorStatus) as ErrorCode[]).filter((code) => errorStatus[code] === status);
   return {
-    description:
-      codes.length > 0 ? codes.join(', ') : 'Something went wrong here; the log has it under the x-request-id.',
+    description: inHttp[status] ?? codes.join(', '),
+    ...(status === 416 && { headers: { 'Content-Range': part } }),
     content: {
       'application/json': {
         schema: { $ref: '#/components/schemas/Error' },

@@ -1,10 +1,10 @@
-import { identifier, wholeNumber, type ValuesOf } from './fields.ts';
+import { described, identifier, wholeNumber, type ValuesOf } from './fields.ts';
 
 /** Query parameters of an unlimited list: newest first, paged by identifiers and not by counting rows. */
 export const pageFields = {
-  limit: wholeNumber({ min: 1, max: 1000, fallback: 100 }),
-  before: identifier(),
-  after: identifier(),
+  limit: described(wholeNumber({ min: 1, max: 1000, fallback: 100 }), 'How many at most'),
+  before: described(identifier(), 'Only those before this identifier, the newest of them first'),
+  after: described(identifier(), 'Only those after this identifier'),
 };
 
 export type Page = ValuesOf<typeof pageFields>;

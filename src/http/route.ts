@@ -63,6 +63,10 @@ export interface RouteDescription {
   paged?: boolean;
   /** The content types of a streamed answer, outside the envelope. */
   streams?: readonly string[] | undefined;
+  /** Whether a range of a streamed answer can be asked for, whether it has a version, and whether it is made of events. */
+  hasRanges?: boolean;
+  hasTag?: boolean;
+  hasEvents?: boolean;
   /** The content types of a streamed upload of any length, and the form field that may hold it. */
   uploads?: { types: readonly string[]; field?: string };
   /** 201 where a record is created. */

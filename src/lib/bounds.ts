@@ -4,7 +4,7 @@
  * need: each only keeps one sender from taking the server away from all others.
  */
 
-/** Texts, in UTF-16 code units, as JavaScript counts. */
+/** Texts, in characters: Unicode code points, as JSON Schema counts. */
 export const longest = {
   name: 255,
   description: 10_000,

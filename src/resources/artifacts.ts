@@ -48,6 +48,8 @@ export const routes = [
     scope: 'commits',
     summary: 'Download a file that was kept of a build; a range of it where one is asked for',
     streams: contentTypes,
+    hasRanges: true,
+    hasTag: true,
     answer: string,
     async handle(call) {
       const build = await loggedId(call, logged);

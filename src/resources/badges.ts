@@ -103,8 +103,9 @@ export const routes = [
     scope: 'none',
     summary:
       'A picture of the state of a project, or of one of its branches; only where its field public_badge is true',
-    query: { branch: text('ref') },
+    query: { branch: text('ref', { description: 'Of this branch; of the project without it' }) },
     streams: ['image/svg+xml'],
+    hasTag: true,
     answer: string,
     async handle({ db, params, query, headers }) {
       const projects = db.selectFrom('projects').select(['id', 'build_state']).where('id', '=', params.project_id);

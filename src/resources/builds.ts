@@ -4,7 +4,7 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow, ProjectRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
-import { flag } from '../http/fields.ts';
+import { described, flag } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import { buildRecord, fetchedBuildRecord } from '../records/build.ts';
 import { listOf } from '../records/schema.ts';
@@ -77,7 +77,7 @@ export const routes = [
     summary:
       'List the builds of a commit, every attempt of every suite and variant; with counted only those that count for its ' +
       'state: of each suite, in the variants with which it was last started, the newest attempt',
-    query: { counted: flag() },
+    query: { counted: described(flag(), 'Only those that count for the state of the commit') },
     paged: true,
     answer: listOf(buildRecord),
     load: loadCommit,

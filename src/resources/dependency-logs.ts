@@ -1,6 +1,6 @@
 import { accountRoute } from '../api/route.ts';
 import { text } from '../http/fields.ts';
-import { logLinesRecord, logRecord, logSearchRecord } from '../records/log.ts';
+import { eventRecord, logLinesRecord, logRecord, logSearchRecord } from '../records/log.ts';
 import { string } from '../records/schema.ts';
 import { loadDependency } from './dependency-views.ts';
 import { plainOffset, streams, tailOf } from './firehoses.ts';
@@ -51,6 +51,7 @@ export const routes = [
     scope: 'dependencies',
     summary: 'Read the log of the newest compile byte for byte; a range of it where one is asked for',
     streams: ['text/plain'],
+    hasRanges: true,
     answer: string,
     load: loadDependency,
     handle: (call) => bytesOf(call, call.dependency.id),
@@ -61,9 +62,15 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'Follow a dependency and its compile live, from the start of the log or from an offset',
-    query: { offset: text('position', { pattern: plainOffset }) },
+    query: {
+      offset: text('position', {
+        pattern: plainOffset,
+        description: 'From where to go on: the identifier of the last event',
+      }),
+    },
     streams,
-    answer: string,
+    hasEvents: true,
+    answer: eventRecord,
     load: loadDependency,
     handle: async (call) => tailOf(call, followedDependency(call.db, call.dependency.id)),
   }),

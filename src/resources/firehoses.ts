@@ -13,7 +13,7 @@ import { projectTopic } from '../lifecycle/write-context.ts';
 import { followTogether } from '../streams/broadcast.ts';
 import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
 import { isStillOver, lookAgainMs, type Followed, type TailParts } from '../streams/tail.ts';
-import { string } from '../records/schema.ts';
+import { eventRecord } from '../records/log.ts';
 import { followedRequest } from './followed.ts';
 import { loggedId, type Logged } from './logs.ts';
 import { followRequest, formOfPosition, readPosition, writePosition } from './request-stream.ts';
@@ -55,9 +55,15 @@ export function recordFirehose<const Path extends string>(
     access: 'both',
     scope: logged.scope,
     summary: `Follow ${logged.name} live, from the start of its log or from an offset`,
-    query: { offset: text('position', { pattern: plainOffset }) },
+    query: {
+      offset: text('position', {
+        pattern: plainOffset,
+        description: 'From where to go on: the identifier of the last event',
+      }),
+    },
     streams,
-    answer: string,
+    hasEvents: true,
+    answer: eventRecord,
     async handle(call) {
       const id = await loggedId(call, logged);
       return tailOf(call, followed(call.db, id));
@@ -85,9 +91,15 @@ export function requestFirehose<const Path extends string>(logged: Logged<Path>)
     summary:
       'Follow a build request live: its fetch and all its builds. The identifier of an event says how far each log was ' +
       'told: the offset in the log of the fetch, and for each build a comma, its identifier, a colon and the offset',
-    query: { offset: text('positions', { pattern: formOfPosition }) },
+    query: {
+      offset: text('positions', {
+        pattern: formOfPosition,
+        description: 'From where to go on: the identifier of the last event',
+      }),
+    },
     streams,
-    answer: string,
+    hasEvents: true,
+    answer: eventRecord,
     async handle(call) {
       const id = await loggedId(call, logged);
       const { from = '0', ended } = resumption(call, formOfPosition);
@@ -113,9 +125,15 @@ export const projectFirehose = projectRoute({
   access: 'both',
   scope: 'projects',
   summary: 'Follow everything that happens in a project, from now on or from an event on',
-  query: { offset: text('position', { pattern: plainOffset }) },
+  query: {
+    offset: text('position', {
+      pattern: plainOffset,
+      description: 'From where to go on: the identifier of the last event',
+    }),
+  },
   streams,
-  answer: string,
+  hasEvents: true,
+  answer: eventRecord,
   async handle(call) {
     const { db, project } = call;
     const { from } = resumption(call, plainOffset);

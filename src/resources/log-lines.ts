@@ -1,7 +1,7 @@
 import type { Call, WithCaller } from '../api/call.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
-import { required, text, wholeNumber, type Field } from '../http/fields.ts';
+import { described, required, text, wholeNumber, type Field } from '../http/fields.ts';
 import { lineIndex } from '../streams/line-index.ts';
 import { isExpression } from '../streams/line-matcher.ts';
 import { lineNumber, readLines } from '../streams/lines.ts';
@@ -9,6 +9,7 @@ import { searchLog, type SearchResult } from '../streams/search.ts';
 import { BusyThreadError } from '../lib/worker-thread.ts';
 
 const most = 5000;
+const furthest = 999_999_999_999_999;
 const megabyte = 1024 * 1024;
 
 /** A line by its number from 1; negative numbers count from the end. */
@@ -16,7 +17,15 @@ export function line(): Field<number> {
   return {
     required: false,
     fallback: 1,
-    schema: { type: 'integer', default: 1, description: 'from 1 on; negative ones count from the end' },
+    schema: {
+      type: 'integer',
+      anyOf: [
+        { minimum: 1, maximum: furthest },
+        { minimum: -furthest, maximum: -1 },
+      ],
+      default: 1,
+      description: 'The first line, from 1 on; negative ones count from the end',
+    },
     parse(raw) {
       const value = typeof raw === 'string' && /^-?[0-9]{1,15}$/.test(raw) ? Number(raw) : 0;
       if (value === 0) throw new ApiError('invalid_format');
@@ -25,7 +34,7 @@ export function line(): Field<number> {
   };
 }
 
-const limit = () => wholeNumber({ min: 1, max: most, fallback: 500 });
+const limit = () => described(wholeNumber({ min: 1, max: most, fallback: 500 }), 'How many at most');
 
 export const linesQuery = () => ({ from: line(), limit: limit() });
 

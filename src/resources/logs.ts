@@ -5,7 +5,7 @@ import type { Queries } from '../db/open.ts';
 import { prepared } from '../db/prepared.ts';
 import { ApiError } from '../errors.ts';
 import { worthPacking } from '../http/compression.ts';
-import { wholeNumber } from '../http/fields.ts';
+import { described, wholeNumber } from '../http/fields.ts';
 import { readRange } from '../http/ranges.ts';
 import type { StreamAnswer } from '../http/route.ts';
 import { addressOfLog, findLog, readLog } from '../streams/logs.ts';
@@ -33,8 +33,8 @@ export const offset = () => wholeNumber({ min: 0, max: largestOffset, fallback: 
 
 /** The part of a log that a caller asks for. */
 export const logRange = () => ({
-  offset: offset(),
-  limit: wholeNumber({ min: 1, max: 4 * megabyte, fallback: megabyte }),
+  offset: described(offset(), 'The byte from which on'),
+  limit: described(wholeNumber({ min: 1, max: 4 * megabyte, fallback: megabyte }), 'How many bytes at most'),
 });
 
 export function logRoutes<const Path extends string>(logged: Logged<Path>) {
@@ -84,6 +84,7 @@ export function logRoutes<const Path extends string>(logged: Logged<Path>) {
       scope,
       summary: `Read the log of ${name} byte for byte; a range of it where one is asked for`,
       streams: ['text/plain'],
+      hasRanges: true,
       answer: string,
       async handle(call) {
         return bytesOf(call, await loggedId(call, logged));

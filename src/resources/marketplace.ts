@@ -53,7 +53,7 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'List the dependencies that every account may use; `name` searches',
-    query: { name: text('name') },
+    query: { name: text('name', { description: 'A part of the name' }) },
     paged: true,
     answer: listOf(dependencyRecord),
     async handle({ db, query: { name }, page }) {

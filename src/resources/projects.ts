@@ -42,12 +42,21 @@ const fields = {
 
 /** Seconds; 0 for never. A host would take intervals below fifteen seconds for an attack. */
 function pollInterval(): Field<number> {
+  const shortest = 15;
   const field = wholeNumber({ min: 0, max: 86_400, fallback: 0 });
+  const { minimum: _, maximum: most = 0, ...schema } = field.schema;
   return {
     ...field,
+    schema: {
+      ...schema,
+      anyOf: [
+        { minimum: 0, maximum: 0 },
+        { minimum: shortest, maximum: most },
+      ],
+    },
     parse(raw) {
       const seconds = field.parse(raw);
-      if (seconds > 0 && seconds < 15) throw new ApiError('invalid_format');
+      if (seconds > 0 && seconds < shortest) throw new ApiError('invalid_format');
       return seconds;
     },
   };

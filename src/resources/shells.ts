@@ -4,7 +4,7 @@ import type { Database, Queries } from '../db/open.ts';
 import type { ShellRow } from '../db/schema.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import { ApiError } from '../errors.ts';
-import { text, wholeNumber } from '../http/fields.ts';
+import { described, text, wholeNumber } from '../http/fields.ts';
 import { shellFrame } from '../lib/shell-frames.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import {
@@ -87,7 +87,7 @@ export const routes = [
     access: 'both',
     scope: 'shells',
     summary: 'Follow what a shell shows, from a position on, as frames',
-    query: { from: position() },
+    query: { from: described(position(), 'The byte from which on') },
     streams: ['application/octet-stream'],
     answer: string,
     load: loadShell,

@@ -3,7 +3,7 @@ import { admitToProject, seekProject } from '../auth/projects.ts';
 import type { Caller } from '../auth/callers.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
-import { identifier, text } from '../http/fields.ts';
+import { described, identifier, text } from '../http/fields.ts';
 import { attachedStacks, combined, launchesOf } from '../lifecycle/software.ts';
 import { softwareRecord } from '../records/suite.ts';
 import { string } from '../records/schema.ts';
@@ -77,8 +77,13 @@ export const routes = [
     summary:
       'Download what the last compile of a dependency left, as a tar compressed with zstd, or a range of it: of one of ' +
       'your own or a shared one; with suite_id of one that a suite stands on, also as it was pinned (digest)',
-    query: { suite_id: identifier(), digest: text('digest', { pattern: /^[0-9a-f]{64}$/ }) },
+    query: {
+      suite_id: described(identifier(), 'As this suite stands on it'),
+      digest: text('digest', { pattern: /^[0-9a-f]{64}$/, description: 'This result, and no other' }),
+    },
     streams: [packed],
+    hasRanges: true,
+    hasTag: true,
     answer: string,
     isForEverybody: isSharedByOther,
     async handle(call) {

@@ -1,6 +1,6 @@
 import type { SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
-import { flag, lines, storedAs, wholeNumber, type Field } from '../http/fields.ts';
+import { described, flag, lines, storedAs, wholeNumber, type Field } from '../http/fields.ts';
 import { readMatrix, textOfAxis } from '../lib/matrix.ts';
 import { isReservedVariable } from '../lib/variable-names.ts';
 
@@ -15,7 +15,10 @@ export const mostRetries = 3;
 export const asJson = (list: string[]): string => JSON.stringify(list);
 
 export const runFields = {
-  timeout: wholeNumber({ min: 0, max: longestTimeout, fallback: 0 }),
+  timeout: described(
+    wholeNumber({ min: 0, max: longestTimeout, fallback: 0 }),
+    'Seconds; 0 for as long as the server allows, which may be less than this maximum',
+  ),
   allow_failure: storedAs(flag(), Number),
   retries: wholeNumber({ min: 0, max: mostRetries, fallback: 0 }),
   'matrix[]': storedAs(matrix(), asJson),

@@ -1,5 +1,5 @@
 import { projectRoute } from '../api/route.ts';
-import { oneOf, text } from '../http/fields.ts';
+import { described, oneOf, text } from '../http/fields.ts';
 import type { Page, PageOf } from '../http/paging.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { flakyTests } from '../lifecycle/flaky-tests.ts';
@@ -48,7 +48,7 @@ export const routes = [
     scope: 'commits',
     summary: 'List the tests that the reports of a build told of, in their order',
     query: {
-      state: oneOf(['', ...testStates]),
+      state: described(oneOf(['', ...testStates]), 'Only tests in this state'),
       query: text('filter', { description: 'only tests with this in their name, class, suite or file' }),
     },
     paged: true,

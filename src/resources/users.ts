@@ -57,7 +57,7 @@ export const routes = [
     access: 'operators',
     scope: 'never',
     summary: 'List the accounts; `email` searches',
-    query: { email: text('email') },
+    query: { email: text('email', { description: 'A part of the address' }) },
     paged: true,
     answer: listOf(userRecord),
     async handle({ db, query: { email }, page }) {

@@ -15,30 +15,30 @@ const modules = join(import.meta.dirname, '..', '..', 'node_modules');
 const program = `
 import {
   defaults,
-  getProjectsByProjectIdBuildRequestsByBuildRequestId,
-  postProjects,
-  postProjectsByProjectIdBuildRequests,
-  postProjectsByProjectIdSuites,
-  postProjectsByProjectIdSuitesBySuiteIdDependencies,
-  postDependencies,
+  fetchBuildRequest,
+  createProject,
+  createBuildRequest,
+  createSuite,
+  createSuiteDependency,
+  createDependency,
 } from './client.ts';
 
 defaults.baseUrl = process.env.ADDRESS ?? '';
 defaults.headers = { authorization: process.env.CREDENTIALS };
 
-const project = await postProjects({ name: 'typed', repository_url: 'git@example.org:typed.git' });
+const project = await createProject({ name: 'typed', repository_url: 'git@example.org:typed.git' });
 if (project.status !== 201) throw new Error(JSON.stringify(project.data.error));
 const { id_str: projectId } = project.data.response;
-const suite = await postProjectsByProjectIdSuites(projectId, { name: 'unit', command: 'npm ci && npm test' });
+const suite = await createSuite(projectId, { name: 'unit', command: 'npm ci && npm test' });
 if (suite.status !== 201) throw new Error(JSON.stringify(suite.data.error));
-const request = await postProjectsByProjectIdBuildRequests(projectId, { commit_ref: 'main' });
+const request = await createBuildRequest(projectId, { commit_ref: 'main' });
 if (request.status !== 201) throw new Error(JSON.stringify(request.data.error));
-const fetched = await getProjectsByProjectIdBuildRequestsByBuildRequestId(projectId, request.data.response.id_str);
+const fetched = await fetchBuildRequest(projectId, request.data.response.id_str);
 if (fetched.status !== 200) throw new Error(JSON.stringify(fetched.data.error));
-const dependency = await postDependencies({ name: 'lua', command: 'make install PREFIX=/srv/dependency' });
+const dependency = await createDependency({ name: 'lua', command: 'make install PREFIX=/srv/dependency' });
 if (dependency.status !== 201) throw new Error(JSON.stringify(dependency.data.error));
 const { id_ref: dependencyId } = dependency.data.response;
-const attached = await postProjectsByProjectIdSuitesBySuiteIdDependencies(projectId, suite.data.response.id_str, {
+const attached = await createSuiteDependency(projectId, suite.data.response.id_str, {
   dependency_id: dependencyId,
 });
 if (attached.status !== 201) throw new Error(JSON.stringify(attached.data.error));

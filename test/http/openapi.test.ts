@@ -13,16 +13,19 @@ import { conforms, type Schema } from '../support/schema.ts';
 
 interface Operation {
   operationId: string;
+  parameters?: { name: string; description?: string }[];
   security: unknown[];
   responses: Record<string, { content?: Record<string, { schema: Schema }> }>;
 }
 interface Document {
   openapi: string;
   paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, Schema> };
 }
 
 const outside = { ...monitoringPaths, ...hookPaths };
 const document = openApiDocument(routes, outside) as unknown as Document;
+const { schemas } = document.components;
 
 describe('the OpenAPI document', () => {
   test('is valid for a standard validator', async () => {
@@ -51,6 +54,28 @@ describe('the OpenAPI document', () => {
       Object.values(methods).map((one) => one.operationId),
     );
     assert.equal(new Set(ids).size, ids.length);
+    for (const id of ids) assert.match(id, /^[a-z][A-Za-z]{3,40}$/);
+    const wanted = ['listProjects', 'createSuite', 'fetchBuild', 'cancelBuildRequest', 'checkProjectConnection'];
+    assert.deepEqual(
+      wanted.filter((id) => !ids.includes(id)),
+      [],
+    );
+  });
+
+  test('has each record under its name, and says of each parameter what it is', () => {
+    assert.ok(['Project', 'Suite', 'Build', 'BuildRequest', 'Commit', 'Event'].every((name) => name in schemas));
+    const named = new Set(
+      routes.map(({ answer }) => answer as Schema & { title?: string }).flatMap((one) => one.items ?? one),
+    );
+    assert.deepEqual(
+      [...named].filter((one) => one.type === 'object' && !('title' in one)),
+      [],
+    );
+    const operations = Object.values(document.paths).flatMap((methods) => Object.values(methods));
+    const silent = operations.flatMap(({ operationId, parameters = [] }) =>
+      parameters.filter(({ description = '' }) => description === '').map(({ name }) => `${operationId} ${name}`),
+    );
+    assert.deepEqual(silent, []);
   });
 });
 
@@ -70,14 +95,14 @@ describeService('the service', (service) => {
     const schemaOf = (path: string, method: string, status: number): Schema =>
       document.paths[path]?.[method]?.responses[status]?.content?.['application/json']?.schema ?? assert.fail(path);
     const health = await service.api.get('/healthz');
-    assert.deepEqual(conforms(schemaOf('/healthz', 'get', health.status), health.body), []);
+    assert.deepEqual(conforms(schemaOf('/healthz', 'get', health.status), health.body, schemas), []);
     const hooks = `/projects/${(await alice.createProject()).id}/hooks`;
     const made = await alice.post(hooks, { provider: 'generic' });
     const { id_str: id, secret } = (made.body as { response: { id_str: string; secret: string } }).response;
     const options = { headers: { authorization: `Bearer ${secret}` }, json: { ref: 'refs/heads/main' } };
     const taken = await service.api.ask('POST', `/hooks/${id}`, options);
     assert.equal(taken.status, 202, taken.text);
-    assert.deepEqual(conforms(schemaOf('/hooks/{hook_id}', 'post', 202), taken.body), []);
+    assert.deepEqual(conforms(schemaOf('/hooks/{hook_id}', 'post', 202), taken.body, schemas), []);
   });
 
   test('answers as the document says', async () => {
@@ -92,7 +117,7 @@ describeService('the service', (service) => {
       const schema = content[type]?.schema;
       assert.ok(schema, `${route.path} ${type}`);
       if (type !== 'application/json') continue;
-      assert.deepEqual(conforms(schema, answer.body), [], route.path);
+      assert.deepEqual(conforms(schema, answer.body, schemas), [], route.path);
     }
   });
 });
