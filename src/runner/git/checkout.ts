@@ -6,7 +6,7 @@ import { removeTree } from '../../lib/remove-tree.ts';
 import { watchSize, type SizeWatch } from './checkout-size.ts';
 import { FetchError, recognize } from './failures.ts';
 import { expectSuccess, git, GitError } from './git.ts';
-import { bringLargeFiles, findPointers, placeLargeFiles, type PointedTree } from './large-files.ts';
+import { bringLargeFiles, findPointers, type PointedTree } from './large-files.ts';
 import { packsOf, whileSharing, type Mirror } from './mirror.ts';
 import { inTime, mirrorOf, obtain, reason, sourceOf, reportingTrouble, withRepair } from './obtain.ts';
 import type { Source, SourceRequest, GitServices } from './obtain.ts';
@@ -55,7 +55,7 @@ interface Making {
   /** Inner submodules come before outer ones. */
   placements: { from: string; tree: string; path: string }[];
   /** Trees that contain pointers instead of files. */
-  pointed: (PointedTree & { tree: string })[];
+  pointed: PointedTree[];
   misses: Misses;
   /** Hosts that did not answer: other requests to them would wait as long. */
   silentHosts: Set<string>;
@@ -180,7 +180,7 @@ async function makeOne(
   await making.size.discount(packs);
   const { pointers, areAll } = await fillTree(services, source, sha, tree);
   if (!areAll) leftOut.push('Not all files were looked at for pointers of Git LFS: some may stand in their places.');
-  if (pointers.length > 0) making.pointed.push({ tree, source, pointers });
+  if (pointers.length > 0) making.pointed.push({ source, tree, sha, pointers });
   for (const sentence of leftOut) leaveOut(making, source, sentence);
   return { tree, submodules };
 }
@@ -292,20 +292,15 @@ async function fillTree(
 
 const placeProgram = readFileSync(sourceFile('runner/git/place.pl'), 'utf8');
 
-/** Moves large files and submodules into their places, in a session that sees all trees. */
+/** Puts large files into their places, and submodules, in a session that sees all trees. */
 async function placeAll(services: GitServices, source: Source, making: Making): Promise<void> {
-  const large: { tree: string; objects: string }[] = [];
-  for (const [at, pointed] of making.pointed.entries()) {
-    const { objects, miss } = await bringLargeFiles(services, pointed, join(making.folder, `large-${at}`));
+  for (const pointed of making.pointed) {
+    const miss = await bringLargeFiles(services, pointed);
     if (miss !== undefined) leaveOut(making, source, miss.sentence, miss.isLasting);
-    if (objects !== undefined) large.push({ tree: basename(pointed.tree), objects: basename(objects) });
   }
-  if (large.length + making.placements.length === 0) return;
+  if (making.placements.length === 0) return;
   const request = { directory: making.folder, access: 'write', signal: source.signal } as const;
-  await services.sessions.use(request, async (session) => {
-    const { directory, run } = session;
-    for (const { tree, objects } of large)
-      await placeLargeFiles(session, join(directory, tree), join(directory, objects));
+  await services.sessions.use(request, async ({ directory, run }) => {
     for (const { from, tree, path } of making.placements) {
       const places = [join(directory, from), join(directory, tree), path];
       const { status, stderr } = await run(['perl', '-e', placeProgram, '--', ...places]);

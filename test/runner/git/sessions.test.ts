@@ -14,6 +14,8 @@ const { signal } = new AbortController();
 const megabyte = 1024 * 1024;
 const limits = { memoryBytes: 256 * megabyte, processes: 64, timeoutMs: 60_000 };
 
+const rules = { mayCall: () => false, resolve: async () => [] };
+
 async function place(t: TestContext): Promise<{ folder: string; directory: string; sessions: Sessions }> {
   const folder = await mkdtemp(join(tmpdir(), 'git-sessions-'));
   const sandboxes = await openSandboxes({
@@ -22,10 +24,10 @@ async function place(t: TestContext): Promise<{ folder: string; directory: strin
     isolation: 'required',
     log: () => {},
   });
-  const pipes = join(folder, 'run');
+  const sockets = join(folder, 'run');
   const directory = join(folder, 'repository');
-  for (const path of [pipes, directory]) await mkdir(path, { mode: 0o700 });
-  const sessions = openSessions({ sandboxes, isolation: 'required', folder: pipes, limits });
+  for (const path of [sockets, directory]) await mkdir(path, { mode: 0o700 });
+  const sessions = openSessions({ sandboxes, isolation: 'required', folder: sockets, limits, proxy: { rules } });
   t.after(async () => {
     await sandboxes.close();
     await sessions.close();
@@ -50,7 +52,7 @@ test('a program in the place of git sees its directory, and nothing of the machi
     `kill -0 ${process.pid}`,
     `perl -MIO::Socket::INET -e 'exit !IO::Socket::INET->new("127.0.0.1:${port}")'`,
     'touch /session/x',
-    'rm /session/requests',
+    'rm /session/runner',
     'touch /usr/x',
   ];
   const script = tries.map((attempt, number) => `(${attempt}) >/dev/null 2>&1 && echo ${number} worked`).join('\n');
@@ -114,7 +116,9 @@ test('memory and time that a session may not have end it in words', async (t) =>
     throw new Error('it failed');
   });
   await assert.rejects(hungry, { kind: 'out_of_memory' });
-  const slow = sessions.use({ directory, access: 'read', signal, timeoutMs: 500 }, ({ run }) => run(['sleep', '1000']));
+  const slow = sessions.use({ directory, access: 'read', signal, limits: { timeoutMs: 500 } }, ({ run }) =>
+    run(['sleep', '1000']),
+  );
   await assert.rejects(slow, { kind: 'fetch_timed_out' });
 });
 
