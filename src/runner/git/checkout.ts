@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { isThere } from '../../lib/is-there.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
-import { watchSize, type SizeWatch } from './checkout-size.ts';
+import { watchSize, type SizeWatch } from '../size-watch.ts';
 import { FetchError, recognize } from './failures.ts';
 import { expectSuccess, git, GitError } from './git.ts';
 import { bringLargeFiles, findPointers, type PointedTree } from './large-files.ts';
@@ -72,7 +72,7 @@ export async function checkout(services: GitServices, request: CheckoutRequest):
   const part = `${request.into}.part`;
   return reportingTrouble(request.say, () =>
     inTime(services, request.signal, async (signal) => {
-      const size = watchSize(part, services.checkoutBytes);
+      const size = watchSize(part, services.checkoutBytes, tooLarge(services.checkoutBytes));
       try {
         const source = sourceOf({ ...request, signal: AbortSignal.any([signal, size.signal]) });
         const folder = join(part, 'trees');
@@ -101,6 +101,13 @@ export async function checkout(services: GitServices, request: CheckoutRequest):
       }
     }),
   );
+}
+
+function tooLarge(mostBytes: number): FetchError {
+  const message =
+    `The files of this commit take more than the ${Math.floor(mostBytes / 1024 ** 2)} MB that a checkout may have ` +
+    '(HEADRACE_CHECKOUT_SIZE). Make it smaller, or have an operator allow more.';
+  return new FetchError('checkout_too_large', message);
 }
 
 /** Returns the path of the tree. */
