@@ -122,8 +122,6 @@ async function isIn(store: string, { oid, size }: Pointer): Promise<boolean> {
   return found?.size === size;
 }
 
-const notGot: Unavailable = { why: 'git-lfs did not get it from its host', isLasting: true };
-
 /** git has files of its own to write. */
 const usualFile = 256 * 1024 * 1024;
 
@@ -152,7 +150,10 @@ async function writeAgain(
     }
     await session.run(['rm', '-rf', '--', join(directory, '.git', 'lfs'), join(session.store, 'logs')]);
     const said = `${filtered.stderr.toString()}\n${filtered.ssh.toString()}`;
-    return { left: (await findPointers(session)).pointers, why: whyUnavailable(said, filtered.troubles, notGot) };
+    const left = (await findPointers(session)).pointers;
+    const hasNone = way?.services !== undefined && left.length === pointers.length;
+    const other = hasNone ? `the host ${source.address.host} has no Git LFS over SSH` : 'its host does not give it out';
+    return { left, why: whyUnavailable(said, filtered.troubles, { why: other, isLasting: true }) };
   });
 }
 
