@@ -1,4 +1,4 @@
-import { lchown, lstat, mkdir } from 'node:fs/promises';
+import { lstat, mkdir } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isThere } from '../../lib/is-there.ts';
@@ -83,7 +83,7 @@ export async function bringLargeFiles(services: GitServices, pointed: PointedTre
     return miss(pointers, { why: 'they take more than a checkout may have (HEADRACE_CHECKOUT_SIZE)', isLasting: true });
   // A fork gets none that came with the key: whoever knows a hash could read the files of other branches.
   const store = join(mirrorOf(services, source).folder, source.isFork ? keptForForks : keptForOwn);
-  await makeStore(services, store);
+  await mkdir(store, { recursive: true, mode: 0o700 });
   const isKept = await Promise.all(Array.from(wanted.values(), (pointer) => isIn(store, pointer)));
   const missing = isKept.filter((is) => !is).length;
   const fill = async (url: string, way?: Way): Promise<Miss | undefined> => {
@@ -108,11 +108,6 @@ export async function bringLargeFiles(services: GitServices, pointed: PointedTre
     // The host could not be reached for these files only: the commit itself is here.
     return miss(pointers, { why: trimEnd(error.message, '.'), isLasting: false });
   }
-}
-
-async function makeStore({ sessions }: GitServices, store: string): Promise<void> {
-  await mkdir(store, { recursive: true, mode: 0o700 });
-  await lchown(store, sessions.owner.uid, sessions.owner.gid);
 }
 
 const placeIn = (store: string, oid: string): string => join(store, 'objects', oid.slice(0, 2), oid.slice(2, 4), oid);
