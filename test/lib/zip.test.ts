@@ -105,7 +105,7 @@ print(json.dumps([[i.filename, i.file_size, list(i.date_time), oct(i.external_at
       yield Buffer.alloc(0);
     }
     let turns = 0;
-    const ticking = setInterval(() => (turns += 1), 0);
+    const ticking = setInterval(() => (turns += 1), 0).unref();
     const { length, content } = zip(many, opened);
     assert.equal((await buffer(content)).length, length);
     clearInterval(ticking);
