@@ -8,10 +8,11 @@ import { showTimes } from './times.ts';
  * connection does the same when it is back, so it misses nothing.
  */
 export function keepFresh(): void {
-  const about = new Set(document.querySelector<HTMLMetaElement>('meta[name=live]')?.content.split(' ') ?? []);
-  if (about.size === 0) return;
+  const live = document.querySelector<HTMLMetaElement>('meta[name=live]');
+  if (!live) return;
+  const about = new Set(live.content.split(' '));
   const freshen = inTurn(load);
-  onChanges({
+  onChanges(live.dataset['worker'] ?? '', {
     change: (changes) => {
       if (concerns(about, changes)) freshen();
     },
