@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
-import { packedOnce } from '../http/compression.ts';
+import { sendPacked } from '../http/compression.ts';
 import { mainProgram, sourceFile } from '../lib/source-files.ts';
 
 /**
@@ -77,15 +77,12 @@ export function assets(): Assets {
 export function addAssets(server: FastifyInstance): void {
   const { stylesheet, icons, script, worker } = assets();
   for (const { path, type, content } of [stylesheet, script, worker, ...Object.values(icons)]) {
-    const send = packedOnce(() => content);
-    server.get(path, { config: { provenBy: 'none' } }, ({ headers }, reply) =>
-      send(
-        headers['accept-encoding'],
-        reply
-          .type(type)
-          .header('cache-control', 'public, max-age=31536000, immutable')
-          .header('cross-origin-resource-policy', 'same-origin'),
-      ),
-    );
+    server.get(path, { config: { provenBy: 'none' } }, ({ headers }, reply) => {
+      reply
+        .type(type)
+        .header('cache-control', 'public, max-age=31536000, immutable')
+        .header('cross-origin-resource-policy', 'same-origin');
+      return sendPacked(content, headers['accept-encoding'], reply);
+    });
   }
 }
