@@ -6,12 +6,12 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { manual } from '../src/commands/manual.ts';
 
 /**
- * The package holds what the commands import, as JavaScript: Node strips no types below node_modules. The two packages
- * that they use are in it, so that nothing else is fetched.
+ * The package holds what the commands import, as JavaScript: Node strips no types below node_modules. The packages that
+ * they use are in it, so that nothing else is fetched.
  */
 const root = resolve(import.meta.dirname, '..');
 const out = resolve(process.argv[2] ?? join(root, 'dist'));
-const bundled = ['smol-toml', 'yaml'];
+const bundled = ['commander', 'smol-toml', 'yaml'];
 
 const { version, license, dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
   version: string;
@@ -33,8 +33,7 @@ try {
 import { main } from '../src/commands/main.js';
 
 process.umask(0o077);
-const { env, stdout: out, stderr: err } = process;
-process.exitCode = await main(process.argv.slice(2), { env, cwd: process.cwd(), out, err });
+await main(process.argv.slice(2));
 `,
   );
   const described = {

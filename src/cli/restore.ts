@@ -14,38 +14,34 @@ import { digestIn, FilePlacer, masterKeyName, placeOf, settingsName } from './ba
 import { BlobPlacer } from './blob-placer.ts';
 import { compared } from './blobs.ts';
 import { checkBackup, isRow, type BackupContents, type BackupRecord } from './check-backup.ts';
-import type { Command } from './commands.ts';
+import type { Call } from './call.ts';
 import { onTheMachine } from './machine.ts';
 import { blobPlace, databaseUrl, makeDataFolder, masterKeyFile, openBlobs } from './store.ts';
 
-export const restore: Command = {
-  usage: 'restore FILE',
-  about: 'Put a backup into an empty database and data folder; the kind of database may be another than it was',
-  async run({ config, values: [name = ''], flags }) {
-    const file = resolve(name);
-    const contents = await checkBackup(file, config);
-    refuseKeys(config, contents);
-    makeDataFolder(config.data_dir);
-    const settingsPath = placeOfSettings(config, contents, flags.config);
-    const db = await openDatabase({ url: databaseUrl(config) });
-    const usesStore = config.blob_url !== undefined || contents.blobs > 0;
-    const blobs = usesStore ? await openBlobs(blobPlace(config), { take: async () => {} }) : undefined;
-    try {
-      await blobs?.prove();
-      await refuseFullDatabase(db, config);
-      await apply(db, { file, config, contents, settingsPath, blobs });
-      if (blobs && contents.blobs > 0) await lookForBlobs(file, contents, blobs);
-    } finally {
-      await blobs?.close();
-      await db.close();
-    }
-    console.log(`restored ${file} into ${config.data_dir}`);
-    console.log(`rows: ${contents.rows}, files: ${contents.files.size}`);
-    if (contents.files.has(settingsName) && settingsPath.endsWith('.restored')) {
-      console.log(`The settings of the backup were not applied; they are in ${settingsPath}`);
-    }
-  },
-};
+export async function restore({ config, options }: Call, name: string): Promise<void> {
+  const file = resolve(name);
+  const contents = await checkBackup(file, config);
+  refuseKeys(config, contents);
+  makeDataFolder(config.data_dir);
+  const settingsPath = placeOfSettings(config, contents, options.config);
+  const db = await openDatabase({ url: databaseUrl(config) });
+  const usesStore = config.blob_url !== undefined || contents.blobs > 0;
+  const blobs = usesStore ? await openBlobs(blobPlace(config), { take: async () => {} }) : undefined;
+  try {
+    await blobs?.prove();
+    await refuseFullDatabase(db, config);
+    await apply(db, { file, config, contents, settingsPath, blobs });
+    if (blobs && contents.blobs > 0) await lookForBlobs(file, contents, blobs);
+  } finally {
+    await blobs?.close();
+    await db.close();
+  }
+  console.log(`restored ${file} into ${config.data_dir}`);
+  console.log(`rows: ${contents.rows}, files: ${contents.files.size}`);
+  if (contents.files.has(settingsName) && settingsPath.endsWith('.restored')) {
+    console.log(`The settings of the backup were not applied; they are in ${settingsPath}`);
+  }
+}
 
 function refuseKeys(config: Config, { files }: BackupContents): void {
   const keyFile = masterKeyFile(config);

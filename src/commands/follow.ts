@@ -1,7 +1,7 @@
 import type { StreamName } from '../client/operations.ts';
 import type { AskedRequest, Build, Project } from '../client/operations.ts';
 import type { Params } from '../client/client.ts';
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 import { Following, type LookUp, type Row } from './following.ts';
 import { Live } from './live.ts';
 import { copyLog } from './log-output.ts';
