@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+
+const execute = promisify(execFile);
 
 /** What the folder's git repository knows. Every answer is undefined where there is none. */
 async function git(cwd: string, ...args: string[]): Promise<string | undefined> {
-  const { promise, resolve } = Promise.withResolvers<string | undefined>();
-  execFile('git', args, { cwd, timeout: 10_000, maxBuffer: 1024 * 1024 }, (error, stdout) =>
-    resolve(error ? undefined : stdout.trim()),
-  );
-  return promise;
+  const ended = await execute('git', args, { cwd, timeout: 10_000 }).catch(() => undefined);
+  return ended?.stdout.trim();
 }
 
 /** The branch that is checked out, or the commit where there is no branch. */
