@@ -8,8 +8,13 @@ export interface ServerAddress {
   url: string;
   /** Certificates of authorities in PEM form; without them those of the machine. */
   ca?: string | undefined;
-  /** The one certificate that is accepted, in PEM form: a person has compared its fingerprint. */
-  pinned?: { certificate: string; fingerprint: string } | undefined;
+  pinned?: Pinned | undefined;
+}
+
+/** The one certificate that is accepted, in PEM form: a person has compared its fingerprint (SHA-256). */
+export interface Pinned {
+  certificate: string;
+  fingerprint: string;
 }
 
 /** Only TLS, but for a server on this machine behind nothing. */

@@ -2,7 +2,7 @@ import { Client } from '../client/client.ts';
 import type { Project } from '../client/operations.ts';
 import { findProject, type NamedIn } from './project.ts';
 import { Screen } from './screen.ts';
-import { openClient, type Choice } from './session.ts';
+import { openClient } from './session.ts';
 
 /** Of every command. */
 export interface CommonOptions {
@@ -26,12 +26,12 @@ export class Call<Options = object> implements Disposable {
     this.screen = new Screen(options, this.env);
   }
 
-  get choice(): Choice {
-    return { env: this.env, caFile: this.options.caFile };
+  get caFile(): string | undefined {
+    return this.options.caFile ?? (this.env.HEADRACE_CA_FILE || undefined);
   }
 
   get client(): Client {
-    this.#client ??= openClient(this.choice);
+    this.#client ??= openClient(this.env, this.caFile);
     return this.#client;
   }
 

@@ -26,8 +26,7 @@ export async function run(call: Call<{ browser: boolean }>, address: string): Pr
 
 /** The server, with a certificate that is known to be its own. */
 async function trusted(call: Call, url: string): Promise<ServerAddress> {
-  const { screen, env } = call;
-  const file = call.options.caFile ?? (env.HEADRACE_CA_FILE || undefined);
+  const { screen, env, caFile: file } = call;
   if (file !== undefined) {
     const server = { url, ca: readCaFile(file) };
     if (await isTrusted(server)) return server;
@@ -36,7 +35,7 @@ async function trusted(call: Call, url: string): Promise<ServerAddress> {
   const known = readStore(env).servers.find((server) => server.url === url);
   for (const server of known ? [{ url, ca: known.ca, pinned: known.pinned }, { url }] : [{ url }])
     if (await isTrusted(server)) return server;
-  const pinned = await certificateOf({ url });
+  const pinned = await certificateOf(url);
   screen.hint(words`The certificate of ${url} is unknown here.`);
   screen.hint(`Its SHA-256 fingerprint:\n${inTwoLines(pinned.fingerprint)}`);
   if (known?.pinned) screen.hint(`You accepted another before:\n${inTwoLines(known.pinned.fingerprint)}`);

@@ -1,6 +1,7 @@
 /** JSON in which 64-bit integers keep all their digits. */
-export function exactJson(value: unknown): string {
-  return JSON.stringify(value, (_, item: unknown) => (typeof item === 'bigint' ? rawJson(String(item)) : item));
+export function exactJson(value: unknown, indentation = 0): string {
+  const exact = (_: string, item: unknown): unknown => (typeof item === 'bigint' ? rawJson(String(item)) : item);
+  return JSON.stringify(value, exact, indentation);
 }
 
 /** JSON.rawJSON is in every engine we run on, but not yet in TypeScript's library. */
