@@ -1,5 +1,4 @@
-import type { StreamName } from '../client/operations.ts';
-import type { AskedRequest, Build, Project } from '../client/operations.ts';
+import type { AskedRequest, Build, Project, StreamName } from '../client/operations.ts';
 import type { Params } from '../client/client.ts';
 import type { Call } from './call.ts';
 import { Following, type LookUp, type Row } from './following.ts';
@@ -17,6 +16,7 @@ const longestLog = 256 * 1024;
 export async function followRequest(call: Call, project: Project, request: AskedRequest): Promise<number> {
   const { client, screen } = call;
   const inProject = { project_id: project.id_str };
+  const place = { ...inProject, build_request_id: request.id_str };
   const following = new Following(request, lookUpIn(call, inProject));
   const live = screen.isLive ? new Live(screen, () => following.lines(screen)) : undefined;
   using _ = onInterrupt(() => {
@@ -26,7 +26,6 @@ export async function followRequest(call: Call, project: Project, request: Asked
   if (!live) screen.say(words`request ${request.id_str} of ${request.commit_ref}: ${request.build_state}`);
   live?.changed();
   try {
-    const place = { ...inProject, build_request_id: request.id_str };
     for await (const event of client.follow('requestEvents', place)) {
       const said = await following.take(event);
       if (live) live.changed();
@@ -37,7 +36,6 @@ export async function followRequest(call: Call, project: Project, request: Asked
   }
   const failed = following.rows.filter(({ state }) => (resultOf(state) ?? 0) > 0 && state !== 'cancelled');
   if (screen.isJson) {
-    const place = { ...inProject, build_request_id: request.id_str };
     screen.json({ request: await client.call('request', place), builds: following.rows.map(asRecord) });
   } else {
     for (const { id, name } of failed)
@@ -45,7 +43,6 @@ export async function followRequest(call: Call, project: Project, request: Asked
     const [first] = failed;
     if (first && screen.isLive) await hintAtShell(call, { ...inProject, build_id: first.id });
     if (following.rows.length === 0 && following.state === 'errored') {
-      const place = { ...inProject, build_request_id: request.id_str };
       await showLog(call, 'log of the fetch', 'requestLog', place);
     }
   }

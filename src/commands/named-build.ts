@@ -1,8 +1,7 @@
-import { Failure } from '../client/failure.ts';
 import type { Build, Project } from '../client/operations.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
-import { findRequest } from './project.ts';
+import { findRequest, ifThere } from './project.ts';
 import { namer } from './suite-names.ts';
 import { words } from './text.ts';
 
@@ -11,10 +10,7 @@ export async function findBuild(call: Call, project: Project, named: string): Pr
   const { client } = call;
   const inProject = { project_id: project.id_str };
   if (/^\d+$/.test(named)) {
-    const found = await client.call('build', { ...inProject, build_id: named }).catch((error: unknown) => {
-      if (error instanceof Failure && error.kind === 'not_found') return undefined;
-      throw error;
-    });
+    const found = await ifThere(client.call('build', { ...inProject, build_id: named }));
     if (found) return found;
   }
   const suites = await client.call('suites', inProject);

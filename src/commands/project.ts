@@ -28,25 +28,17 @@ export interface NamedIn {
 
 export async function findProject(client: Client, { project: named, cwd, named: said }: Named): Promise<Project> {
   if (named !== undefined && /^\d+$/.test(named)) {
-    return client.call('project', { project_id: named }).catch((error: unknown) => {
-      if (!(error instanceof Failure) || error.kind !== 'not_found') throw error;
-      throw new WrongUse(words`There is no project ${named} that you may see. List them with: headrace projects`);
-    });
+    const project = await ifThere(client.call('project', { project_id: named }));
+    return only(project ? [project] : [], named);
   }
   const [projects, addresses] = await Promise.all([client.call('projects'), named === undefined ? remotes(cwd) : []]);
-  if (named !== undefined)
-    return only(
-      projects.filter(({ name }) => name === named),
-      words`named ${named}`,
-    );
-  if (addresses.length === 0) {
-    if (!said)
-      throw new WrongUse('This folder is no git repository with a remote. Say which project with --project NAME.');
-    return only(
-      projects.filter(({ name }) => name === said.name),
-      words`named ${said.name}`,
-    );
+  const wanted = named ?? (addresses.length === 0 ? said?.name : undefined);
+  if (wanted !== undefined) {
+    const found = projects.filter(({ name }) => name === wanted);
+    return only(found, words`named ${wanted}`);
   }
+  if (addresses.length === 0)
+    throw new WrongUse('This folder is no git repository with a remote. Say which project with --project NAME.');
   for (const address of addresses) {
     const found = projects.filter(({ repository_url: repository }) => isSamePlace(address, repository));
     const both = said ? found.filter(({ name }) => name === said.name) : found;
@@ -75,6 +67,14 @@ function only(found: readonly Project[], what: string): Project {
   throw new WrongUse(`There are several projects ${what}. Say which with --project ID: ${ids}`);
 }
 
+/** A record; undefined where there is none. */
+export async function ifThere<T>(asked: Promise<T>): Promise<T | undefined> {
+  return asked.catch((error: unknown) => {
+    if (error instanceof Failure && error.kind === 'not_found') return undefined;
+    throw error;
+  });
+}
+
 /** One of several records, by its name or else by its identifier. */
 export function oneNamed<T extends { name: string; id_str: string }>(records: readonly T[], named: string) {
   return records.find(({ name }) => name === named) ?? records.find(({ id_str: id }) => id === named);
@@ -99,10 +99,7 @@ const mostRequests = 1000;
 export async function findRequest({ client, cwd }: Asking, project: Project, named?: string): Promise<BuildRequest> {
   const inProject = { project_id: project.id_str };
   if (named !== undefined && /^\d{8,}$/.test(named)) {
-    const known = await client.call('request', { ...inProject, build_request_id: named }).catch((error: unknown) => {
-      if (error instanceof Failure && error.kind === 'not_found') return undefined;
-      throw error;
-    });
+    const known = await ifThere(client.call('request', { ...inProject, build_request_id: named }));
     if (known) return known;
   }
   const ref = named ?? (await currentRef(cwd));
