@@ -1,7 +1,18 @@
 import { Option } from 'commander';
 import { WrongUse } from '../commands/errors.ts';
 import { Command, repeated } from '../commands/program.ts';
+import { isTag, tagRule } from '../lib/tags.ts';
 import type { Call } from './call.ts';
+
+/** Options that say what a setting would say, or where the settings are. */
+interface SettingOptions {
+  dataDir?: string;
+  config?: string;
+  host?: string;
+  port?: string;
+  concurrency?: string;
+  tag?: string[];
+}
 
 type Run = (call: Call<never>, ...args: never[]) => Promise<void>;
 
@@ -15,8 +26,9 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
   const add = <Name extends string>(usage: string, load: () => Promise<Record<Name, Run>>, name: Name): Command =>
     program.add(usage, async (options, args) => {
       const { readConfig } = await import('../config.ts');
-      const { dataDir, ...flags } = options as Record<string, string | undefined>;
-      const config = readConfig({ flags: { ...flags, data_dir: dataDir }, env });
+      const { dataDir, config: file, host, port, concurrency, tag } = options as SettingOptions;
+      const flags = { data_dir: dataDir, config: file, host, port, concurrency, tags: tag?.join(',') };
+      const config = readConfig({ flags, env });
       const run = (await load())[name];
       await run({ config, options: options as never }, ...(args as never[]));
     });
@@ -26,7 +38,7 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
     .option('--host <H>', 'where it listens: an address, or the path of a socket (default 127.0.0.1)')
     .option('--port <P>', 'on which port (default 8443)')
     .option('--no-runner', 'without a runner on this machine')
-    .addOption(repeated('--tag <T>', 'a tag of its runner'))
+    .addOption(repeated('--tag <T>', 'a tag of its runner', readTag))
     .option('--first-user-file <F>', 'write what the first user needs there, and do not print it');
 
   add('runner', () => import('./runner.ts'), 'runner')
@@ -35,7 +47,7 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
     .option('--token-file <F>', 'a file with the token of the runner')
     .option('--ca-file <F>', 'the certificates that the server’s is checked against')
     .option('--concurrency <N>', 'how many builds at once (default: as many as there are processors)')
-    .addOption(repeated('--tag <T>', 'a tag that suites can ask for'))
+    .addOption(repeated('--tag <T>', 'a tag that suites can ask for', readTag))
     .option('--once', 'do one piece of work and end')
     .option('--idle <SECONDS>', 'with --once, end when none came for so long (default 60)', readSeconds)
     .option('--scratch <D>', 'work in a new folder below D, which goes with the runner')
@@ -50,7 +62,7 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
     .option('--max <N>', 'at most so many jobs, whatever waits (default 10)')
     .option('--partition <P>', 'the partition, if not the default one')
     .option('--idle <SECONDS>', 'so long a job without work waits for some (default 60)', readSeconds)
-    .addOption(repeated('--tag <T>', 'a tag of the runners'))
+    .addOption(repeated('--tag <T>', 'a tag of the runners', readTag))
     .option('--scratch <D>', 'a folder on each node for the jobs’ files (default /var/tmp/headrace-UID)')
     .option('--output <F>', 'where the runners’ messages go, as sbatch takes it (default: nowhere)')
     .option('--program <F>', 'bin/headrace on the nodes, if it is elsewhere there');
@@ -134,4 +146,9 @@ function readSeconds(value: string): number {
   const seconds = /^[0-9]{1,8}$/.test(value) ? Number(value) : Number.NaN;
   if (seconds >= 0 && seconds <= 365 * 24 * 3600) return seconds;
   throw new WrongUse('--idle is a whole number of seconds');
+}
+
+function readTag(value: string): string {
+  if (!isTag(value)) throw new WrongUse(`--tag: ${tagRule}`);
+  return value;
 }

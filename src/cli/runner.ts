@@ -13,7 +13,6 @@ import { createLog } from './log.ts';
 import { runnerPlaces, type RunnerPlaces } from './local-runner.ts';
 import { openScratch } from './scratch.ts';
 import { stopSignals } from './stopping.ts';
-import { withTags } from './tags.ts';
 
 /** Builds, which run as another user on this machine, read work trees and unpacked software. */
 const forBuilds = 0o022;
@@ -22,7 +21,6 @@ interface Options {
   url?: string;
   tokenFile?: string;
   caFile?: string;
-  tag?: string[];
   once?: true;
   idle?: number;
   scratch?: string;
@@ -31,14 +29,13 @@ interface Options {
   startedAs?: string;
 }
 
-export async function runner({ config: given, options }: Call<Options>): Promise<void> {
+export async function runner({ config, options }: Call<Options>): Promise<void> {
   const stopping = stopSignals();
   process.umask(forBuilds);
   if (!options.once && options.idle !== undefined) throw new WrongUse('--idle is for a runner with --once');
   const once = onceOf(options);
-  const log = createLog(given.log_level);
+  const log = createLog(config.log_level);
   const say = (message: string): void => log.warn(message);
-  const config = withTags(given, options.tag);
   const scratch = options.scratch === undefined ? undefined : await openScratch(options.scratch, say);
   const own = scratch ? { ...config, data_dir: scratch.folder } : config;
   const lost = new AbortController();

@@ -3,17 +3,15 @@ import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { Config } from '../config.ts';
+import { runnerEnvironment, type Config } from '../config.ts';
 import { tryLockFolder } from '../lib/file-lock.ts';
 import { openLink, type OpenLink } from '../runner/link.ts';
 import { WrongUse } from '../commands/errors.ts';
 import type { Call } from './call.ts';
-import { settingsOf } from './local-runner.ts';
 import { createLog } from './log.ts';
 import { Pace, plan } from './scale-plan.ts';
 import { jobScript, openSlurm, type Slurm } from './slurm.ts';
 import { stopSignals } from './stopping.ts';
-import { withTags } from './tags.ts';
 import { sourceFile } from '../lib/source-files.ts';
 
 interface Options {
@@ -23,7 +21,6 @@ interface Options {
   max?: string;
   partition?: string;
   idle?: number;
-  tag?: string[];
   scratch?: string;
   output?: string;
   program?: string;
@@ -124,11 +121,10 @@ interface Wanted {
   max: number;
 }
 
-function readWanted({ config: given, options }: Call<Options>): Wanted {
+function readWanted({ config, options }: Call<Options>): Wanted {
   const { url, partition, max = '10', idle = 60, scratch, output = '/dev/null' } = options;
   if (!/^[1-9][0-9]{0,4}$/.test(max)) throw new WrongUse('--max is a whole number from 1 to 99999');
   if (partition !== undefined && !/^[\w.,-]{1,255}$/.test(partition)) throw new WrongUse('--partition is a name');
-  const config = withTags(given, options.tag);
   const tokenFile = resolve(options.tokenFile);
   const token = readFileSync(tokenFile, 'utf8').trim();
   const ca = options.caFile === undefined ? undefined : resolve(options.caFile);
@@ -154,7 +150,7 @@ function nameFor(token: string): string {
 
 /** Jobs have the scaler's settings, as far as they are for runners; none of these is a secret. */
 function environmentOf(config: Config): Record<string, string> {
-  return { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', ...settingsOf(config) };
+  return { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', ...runnerEnvironment(config) };
 }
 
 function wordsOf(error: unknown): string {

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Config } from '../config.ts';
@@ -15,9 +16,8 @@ import { keepLocalRunner } from './local-runner.ts';
 import { createLog } from './log.ts';
 import { onTheMachine } from './machine.ts';
 import { keepBallast, makeRoomToStart } from './room.ts';
-import { stopSignals, untilAborted, wayToStop, type Stopped, type WayToStop } from './stopping.ts';
+import { stopSignals, wayToStop, type Stopped, type WayToStop } from './stopping.ts';
 import { openStore, type Store } from './store.ts';
-import { withTags } from './tags.ts';
 
 /** How long requests may still take when the server closes. */
 const closingTime = 10_000;
@@ -26,12 +26,10 @@ const undoTime = 5000;
 
 interface Options {
   runner: boolean;
-  tag?: string[];
   firstUserFile?: string;
 }
 
-export async function serve({ config: given, options }: Call<Options>): Promise<void> {
-  const config = withTags(given, options.tag);
+export async function serve({ config, options }: Call<Options>): Promise<void> {
   const stopping = stopSignals();
   const { asked } = stopping;
   const log = createLog(config.log_level);
@@ -49,7 +47,7 @@ export async function serve({ config: given, options }: Call<Options>): Promise<
   try {
     const wanted = { hasRunner: options.runner, firstUserFile: options.firstUserFile };
     server = await start({ config, log, way, ...wanted }, opened, asked);
-    await untilAborted(asked);
+    if (!asked.aborted) await once(asked, 'abort');
     if (way === 'drain') {
       await server.drain(stopping.again);
       closeInTime();

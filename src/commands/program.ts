@@ -62,9 +62,9 @@ export class Command extends Base {
 }
 
 /** An option that may be given several times. */
-export function repeated(flags: string, about: string): Option {
+export function repeated(flags: string, about: string, read = (value: string): string => value): Option {
   const option = new Option(flags, `${about}; can be repeated`);
-  return option.argParser((value, before: string[] = []) => [...before, value]);
+  return option.argParser((value, before: string[] = []) => [...before, read(value)]);
 }
 
 /** The commands below one that do something. */
