@@ -12,6 +12,7 @@ import { lockUpkeep } from '../db/upkeep-lock.ts';
 import { writeArchive } from '../lib/archive.ts';
 import { keepReserve, type DiskReserve } from '../lib/disk-reserve.ts';
 import { blobLines, fileLines, filesToKeep } from './backup-files.ts';
+import { size } from '../commands/progress.ts';
 import type { Call } from './call.ts';
 import { onTheMachine } from './machine.ts';
 import { blobPlace, databaseUrl, masterKeyFile, openBlobs } from './store.ts';
@@ -33,8 +34,8 @@ interface Options {
   withBlobs?: true;
 }
 
-/** The second format names blobs that are elsewhere; a backup that does not is written in the first. */
-export const backupFormat = 2;
+/** A program restores backups of its own format and of earlier ones. */
+export const backupFormat = 1;
 
 export async function backup({ config, options }: Call<Options>, name: string): Promise<void> {
   const file = resolve(name);
@@ -78,7 +79,7 @@ export async function backup({ config, options }: Call<Options>, name: string): 
     }
   }
 
-  console.log(`wrote ${file} (${readableSize(statSync(file).size)})`);
+  console.log(`wrote ${file} (${size(statSync(file).size)})`);
   console.log(`rows: ${counts.rows}, tables: ${counts.tables}, files: ${counts.files}`);
   console.log(withKeys ? 'It holds the master key: keep it as safe as the server.' : withoutKeysNote);
   if (elsewhere) {
@@ -100,13 +101,11 @@ async function refuseForeignKey(url: string, file: string): Promise<void> {
   }
 }
 
-/** Records the backup in the audit log; a database from before there was one is left unchanged. */
+/** Records the backup in the audit log. */
 async function noteBackup(url: string, file: string, withKeys: boolean): Promise<void> {
   const db = await openDatabase({ url });
   try {
-    const tables = await db.read.introspection.getTables();
-    if (!tables.some(({ name }) => name === 'audit_entries')) return;
-    const lease = await leaseNode(db, (error) => console.error(error));
+    const lease = await leaseNode(db, console.error);
     const deed = {
       action: 'backup.created',
       subject: { id: null, name: file },
@@ -147,16 +146,11 @@ async function headerOf(
   const at = shape.columns.indexOf('name');
   for await (const rows of snapshot.rows(shape)) migrations.push(...rows.map((row) => String(row[at])));
   return {
-    headrace_backup: elsewhere ? backupFormat : 1,
+    headrace_backup: backupFormat,
     program: packageJson.version,
     created_at: new Date().toISOString(),
     migrations,
     with_keys: withKeys,
     ...(elsewhere ? { blobs: elsewhere } : {}),
   };
-}
-
-function readableSize(bytes: number): string {
-  const kilobytes = bytes / 1000;
-  return kilobytes < 1000 ? `${kilobytes.toFixed(1)} kB` : `${(kilobytes / 1000).toFixed(1)} MB`;
 }
