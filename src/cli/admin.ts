@@ -9,12 +9,13 @@ import {
   updateUser,
 } from '../auth/users.ts';
 import { insertLink } from '../auth/password-links.ts';
-import type { Config } from '../config.ts';
+import { isSocketPath, type Config } from '../config.ts';
 import type { Queries } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
+import { publicAddress } from '../lib/public-address.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { addressForPeople } from './addresses.ts';
 import type { Call } from './call.ts';
+import { addressOfServer } from './folder-lock.ts';
 import { onTheMachine } from './machine.ts';
 import { openStore, type Store } from './store.ts';
 
@@ -75,6 +76,15 @@ export async function makeOperator({ config }: Call, email: string, state: strin
   const operator = state === 'on' ? 1 : 0;
   const facts = { operator: operator === 1 };
   await print(config, (store) => change(store, email, 'user.operator_changed', { operator }, facts));
+}
+
+/** The public address of the server on the data folder: where it listens, or would listen by these settings. */
+function addressForPeople({ tls, host, port, data_dir: folder, base_url: base }: Config): string {
+  const wouldListen = `${tls === 'off' ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const bound = addressOfServer(folder) ?? (isSocketPath(host) ? `unix:${host}` : wouldListen);
+  if (base === undefined && bound.startsWith('unix:'))
+    throw new Error('set base_url, so that the link can say where people find the server');
+  return publicAddress(base, bound);
 }
 
 /** Opens the store, prints the result as one line of JSON, and closes the store. */
