@@ -20,71 +20,37 @@ function wordsAfter({ commands, registeredArguments: [first] }: Command): string
   return (commands.length > 0 ? commands.map((one) => one.name()) : (first?.argChoices ?? [])).join(' ');
 }
 
-const spellings = ({ short, long }: Option): string[] => [short, long].filter((one) => one !== undefined);
-const takesFile = ({ flags }: Option): boolean => /<(?:FILE|DIR)>/.test(flags);
 const aboutOf = (command: Command): string => command.summary() || leavesOf(command)[0]?.summary() || '';
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
+/** Where nothing fits, the shell completes names of files. */
 function bash(commands: readonly Command[]): string {
   const names = commands.map((one) => one.name()).join(' ');
-  const files = new Set(commands.flatMap(optionsOf).filter(takesFile).flatMap(spellings));
   const cases = commands.map((one) => {
-    const flags = optionsOf(one).flatMap(spellings).join(' ');
-    return `    ${one.name()}) flags='${flags}'; seconds='${wordsAfter(one)}' ;;`;
+    const flags = optionsOf(one).flatMap(({ short, long }) => [short, long].filter((flag) => flag !== undefined));
+    return `    ${one.name()}) words='${wordsAfter(one)}' flags='${flags.join(' ')}' ;;`;
   });
   return `# headrace: completion for bash. Use it with: source <(headrace completion bash)
 _headrace() {
-  local current=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD-1]} flags='' seconds=''
-  COMPREPLY=()
-  case $before in ${[...files].join('|')}) COMPREPLY=($(compgen -f -- "$current")); return ;; esac
-  if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W '${names} help' -- "$current"))
-    return
-  fi
-  case \${COMP_WORDS[1]} in
+  local current=\${COMP_WORDS[COMP_CWORD]} first=\${COMP_WORDS[1]} words='' flags=''
+  [ "$COMP_CWORD" -gt 1 ] || first=help
+  case $first in
+    help) words='${names} help' ;;
 ${cases.join('\n')}
-    help) seconds='${names}' ;;
   esac
-  case $current in
-    -*) COMPREPLY=($(compgen -W "$flags" -- "$current")) ;;
-    *)
-      [ "$COMP_CWORD" -eq 2 ] && COMPREPLY=($(compgen -W "$seconds" -- "$current"))
-      [ \${#COMPREPLY[@]} -eq 0 ] && COMPREPLY=($(compgen -f -- "$current"))
-      ;;
-  esac
+  [ "$COMP_CWORD" -le 2 ] || words=''
+  case $current in -*) words=$flags ;; esac
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
 }
-complete -o filenames -F _headrace headrace
+complete -o default -F _headrace headrace
 `;
 }
 
+/** zsh can run completions for bash. */
 function zsh(commands: readonly Command[]): string {
-  const described = commands.map((one) => quoted(`${one.name()}:${aboutOf(one).replaceAll(':', ' ')}`));
-  const cases = commands.map((one) => {
-    const flags = optionsOf(one).map((option) => {
-      const value = option.required ? `:value:${takesFile(option) ? '_files' : ''}` : '';
-      return quoted(`${option.long}[${option.description.replaceAll(/[[\]:]/g, ' ')}]${value}`);
-    });
-    const words = wordsAfter(one);
-    return `    ${one.name()}) _arguments ${flags.join(' ')} ${quoted(words === '' ? '*:argument:_files' : `1:word:(${words})`)} ;;`;
-  });
-  return `#compdef headrace
-# headrace: completion for zsh. Put it into a folder of $fpath as _headrace.
-_headrace() {
-  local -a commands
-  commands=(${described.join(' ')} 'help:Show help')
-  if (( CURRENT == 2 )); then
-    _describe command commands
-    return
-  fi
-  local word=$words[2]
-  shift words
-  (( CURRENT-- ))
-  case $word in
-${cases.join('\n')}
-  esac
-}
-compdef _headrace headrace
-`;
+  return `# headrace: completion for zsh. Use it, after compinit, with: source <(headrace completion zsh)
+autoload -U +X bashcompinit && bashcompinit
+${bash(commands)}`;
 }
 
 function fish(commands: readonly Command[]): string {
