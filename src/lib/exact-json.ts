@@ -1,7 +1,10 @@
 /** JSON in which 64-bit integers keep all their digits. */
 export function exactJson(value: unknown, indentation = 0): string {
-  const exact = (_: string, item: unknown): unknown => (typeof item === 'bigint' ? rawJson(String(item)) : item);
-  return JSON.stringify(value, exact, indentation);
+  return JSON.stringify(value, withRaw, indentation);
+}
+
+function withRaw(_: string, item: unknown): unknown {
+  return typeof item === 'bigint' ? rawJson(String(item)) : item;
 }
 
 /** JSON.rawJSON is in every engine we run on, but not yet in TypeScript's library. */
