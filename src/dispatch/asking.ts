@@ -8,7 +8,6 @@ import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import type { HeldRequests } from './held-requests.ts';
 import type { Looks } from './looks.ts';
-import { isOlder } from './newer-work.ts';
 import type { Ordering } from './ordering.ts';
 import { waitingLines } from './waiting-line.ts';
 
@@ -65,7 +64,7 @@ export function createAsking({ db, ordering, held, looks, holdMs: usualMs, accou
     }
     using asking = held.hold(runner, signal, claim);
     const isAny = () => queue.isWaiting(db, ...ordering.serving(runner));
-    const sort = [runner.boundAs ?? 'any', runner.orders ?? 1, runner.place ?? 'both', runner.tags ?? ''];
+    const sort = [runner.boundAs ?? 'any', runner.place ?? 'both', runner.tags ?? ''];
     using place = lines.join(sort.join(' '), isAny);
     const deadline = performance.now() + holdMs;
     const isWanted = (): boolean => !asking.isOver;
@@ -73,7 +72,7 @@ export function createAsking({ db, ordering, held, looks, holdMs: usualMs, accou
     const mayBeGiven = (await queue.jobOf(db.read, claim)) !== undefined;
     // Builds are offered. With a limit for each account, and for a runner that is bound to accounts, a claim has to look
     // at more.
-    const isUsual = runner.boundAs === undefined && !isOlder(runner) && runner.place !== 'fetches';
+    const isUsual = runner.boundAs === undefined && runner.place !== 'fetches';
     const takesNew = accountConcurrency === 0 && isUsual;
     let hasTaken = false;
     const take = async ({ trx, jobs }: NewJobs): Promise<(() => Promise<Order | undefined>) | undefined> => {

@@ -3,7 +3,6 @@ import { doomStoredFor } from '../db/doomed-blobs.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
-import { newerKindOf, plainKindOf } from '../lib/newer-kinds.ts';
 import { randomName } from '../lib/random-name.ts';
 import { nextAccount, type Serving } from './accounts.ts';
 import { doomStored, nothingStored } from './claimed-blobs.ts';
@@ -273,8 +272,13 @@ function idsOf(jobs: readonly { id: bigint }[]): bigint[] {
 type ReleasedJob = Pick<ClaimedJob, 'id' | 'claim' | 'holder' | 'stored_blob'>;
 
 /** Lets a job be claimed again: its holder is gone, or gave it back. */
-export async function release(db: Database, trx: Transaction, job: ReleasedJob): Promise<boolean> {
-  const free = { claim: null, holder: null, claimed_until: null, named_blobs: null, ...nothingStored };
+export async function release(
+  db: Database,
+  trx: Transaction,
+  job: ReleasedJob,
+  changes: Partial<Pick<JobRow, 'tries' | 'run_after'>> = {},
+): Promise<boolean> {
+  const free = { claim: null, holder: null, claimed_until: null, named_blobs: null, ...nothingStored, ...changes };
   const released = trx.updateTable('jobs').set(free).where('id', '=', job.id).where('claim', '=', job.claim);
   if ((await released.executeTakeFirst()).numUpdatedRows !== 1n) return false;
   await doomStored(trx, job);
@@ -284,28 +288,8 @@ export async function release(db: Database, trx: Transaction, job: ReleasedJob):
 }
 
 /** Puts a job off without counting a try. */
-export async function putOff(trx: Transaction, { id, claim: held, tries }: ClaimedJob, until: number): Promise<void> {
-  const waiting = { claim: null, holder: null, claimed_until: null, tries: tries - 1, run_after: BigInt(until) };
-  await trx.updateTable('jobs').set(waiting).where('id', '=', id).where('claim', '=', held).execute();
-}
-
-/** Gives a job back that its holder would do wrongly: only newer runners get it now. */
-export async function leaveToNewer(
-  db: Database,
-  trx: Transaction,
-  { id, kind, claim: held, tries }: ClaimedJob,
-): Promise<void> {
-  const waiting = { kind: newerKindOf(kind), claim: null, holder: null, claimed_until: null, tries: tries - 1 };
-  await trx.updateTable('jobs').set(waiting).where('id', '=', id).where('claim', '=', held).execute();
-  await db.announce(trx, queueTopic);
-}
-
-/** A claimed job as whoever has it knows it. */
-export async function asPlain(trx: Transaction, job: ClaimedJob): Promise<ClaimedJob> {
-  const kind = plainKindOf(job.kind);
-  if (kind === job.kind) return job;
-  await trx.updateTable('jobs').set({ kind }).where('id', '=', job.id).execute();
-  return { ...job, kind };
+export async function putOff(db: Database, trx: Transaction, job: ClaimedJob, until: number): Promise<void> {
+  await release(db, trx, job, { tries: job.tries - 1, run_after: BigInt(until) });
 }
 
 /** Makes a job that was put off due now. */

@@ -7,6 +7,7 @@ import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { Link } from '../protocol/index.ts';
 import { unpackTree } from './packages.ts';
 import type { Limits, Sandboxes } from './sandbox/types.ts';
+import { unlessStoreAway } from './retry.ts';
 import { placesIn } from './search-paths.ts';
 import { fetchBlob } from './transfers.ts';
 
@@ -41,7 +42,7 @@ export async function bring(
   const packed = join(making, 'packed');
   try {
     for (const path of [making, tree, packed]) await mkdir(path, { mode: 0o755 });
-    await fetchBlob(link, digest, join(packed, 'software'), signal);
+    await fetchBlob(link, digest, join(packed, 'software'), signal, unlessStoreAway);
     const packing = { id: `unpack-${randomUUID()}`, sandboxes, limits, signal };
     await unpackTree(packing, packed, 'software', tree);
     await removeTree(packed);
