@@ -2,7 +2,8 @@ import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { openJudgedProxy, type JudgedProxyOptions, type ProxyTrouble } from '../judged-proxy.ts';
-import type { OpenChannel, Way } from './channel.ts';
+import type { Way } from './channel.ts';
+import type { OpenSession } from './session.ts';
 
 /*
  * What a session reaches outside of its sandbox: a folder of sockets that the runner listens on, which the session sees
@@ -25,10 +26,7 @@ export interface DoorsOptions {
   /** Replaces the authorities that this machine trusts. */
   ca: string | undefined;
   signal: AbortSignal;
-  /** The connection of session.pl. */
-  attach: (socket: Socket) => void;
-  /** A connection of a program to a command of the remote. */
-  join: (socket: Socket, open: OpenChannel) => void;
+  session: Pick<OpenSession, 'attach' | 'join'>;
 }
 
 export const runnerSocket = 'runner';
@@ -36,7 +34,7 @@ export const authoritiesFile = 'authorities.pem';
 
 /** Makes the folder; its path must be short, because that of a socket may have 107 bytes. */
 export async function openDoors(folder: string, options: DoorsOptions): Promise<Doors> {
-  const { way, proxy, ca, signal, attach, join: joinTo } = options;
+  const { way, proxy, ca, signal, session } = options;
   const opened = new AsyncDisposableStack();
   // Remains are removed with the parent folder.
   opened.defer(() => rm(folder, { recursive: true, force: true }).catch(() => {}));
@@ -51,9 +49,9 @@ export async function openDoors(folder: string, options: DoorsOptions): Promise<
   };
   try {
     await mkdir(folder, { mode: 0o755 });
-    await listen(runnerSocket, attach);
+    await listen(runnerSocket, (socket) => session.attach(socket));
     for (const [service, open] of Object.entries(way?.services ?? {}))
-      await listen(service, (socket) => joinTo(socket, open));
+      await listen(service, (socket) => session.join(socket, open));
     if (way?.publicBytes === undefined) return { troubles: [], close: () => opened.disposeAsync() };
     if (ca !== undefined) await writeFile(join(folder, authoritiesFile), ca);
     const judged = await openJudgedProxy({ ...proxy, folder, mostBytes: way.publicBytes, signal });

@@ -113,8 +113,7 @@ export function openSessions({ sandboxes, isolation, folder, limits, proxy, ca, 
     const signal = AbortSignal.any([request.signal, ending.signal]);
     const end = (reason: Error): void => ending.abort(reason);
     const session = openSession({ ...inside, troubles: () => doors.troubles, signal, end });
-    const { attach, join: joinTo } = session;
-    const doors: Doors = await openDoors(own, { way, proxy, ca, signal: request.signal, attach, join: joinTo });
+    const doors: Doors = await openDoors(own, { way, proxy, ca, signal: request.signal, session });
     const ownLimits = { ...limits, ...request.limits };
     const ended = sandboxes.run({
       id: randomName(),
@@ -129,7 +128,7 @@ export function openSessions({ sandboxes, isolation, folder, limits, proxy, ca, 
       (end) => session.over(signal.aborted ? signal.reason : failureOf(end, ownLimits)),
       (error: unknown) => session.over(error),
     );
-    const gone = over.then(doors.close).finally(() => leaving.delete(gone));
+    const gone = over.then(() => doors.close()).finally(() => leaving.delete(gone));
     leaving.add(gone);
     try {
       const result = await work(session);
