@@ -65,8 +65,9 @@ function refuseKeys(config: Config, { files }: BackupContents): void {
 
 async function refuseFullDatabase(db: Database, config: Config): Promise<void> {
   if ((await tablesOf(db)).length === 0) return;
-  const where = db.kind === 'sqlite' ? databaseUrl(config) : 'the PostgreSQL database';
-  const instead = db.kind === 'sqlite' ? 'a new folder (--data-dir)' : 'a database that was just created';
+  const isInFolder = config.database_url === undefined;
+  const where = isInFolder ? databaseUrl(config) : 'the PostgreSQL database';
+  const instead = isInFolder ? 'a new folder (--data-dir)' : 'a database that was just created';
   throw new Error(`${where} is not empty. Restore into ${instead}; nothing was changed.`);
 }
 
@@ -124,7 +125,7 @@ async function apply(db: Database, plan: Plan): Promise<void> {
   try {
     await db.transaction(async (trx) => {
       await undo(); // undoes an attempt that the database asked to repeat
-      const loader = await startLoading(trx, db.kind, plan.contents.header.migrations);
+      const loader = await startLoading(trx, db, plan.contents.header.migrations);
       let first = true;
       for await (const line of readArchive(plan.file)) {
         if (first) first = false;

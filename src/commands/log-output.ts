@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { StringDecoder } from 'node:string_decoder';
-import { createPassingBytes } from '../lib/passing-bytes.ts';
 import type { Screen } from './screen.ts';
 import { LogFilter } from './text.ts';
 
@@ -26,7 +25,6 @@ const gathered = 256 * 1024;
 
 /** Every byte as it is, without a promise for each piece, and in memory that is used again. */
 async function copyBytes(from: Readable, out: NodeJS.WriteStream): Promise<void> {
-  const passing = createPassingBytes();
   let corked = 0;
   from.on('data', (piece: Buffer) => {
     if (corked === 0) out.cork();
@@ -35,7 +33,6 @@ async function copyBytes(from: Readable, out: NodeJS.WriteStream): Promise<void>
     if (corked < gathered) return;
     out.uncork();
     corked = 0;
-    passing.passed(gathered);
     if (!out.writableNeedDrain) return;
     from.pause();
     out.once('drain', () => from.resume());

@@ -114,7 +114,6 @@ export const routes = [
     access: 'both',
     scope: 'build_requests',
     summary: 'Fetch a build request',
-    goesByTheClock: true,
     answer: shownAnswer,
     async handle({ db, database, project, params }) {
       const request = await findRequest(db, project.id, params.build_request_id);

@@ -115,7 +115,6 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary: 'Fetch a build',
-    goesByTheClock: true,
     answer: orKept(shownAnswer),
     async handle(call) {
       const { db, database, project, params } = call;

@@ -82,7 +82,6 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'List your dependencies',
-    goesByTheClock: true,
     answer: schema.listOf(orInVain(answer)),
     async handle({ db, database, caller }) {
       const rows = await allRows(db.selectFrom('dependencies').selectAll().where('owner_id', '=', caller.id), 'id');
@@ -110,7 +109,6 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'Fetch one of your dependencies, or a shared one; collaborators may fetch shared ones',
-    goesByTheClock: true,
     answer: orInVain(answer),
     isForEverybody: isSharedByOther,
     load: loadUsableDependency,

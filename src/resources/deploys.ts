@@ -198,7 +198,6 @@ export const routes = [
     access: 'both',
     scope: 'deploys',
     summary: 'Fetch a deploy',
-    goesByTheClock: true,
     answer: orInVain(answer),
     async handle({ db, database, project, params }) {
       const deploy = await findDeploy(db, project.id, params.deploy_id);

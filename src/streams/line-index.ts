@@ -1,7 +1,5 @@
-import { sql } from 'kysely';
 import type { Blobs } from '../db/blobs.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
 import type { LogMarkRow, LogRow } from '../db/schema.ts';
 import { beginning, packScan, scan, unpackScan, type Scan } from '../lib/line-scan.ts';
 import { markEvery } from './log-growth.ts';
@@ -95,31 +93,31 @@ function markOf({ start, line_breaks: breaks, at, line_state: state }: Readonly<
   return { start: Number(start), breaks: Number(breaks), at: Number(at), state };
 }
 
-const findBefore = prepared<{ id: bigint; breaks: bigint }, LogMarkRow>((db, value) =>
+const findBefore = (db: Queries, { id, breaks }: { id: bigint; breaks: bigint }): Promise<LogMarkRow[]> =>
   db
     .selectFrom('log_marks')
     .selectAll()
-    .where('log_id', '=', value('id'))
-    .where('line_breaks', '<', value('breaks'))
+    .where('log_id', '=', id)
+    .where('line_breaks', '<', breaks)
     .orderBy('line_breaks', 'desc')
     .orderBy('start', 'desc')
-    .limit(sql.lit(1)),
-);
+    .limit(1)
+    .execute();
 
 type Between = { id: bigint; breaks: bigint; start: bigint; mostBreaks: bigint; end: bigint };
-const findBetween = prepared<Between, LogMarkRow>((db, value) =>
+const findBetween = (db: Queries, { id, breaks, mostBreaks, start, end }: Between): Promise<LogMarkRow[]> =>
   db
     .selectFrom('log_marks')
     .selectAll()
-    .where('log_id', '=', value('id'))
-    .where('line_breaks', '>=', value('breaks'))
-    .where('line_breaks', '<=', value('mostBreaks'))
-    .where('start', '>', value('start'))
-    .where('start', '<=', value('end'))
+    .where('log_id', '=', id)
+    .where('line_breaks', '>=', breaks)
+    .where('line_breaks', '<=', mostBreaks)
+    .where('start', '>', start)
+    .where('start', '<=', end)
     .orderBy('line_breaks')
     .orderBy('start')
-    .limit(sql.lit(mostBetween)),
-);
+    .limit(mostBetween)
+    .execute();
 
 async function findIndex(db: Queries, id: bigint): Promise<Uint8Array | undefined> {
   const indexes = db.selectFrom('log_indexes').select('bytes').where('log_id', '=', id);
