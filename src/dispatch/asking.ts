@@ -48,7 +48,7 @@ export function createAsking({ db, ordering, held, looks, holdMs: usualMs }: Ask
     }
     using asking = held.hold(runner, signal, claim);
     const isAny = () => queue.isWaiting(db, ...ordering.serving(runner));
-    const sort = [runner.boundAs ?? 'any', runner.orders ?? 1, runner.place ?? 'both', runner.tags ?? ''];
+    const sort = [runner.boundAs ?? 'any', runner.place ?? 'both', runner.tags ?? ''];
     using place = lines.join(sort.join(' '), isAny);
     const deadline = performance.now() + holdMs;
     const isWanted = (): boolean => !asking.isOver;

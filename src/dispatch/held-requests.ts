@@ -49,7 +49,7 @@ export interface Held extends Disposable {
 
 const hungUp = new Error('the caller hung up');
 const never = new AbortController().signal;
-/** An older runner does not know that it is to end, and asks again at once: this long it is held first. */
+/** A runner may ask again at once although it is to end: this long it is held first. */
 const drainedAfterMs = 1000;
 
 export function heldRequests(db: Pick<Database, 'read'>): HeldRequests {

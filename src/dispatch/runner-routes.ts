@@ -8,7 +8,7 @@ import { json } from '../http/bare-bodies.ts';
 import type { BareCall, BareRoute, BareRoutes, Head } from '../http/bare-routes.ts';
 import { unreadable } from '../http/raw.ts';
 import { bytes } from '../lib/bounds.ts';
-import { blobsAwayField, DrainedError, understandEachOther, unnamedVersion, version } from '../protocol/index.ts';
+import { blobsAwayField, DrainedError, protocolNumber, version } from '../protocol/index.ts';
 import { blobRoutes } from './blob-routes.ts';
 import { createChunkBuffers, type ChunkBuffers, type HeldChunk } from './chunk-buffers.ts';
 import type { Dispatch } from './dispatch.ts';
@@ -24,7 +24,6 @@ import {
   readProjects,
   readReport,
   readRoom,
-  readOrdersHeader,
   readPlace,
   readPlacesHeader,
   readShellEnd,
@@ -64,16 +63,16 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
       head.raw.socket.setKeepAlive(true, vanishedAfterMs);
       const runner = await identify(head);
       reply.header('headrace-version', version);
+      reply.header('headrace-protocol', protocolNumber);
       // Its next request comes on a new connection, which a balancer leads to a server that has work for it.
       if (dispatch.isQuiet() && head.raw.httpVersionMajor === 1) reply.header('connection', 'close');
-      const theirs = String(head.headers['headrace-version'] ?? unnamedVersion).slice(0, 64);
-      const isUnderstood = understandEachOther(version, theirs);
+      const theirs = String(head.headers['headrace-version'] ?? '').slice(0, 64);
+      const isUnderstood = (head.headers['headrace-protocol'] ?? protocolNumber) === protocolNumber;
       const tags = readTagsHeader(head.headers);
-      const orders = readOrdersHeader(head.headers);
       const places = readPlacesHeader(head.headers);
-      await note(runner, { version: theirs, trouble: isUnderstood ? '' : wordsAbout(theirs), tags, orders, places });
-      if (!isUnderstood) throw new ApiError('invalid_format', 'headrace-version');
-      return { ...runner, tags, orders };
+      await note(runner, { version: theirs, trouble: isUnderstood ? '' : wordsAbout(theirs), tags, places });
+      if (!isUnderstood) throw new ApiError('invalid_format', 'headrace-protocol');
+      return { ...runner, tags };
     },
     // Other statuses than for callers of the API: to a runner, 4xx means that a retry is useless.
     refuse(error) {
@@ -178,5 +177,5 @@ function chunk(buffers: ChunkBuffers): (request: IncomingMessage) => Promise<Hel
 }
 
 function wordsAbout(theirs: string): string {
-  return `it is headrace ${theirs} and this server ${version}: more than one minor version apart, they do not understand each other`;
+  return `it is headrace ${theirs} and this server ${version}: they speak different protocols`;
 }

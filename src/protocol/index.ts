@@ -71,18 +71,12 @@ export * from './shells.ts';
  * answered 401 at once, also where its request is held, and has lost its claims. A malformed message is refused with
  * the reason; repeating it would not help.
  *
- * Both sides send their version with every message, in `headrace-version`. Versions that are one minor version apart
- * are compatible, so that runners need not be upgraded together with their server; others are refused, with both
- * versions in the message. So every field that a version adds is optional: a reader takes its absence for the behaviour
- * of the version before, and ignores fields that it does not know. test/dispatch/versions.test.ts has the messages of
- * older versions.
- *
- * A runner ignores fields of an order that it does not know. Where that would be wrong, such as with the image of a suite,
- * it must not get the order: so it says with every message how much of an order it knows, as a number in
- * `headrace-orders` (`ordersKnown`). Without the header that is 1.
+ * Both sides send their version with every message, in `headrace-version`, for people to read, and the number of the
+ * protocol that they speak, in `headrace-protocol`. Whoever speaks another one is refused, with both versions in the
+ * message. A change that the other side could misunderstand gives the protocol the next number.
  *
  * A runner says with every message how many places for builds it has, in `headrace-places`, so that work which waits can
- * say why. Without the header nobody knows.
+ * say why.
  *
  * A runner sends its tags with every message, in `headrace-tags`, with commas between them. It gets only work whose tags
  * it has; without the header it has none.
@@ -91,8 +85,7 @@ export * from './shells.ts';
  * such runners (`headrace scale`) asks for the *demand*, with the token and the tags that they have.
  *
  * A runner that is to be drained gets no more orders. When it has none any more, its requests for the next one are
- * answered with `end`: it ends, and when it comes again it is told so again. An older runner does not know the word, and
- * goes on asking.
+ * answered with `end`: it ends, and when it comes again it is told so again.
  *
  * A runner keeps fetched data for the next time. Every few seconds it asks which of the projects it has data of are
  * *gone*, and removes that data.

@@ -1,7 +1,7 @@
 import type { ClientRequest, RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { http } from '../lib/http.ts';
-import { DrainedError, ordersKnown, understandEachOther, version as ownVersion } from '../protocol/index.ts';
+import { DrainedError, protocolNumber as ownProtocol, version as ownVersion } from '../protocol/index.ts';
 import type {
   Demand,
   Finished,
@@ -36,7 +36,7 @@ export interface OpenLink extends Link {
 /** The runner's connection to the server. A call that fails throws, and may be repeated. */
 export function openLink(
   place: ServerPlace,
-  version: string = ownVersion,
+  protocol: string = ownProtocol,
   note: (message: string) => void = () => {},
 ): OpenLink {
   const isLocal = 'socket' in place;
@@ -44,8 +44,8 @@ export function openLink(
   const send = isLocal ? http.request : httpsRequest;
   const target: RequestOptions = isLocal ? { socketPath: place.socket } : addressOf(place.url);
   const headers = {
-    'headrace-version': version,
-    'headrace-orders': String(ordersKnown),
+    'headrace-version': ownVersion,
+    'headrace-protocol': protocol,
     ...(place.tags ? { 'headrace-tags': place.tags } : {}),
     ...(place.places === undefined ? {} : { 'headrace-places': String(place.places) }),
     ...(isLocal ? {} : { authorization: `Bearer ${place.token}` }),
@@ -69,8 +69,8 @@ export function openLink(
       response.on('error', reject);
       response.on('end', () => {
         const text = Buffer.concat(chunks).toString();
-        const { 'headrace-version': theirs } = response.headers;
-        if (typeof theirs === 'string' && !understandEachOther(version, theirs)) reject(otherVersion(version, theirs));
+        const { 'headrace-version': theirs, 'headrace-protocol': theirProtocol } = response.headers;
+        if (theirProtocol !== undefined && theirProtocol !== protocol) reject(otherVersion(String(theirs)));
         else if (response.statusCode === 200) answered(text).then(resolve, reject);
         else reject(failureOf(path, response.statusCode, text));
       });

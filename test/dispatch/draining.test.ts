@@ -79,16 +79,6 @@ describeService('a runner that is drained', (service) => {
     await unfetchable(runner.link, await take(runner.link));
   });
 
-  test('of an older version that does not know the word asks again and again, but not at once', async () => {
-    await using runner = await opened(registered(service));
-    await drain(runner);
-    const headers = { authorization: `Bearer ${runner.token}` };
-    const startedAt = performance.now();
-    const answer = await service.api.post('/runner/next', { json: { claim: randomName() }, headers });
-    assert.deepEqual(answer.body, { order: null, end: true });
-    assert.ok(performance.now() - startedAt > 500);
-  });
-
   test('looks at no repository any more', async () => {
     await using runner = await opened(registered(service));
     await using other = await opened(registered(service));
