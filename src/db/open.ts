@@ -146,9 +146,9 @@ export async function openDatabase({
     foundBefore: Map<string, unknown>,
     begun: (state: TransactionState) => void,
   ): Promise<T> =>
-    read.transaction().execute(async (plain) => {
+    read.transaction().execute(async (own) => {
       const state = { notes: new Map(), foundBefore, ends: [], commits: [], failures: [], topics: new Set<string>() };
-      const trx: Transaction = Object.assign(plain, state);
+      const trx: Transaction = Object.assign(own, state);
       begun(trx);
       const answer = await work(trx);
       for (let end = trx.ends.shift(); end; end = trx.ends.shift()) await end();
