@@ -87,3 +87,21 @@ async function isAlone(db: Database, trx: Transaction, lane: string, id: bigint)
   const others = trx.selectFrom('jobs').select('id').where('lane', '=', lane).where('claim', 'is not', null);
   return (await others.where('id', '!=', id).executeTakeFirst()) === undefined;
 }
+
+/**
+ * The caller has locked the job and knows that nobody has claimed it. The condition would be no help: PostgreSQL might
+ * read all unclaimed jobs for it.
+ */
+export async function takeJob(
+  db: Database,
+  trx: Transaction,
+  { id, ...taken }: Pick<JobRow, 'id' | 'claim' | 'holder' | 'tries'>,
+  seconds: number,
+): Promise<void> {
+  const until = sql<bigint>`${db.clock} + ${BigInt(seconds * 1000)}`;
+  await trx
+    .updateTable('jobs')
+    .set({ ...taken, claimed_until: until })
+    .where('id', '=', id)
+    .execute();
+}

@@ -7,9 +7,10 @@ import type { IdSource } from '../lib/ids.ts';
 import { randomName } from '../lib/random-name.ts';
 import { nextAccounts, type Serving } from './accounts.ts';
 import { doomStored, findHeld, nothingStored } from './claimed-blobs.ts';
-import { findNext } from './claiming.ts';
+import { findNext, takeJob } from './claiming.ts';
 import { moveUp, putInLine } from './lanes.ts';
 import { left, nobodys } from './lapses.ts';
+import { joinTurns } from './turns.ts';
 import { literals } from './waiting.ts';
 
 /**
@@ -58,25 +59,6 @@ export async function enqueue(db: Database, trx: Transaction, ids: IdSource, ...
   for (const job of laned) await insertRows(trx, 'jobs', [await putInLine(db, trx, job)]); // it sees the one before it
   for (const account of new Set(jobs.map(({ accountId }) => accountId))) await joinTurns(trx, account);
   await db.announce(trx, queueTopic);
-}
-
-/**
- * An account that has a turn already is not touched: on PostgreSQL an insert that finds a row waits for the transaction
- * that changes it, which is a claim for this account. It is an insert all the same, so that the turn is not forgotten
- * before the job is there (turns.ts).
- */
-async function joinTurns(trx: Transaction, account: bigint): Promise<void> {
-  const known = trx.selectFrom('queue_turns').select('turn').where('account_id', '=', account);
-  await trx
-    .insertInto('queue_turns')
-    .columns(['account_id', 'turn'])
-    .expression(
-      trx
-        .selectNoFrom([sql<bigint>`cast(${account} as bigint)`.as('account_id'), sql.lit(0n).as('turn')])
-        .where((where) => where.not(where.exists(known))),
-    )
-    .onConflict((conflict) => conflict.column('account_id').doNothing())
-    .execute();
 }
 
 /** An account's jobs begin in the order of their numbers; a negative number comes before all others. */
@@ -129,24 +111,6 @@ export async function claim(
   if (turnOf !== undefined)
     await trx.updateTable('queue_turns').set({ turn }).where('account_id', '=', turnOf).execute();
   return { ...job, ...taken };
-}
-
-/**
- * The caller has locked the job and knows that nobody has claimed it. The condition would be no help: PostgreSQL might
- * read all unclaimed jobs for it.
- */
-async function takeJob(
-  db: Database,
-  trx: Transaction,
-  { id, ...taken }: Pick<JobRow, 'id' | 'claim' | 'holder' | 'tries'>,
-  seconds: number,
-): Promise<void> {
-  const until = sql<bigint>`${db.clock} + ${BigInt(seconds * 1000)}`;
-  await trx
-    .updateTable('jobs')
-    .set({ ...taken, claimed_until: until })
-    .where('id', '=', id)
-    .execute();
 }
 
 /** Claims a job of a kind that servers run themselves, without shares of accounts. The one that is due longest. */
