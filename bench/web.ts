@@ -117,7 +117,10 @@ async function inTheBrowser(project: BenchProject, build: string, browser: Brows
   const scripts = new Map<string, number>();
   page.on('response', (response) => {
     if (!response.url().endsWith('.js')) return;
-    void response.body().then((body) => scripts.set(response.url(), brotliCompressSync(body).length));
+    void response.body().then(
+      (body) => scripts.set(response.url(), brotliCompressSync(body).length),
+      () => {}, // the page was left meanwhile; it is opened several times
+    );
   });
   const opened = await timed(7, async () => {
     await page.goto(address);

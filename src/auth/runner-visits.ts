@@ -1,6 +1,6 @@
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
-import type { Database, Transaction } from '../db/open.ts';
-import { fetchKinds, fetchPlaces, placeOf } from '../lib/places.ts';
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import { fetchKinds, fetchPlaces, inTurn, placeOf } from '../lib/places.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { hasTags, tagsIn } from '../lib/tags.ts';
 import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
@@ -159,8 +159,8 @@ const placesFor = (busy: RawBuilder<bigint>, least: number): RawBuilder<bigint> 
   when visit.places > ${sql.lit(least)} then visit.places else ${sql.lit(least)} end)`;
 
 /** Runners that are present and work for the account, those that are alike together. */
-const findTakers = (db: Database, account: bigint): Promise<Takers[]> =>
-  db.read
+const findTakers = (db: Database, read: Queries, account: bigint): Promise<Takers[]> =>
+  read
     .selectFrom('runner_visits as visit')
     .leftJoin('runners', 'runners.id', 'visit.runner_id')
     .leftJoin(underWay, 'held.holder', 'visit.holder')
@@ -197,9 +197,9 @@ export async function whyNobodyTakes(db: Database, account: bigint): Promise<str
 }
 
 /** For all waiting work of an account. */
-export async function whyWaiting(db: Database, account: bigint): Promise<WhyWaiting> {
-  const takers = await findTakers(db, account);
-  const noneAtAll = takers.length === 0 ? whyNobody(await runnersNow(db)) : undefined;
+export async function whyWaiting(db: Database, account: bigint, read = db.read): Promise<WhyWaiting> {
+  const takers = await findTakers(db, read, account);
+  const noneAtAll = takers.length === 0 ? whyNobody(await runnersNow({ read, clock: db.clock })) : undefined;
   return {
     nobody(needed) {
       if (noneAtAll !== undefined || !noneHasTags(takers, needed)) return noneAtAll;
@@ -213,7 +213,7 @@ export async function whyWaiting(db: Database, account: bigint): Promise<WhyWait
       const all = sum((taker) => (isFetch ? taker.fetches : taker.builds));
       const busy = sum((taker) => (isFetch ? taker.busy_fetches : taker.busy_builds));
       // A free place may be about to take it, or its account has all under way that it may have.
-      if (busy < all || all === 0) return 'waits for its turn';
+      if (busy < all || all === 0) return inTurn;
       return `${busy} of ${all} places${isFetch ? ' for fetches' : ''} are busy`;
     },
   };

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readdirSync } from 'node:fs';
+import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Services } from '../api/call.ts';
 import { diskReserveBytes, readBlobPlace, type BlobPlace, type Config } from '../config.ts';
@@ -123,19 +123,8 @@ export function masterKeyFile(config: Config): string {
   return config.master_key_file ?? join(config.data_dir, 'master.key');
 }
 
-/** Other users of the machine get no access to it, nor to files that earlier versions left readable there. */
+/** Other users of the machine get no access to it, also where the folder was made before. */
 export function makeDataFolder(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   chmodSync(folder, 0o700);
-  for (const name of readdirSync(folder)) {
-    if (name.startsWith('headrace.db')) keepPrivate(join(folder, name));
-  }
-}
-
-function keepPrivate(path: string): void {
-  try {
-    chmodSync(path, 0o600);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error; // the last user of the database removed it
-  }
 }

@@ -110,7 +110,7 @@ export function createOrdering(parts: OrderingParts): Ordering {
       return 'again';
     }
     if ('awaits' in work) {
-      await queue.putOff(trx, job, Date.now() + longestPutOff);
+      await queue.putOff(db, trx, job, Date.now() + longestPutOff);
       return { job: job.id, awaits: work.awaits };
     }
     const named = blobsOf(work);

@@ -111,7 +111,7 @@ export const runSuite: JobHandler = {
     };
   },
 
-  outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable', 'unrunnable'],
+  outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable', 'unrunnable', 'store_away'],
 
   async settle(context, job, outcome, { output }) {
     if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
@@ -151,6 +151,7 @@ function endingOf(outcome: Outcome): Ending {
     case 'killed':
       return ['failed', { failure_reason: outcome.reason }];
     case 'cancelled':
+    case 'store_away': // it was cancelled before it could be put off
       return ['cancelled', {}];
     case 'unfetchable':
     case 'unrunnable':

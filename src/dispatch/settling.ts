@@ -17,6 +17,9 @@ import { wordsFor } from './log-intake.ts';
 
 /** Outcomes that every kind of job can have. */
 const alwaysPossible: readonly Outcome['kind'][] = ['lost', 'cut_short'];
+/** A job that the store of the blobs kept from being done is tried again after this time. */
+const storeAwayMs = 30_000;
+const storeAway = 'The store of the server’s files is away. This goes on when it is back.';
 /** Logs up to this size stay as they are: packing one costs more than running a short build. */
 const smallLog = 64n * 1024n;
 export const packKind = 'pack_log';
@@ -84,6 +87,11 @@ export function createSettling({
       // A runner creates a result and cannot choose one: otherwise it could name another account's blob.
       if (outcome.kind === 'compiled' && outcome.digest !== job.stored_blob)
         throw new ApiError('not_found', 'outcome[digest]');
+      if (outcome.kind === 'store_away' && job.cancelled === 0) {
+        if (job.run_after === 0n) await addLine(db, trx, job.subject_id, storeAway); // the first time
+        await queue.putOff(db, trx, job, Date.now() + storeAwayMs);
+        return { taken: true };
+      }
       if (job.kind === 'run_suite') traceSteps(context(trx), job.subject_id, steps);
       if (outcome.kind === 'lost') {
         log.error({ holder, kind: job.kind, why: outcome.message }, 'runner failed a job; it will be tried again');

@@ -4,6 +4,7 @@ import { insertRows } from '../db/insert.ts';
 import type { DeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import type { IdSource } from '../lib/ids.ts';
+import { inTurn } from '../lib/places.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { ensureDeliveryJobs } from '../queue/delivery-jobs.ts';
 import { buildView } from '../views/build.ts';
@@ -149,14 +150,16 @@ async function viewOf(trx: Transaction, { type, subjectId: id, state, reason }: 
   if (type === 'build') {
     const build = await trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
     const begun = state === buildMachine.initial ? { started_at: null } : {};
-    return build ? { build: buildView({ ...build, ...begun, build_state: state }) } : {};
+    // Which runners are there is not known here; whoever asks for the build is told more.
+    const waits = state === buildMachine.initial ? inTurn : '';
+    return build ? { build: buildView({ ...build, ...begun, build_state: state }, waits) } : {};
   }
   if (type === 'commit') {
     const commit = await trx.selectFrom('commits').selectAll().where('id', '=', id).executeTakeFirst();
     return commit ? { commit: commitView({ ...commit, build_state: state }) } : {};
   }
   const request = await shownRequests(trx).where('build_requests.id', '=', id).executeTakeFirstOrThrow();
-  return { build_request: buildRequestView(request), reason };
+  return { build_request: buildRequestView(request, ''), reason };
 }
 
 /**

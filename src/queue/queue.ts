@@ -265,8 +265,13 @@ function idsOf(jobs: readonly { id: bigint }[]): bigint[] {
 type ReleasedJob = Pick<ClaimedJob, 'id' | 'claim' | 'holder' | 'stored_blob'>;
 
 /** Lets a job be claimed again: its holder is gone, or gave it back. */
-export async function release(db: Database, trx: Transaction, job: ReleasedJob): Promise<boolean> {
-  const free = { claim: null, holder: null, claimed_until: null, named_blobs: null, ...nothingStored };
+export async function release(
+  db: Database,
+  trx: Transaction,
+  job: ReleasedJob,
+  changes: Partial<Pick<JobRow, 'tries' | 'run_after'>> = {},
+): Promise<boolean> {
+  const free = { claim: null, holder: null, claimed_until: null, named_blobs: null, ...nothingStored, ...changes };
   const released = trx.updateTable('jobs').set(free).where('id', '=', job.id).where('claim', '=', job.claim);
   if ((await released.executeTakeFirst()).numUpdatedRows !== 1n) return false;
   await doomStored(trx, job);
@@ -276,9 +281,8 @@ export async function release(db: Database, trx: Transaction, job: ReleasedJob):
 }
 
 /** Puts a job off without counting a try. */
-export async function putOff(trx: Transaction, { id, claim: held, tries }: ClaimedJob, until: number): Promise<void> {
-  const waiting = { claim: null, holder: null, claimed_until: null, tries: tries - 1, run_after: BigInt(until) };
-  await trx.updateTable('jobs').set(waiting).where('id', '=', id).where('claim', '=', held).execute();
+export async function putOff(db: Database, trx: Transaction, job: ClaimedJob, until: number): Promise<void> {
+  await release(db, trx, job, { tries: job.tries - 1, run_after: BigInt(until) });
 }
 
 /** Makes a job that was put off due now. */

@@ -61,6 +61,15 @@ async function load(call: InPath) {
   return { dependency, open: orNotFound(await findUpload(call.db, dependency.id, call.params.upload_id)) };
 }
 
+const partial = 'application/partial-upload';
+
+/** A body of another type was meant for something else: a form around the file, say, would become part of the archive. */
+function checkType(headers: Incoming['headers']): void {
+  const [type = ''] = String(headers['content-type'] ?? '').split(';', 1);
+  if (type.trim().toLowerCase() !== partial)
+    throw ApiError.ofHttp(415, 'invalid_format', 'content_type', { 'accept-patch': partial });
+}
+
 const unavailable = () => new ApiError('resource_temporary_unavailable');
 
 function offsetIn(headers: Incoming['headers']): bigint {
@@ -174,11 +183,12 @@ export const routes = [
     makesWork: true,
     summary:
       'Send the bytes of an upload from Upload-Offset on. What arrives counts, also when the connection breaks; with the last byte the archive is taken and compiled next',
-    uploads: { types: ['application/partial-upload'] },
+    uploads: { types: [partial] },
     answer: uploadedAnswer,
     load,
     audit: { action: 'dependency.uploaded' },
     async handle({ database, ids, observers, blobs, assembling, headers, upload, take, dependency, open }) {
+      checkType(headers);
       const offset = offsetIn(headers);
       if (offset !== open.received) throw otherOffset(open);
       if (open.complete === 1) return new WithHeaders(headersOf(open), uploadedView(dependency));

@@ -83,9 +83,10 @@ export const routes = [
     scope: 'dependencies',
     summary: 'List your dependencies',
     answer: schema.listOf(orInVain(answer)),
-    async handle({ db, database, caller }) {
+    async handle(call) {
+      const { db, caller } = call;
       const rows = await allRows(db.selectFrom('dependencies').selectAll().where('owner_id', '=', caller.id), 'id');
-      const reason = await reasonsInVain(database, { account: caller.id, rows, mayWait });
+      const reason = await reasonsInVain(call, { account: caller.id, rows, mayWait });
       return mapByTurns(await viewsWithRelated(db, rows), (view) => ({ ...view, ...reason(view) }));
     },
   }),
@@ -112,8 +113,9 @@ export const routes = [
     answer: orInVain(answer),
     isForEverybody: isSharedByOther,
     load: loadUsableDependency,
-    async handle({ db, database, dependency }) {
-      const reason = await reasonsInVain(database, { account: dependency.owner_id, rows: [dependency], mayWait });
+    async handle(call) {
+      const { db, dependency } = call;
+      const reason = await reasonsInVain(call, { account: dependency.owner_id, rows: [dependency], mayWait });
       return { ...(await viewWithRelated(db, dependency)), ...reason(dependency) };
     },
   }),
