@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance } from 'fastify';
-import { frugally } from '../lib/passing-bytes.ts';
 import { unreadable } from './raw.ts';
 
 /** Routes added here get their bodies unread, of any type and length. */
@@ -17,7 +16,7 @@ export function withRawBodies(server: FastifyInstance, add: (scope: FastifyInsta
  * answer: Node skips the rest after the answer.
  */
 export function arriving(request: IncomingMessage): AsyncGenerator<Buffer> {
-  return frugally(piecesOf(request));
+  return piecesOf(request);
 }
 
 /** TLS delivers 16 KB at a time; passing on each alone would cost more than the work on them. */
