@@ -277,7 +277,7 @@ function isTrickling(connection: Connection, { bodyMs, bodyBytes }: ConnectionTi
   const { request, socket, bodies } = connection;
   const awaited = bodies.size > 0 ? [...bodies] : request && !request.complete ? [request] : [];
   if (awaited.length === 0) return false;
-  const isOurTurn = awaited.some((one) => one.isPaused() || one.readableLength >= one.readableHighWaterMark);
+  const isOurTurn = awaited.some((one) => one.readableLength >= one.readableHighWaterMark);
   if (isOurTurn || socket.bytesRead - connection.arrived >= bodyBytes) {
     connection.arrived = socket.bytesRead;
     connection.waitedMs = 0;
