@@ -56,16 +56,9 @@ export function sendKnown(json: string, request: FastifyRequest, reply: FastifyR
   reply.raw.end(json);
 }
 
-/** Sends a status and headers alone. */
-export function sendHead(status: number, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  request.server.answered(status, elapsed(request));
-  return reply.status(status).send();
-}
-
 /** Sends JSON text, wrapped in a JSON-P call if one was requested. */
 export function sendJson(json: string, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const { callback, suppressesStatus, server } = request;
-  server.answered(reply.statusCode, elapsed(request));
+  const { callback, suppressesStatus } = request;
   if (callback === undefined) return sendText(json, request, reply.type(jsonType));
   reply.type('application/javascript; charset=utf-8');
   if (!suppressesStatus) return sendText(wrapInCallback(callback, json), request, reply);
