@@ -72,7 +72,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const times = { ...usualTimes, ...options.connectionTimes };
   // `guardConnections` limits all other slowness. A whole request has no time limit: a large archive takes its time on
   // a slow line.
-  const slowness = { headersTimeout: times.headMs, connectionsCheckingInterval: lookEvery(times) };
+  const slowness = {
+    handshakeTimeout: times.handshakeMs,
+    headersTimeout: times.headMs,
+    connectionsCheckingInterval: lookEvery(times),
+  };
   const answerWireError = wireErrors(
     () => server.connections,
     options.isStrict ? { 'strict-transport-security': strictTransport } : {},
@@ -99,6 +103,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     clientErrorHandler(error, socket) {
       // Not the error itself: it holds the received bytes, and with them perhaps credentials.
       options.log.debug({ code: error.code }, 'unreadable request');
+      if (error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT') guard.watcher.ended('handshake');
       if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') guard.watcher.ended('head');
       answerWireError(error.code, socket);
     },
