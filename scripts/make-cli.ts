@@ -11,8 +11,7 @@ const { version, license } = JSON.parse(readFileSync(join(root, 'package.json'),
 
 const program = `import { main } from './src/commands/main.ts';
 process.umask(0o077);
-const { env, stdout: out, stderr: err } = process;
-process.exitCode = await main(process.argv.slice(2), { env, cwd: process.cwd(), out, err });
+await main(process.argv.slice(2));
 `;
 const banner = `#!/usr/bin/env node
 import { createRequire as toRequire } from 'node:module'; const require = toRequire(import.meta.url);`;
@@ -39,8 +38,8 @@ try {
     { cwd: root, input: program },
   );
   for (const name of packagesIn(readFileSync(parts, 'utf8'))) copyLicense(name);
-  for (const folder of ['src/runner/sandbox', 'src/runner/images'])
-    cpSync(join(root, folder), join(place, folder), { recursive: true, filter: isHelper });
+  for (const helpers of ['src/runner/sandbox', 'src/runner/proxy-relay.pl'])
+    cpSync(join(root, helpers), join(place, helpers), { recursive: true, filter: isHelper });
   const described = {
     name: 'headrace-cli',
     version,

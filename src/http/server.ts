@@ -15,7 +15,7 @@ import { allowedMethods } from './allowed-methods.ts';
 import { demandProofs } from './bare-routes.ts';
 import { elapsed } from './elapsed.ts';
 import { answerPreflights, openToOrigins } from './cors.ts';
-import { answerError, isPlain, sendJson, sendKnown, takeCallback } from './json-answers.ts';
+import { answerError, sendJson, takeCallback } from './json-answers.ts';
 import { linkHeader } from './paging.ts';
 import { protocols } from './protocols.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
@@ -209,10 +209,7 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
     },
     handler(request, reply) {
       if (endpoint.streams) return answerStream(endpoint, streams, request, reply);
-      const known = endpoint.recall?.(request as Incoming, request.admitted);
-      if (known === undefined || !isPlain(request, known)) return answer({ endpoint, write, baseUrl }, request, reply);
-      sendKnown(known, request, reply);
-      return reply;
+      return answer({ endpoint, write, baseUrl }, request, reply);
     },
   });
 }
@@ -262,9 +259,7 @@ async function answer(
   }
   reply.headers(given.headers ?? {});
   if (given.record === undefined) return reply.status(204).send();
-  const text = await write(given.record);
-  given.keep?.(text);
-  return sendJson(text, request, reply);
+  return sendJson(await write(given.record), request, reply);
 }
 
 /** The list's own address with its declared filters. Other query parameters, perhaps a token, are left out. */
