@@ -197,8 +197,10 @@ async function record(
   const state = decided?.state ?? project.build_state;
   const last = { last_event: project.last_event + BigInt(news.length) };
   const changed = { ...last, build_state: state, ...outcomeSince(project, state) };
-  await trx.updateTable('projects').set(changed).where('id', '=', id).execute();
-  await insertRows(trx, 'events', events);
+  await Promise.all([
+    trx.updateTable('projects').set(changed).where('id', '=', id).execute(),
+    insertRows(trx, 'events', events),
+  ]);
   for (const { subjectId } of news) await db.announce(trx, subjectTopic(subjectId));
   if (news.length > 0) await db.announce(trx, projectTopic(id));
   if (project.is_told) await tellOfBuilds(context, id, withProjectStates(news, project.build_state, decided?.deciding));

@@ -6,7 +6,7 @@ import { literals, oldestWaiting } from './waiting.ts';
  * Which accounts are served next. Candidates have a waiting job and are below their limit of jobs under way. The account
  * with the fewest jobs under way is next, and among several the one that was last served longest ago.
  *
- * Both queries follow indexes, however long the queue is. First come the accounts in the order of turns that have a
+ * The query follows indexes, however long the queue is. First come the accounts in the order of turns that have a
  * waiting job and none under way. The accounts skipped on the way have jobs under way, which runners have room for few
  * of, or had no jobs for a while and are soon removed (turns.ts). If there is no such account, the jobs under way are
  * counted by account.
@@ -33,13 +33,32 @@ export interface NextAccount {
 const mostTried = 16;
 
 /** The accounts that are served next, in their order. */
-export async function nextAccounts(db: Database, queries: Queries, serving: Serving): Promise<NextAccount[]> {
-  const idle = await findIdle(db, queries, serving);
-  return idle.length > 0 ? idle : findBusy(db, queries, serving);
+export function nextAccounts(db: Database, queries: Queries, serving: Serving): Promise<NextAccount[]> {
+  return queries
+    .with(
+      (cte) => cte('idle').materialized(),
+      () => findIdle(db, queries, serving),
+    )
+    .selectFrom((of) =>
+      of
+        .selectFrom('idle')
+        .select(['account_id', 'turn', sql<bigint>`0`.as('running')])
+        .unionAll(
+          findBusy(db, queries, serving).where(({ not, exists, selectFrom }) =>
+            not(exists(selectFrom('idle' as never).select(sql`1`.as('one')))),
+          ),
+        )
+        .as('candidates'),
+    )
+    .select(['account_id', 'turn'])
+    .orderBy('running')
+    .orderBy('turn')
+    .limit(mostTried)
+    .execute();
 }
 
 /** Accounts without jobs under way, in the order of their turns. */
-async function findIdle(db: Database, queries: Queries, serving: Serving): Promise<NextAccount[]> {
+function findIdle(db: Database, queries: Queries, serving: Serving) {
   const account = sql.ref('queue_turns.account_id');
   // The first one is asked for instead of "exists", which PostgreSQL would turn into a join.
   const underWay = queries
@@ -59,12 +78,11 @@ async function findIdle(db: Database, queries: Queries, serving: Serving): Promi
       query.where('queue_turns.account_id', 'in', boundTo(queries, serving)),
     )
     .orderBy('queue_turns.turn')
-    .limit(mostTried)
-    .execute();
+    .limit(mostTried);
 }
 
-/** Accounts with jobs under way and below the limit, the one with the fewest first. */
-async function findBusy(db: Database, queries: Queries, serving: Serving): Promise<NextAccount[]> {
+/** Accounts with jobs under way and below the limit. */
+function findBusy(db: Database, queries: Queries, serving: Serving) {
   const { mostRunning = 0 } = serving;
   return queries
     .selectFrom((of) =>
@@ -78,13 +96,9 @@ async function findBusy(db: Database, queries: Queries, serving: Serving): Promi
         .as('counted'),
     )
     .innerJoin('queue_turns', 'queue_turns.account_id', 'counted.account_id')
-    .select(['counted.account_id', 'queue_turns.turn'])
+    .select(['counted.account_id', 'queue_turns.turn', 'counted.running'])
     .$if(mostRunning > 0, (query) => query.where('counted.running', '<', BigInt(mostRunning)))
-    .where(hasWaiting(db, queries, sql.ref('queue_turns.account_id'), serving))
-    .orderBy('counted.running')
-    .orderBy('queue_turns.turn')
-    .limit(mostTried)
-    .execute();
+    .where(hasWaiting(db, queries, sql.ref('queue_turns.account_id'), serving));
 }
 
 function hasWaiting(

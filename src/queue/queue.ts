@@ -107,9 +107,14 @@ export async function claim(
   if (next === undefined || next === 'overtaken') return next;
   const { job, turnOf } = next;
   const taken = { claim: name, holder, tries: job.tries + 1 };
-  await takeJob(db, trx, { id: job.id, ...taken }, seconds);
-  if (turnOf !== undefined)
-    await trx.updateTable('queue_turns').set({ turn }).where('account_id', '=', turnOf).execute();
+  const passTurn = trx
+    .updateTable('queue_turns')
+    .set({ turn })
+    .where('account_id', '=', turnOf ?? null);
+  await Promise.all([
+    takeJob(db, trx, { id: job.id, ...taken }, seconds),
+    turnOf === undefined ? undefined : passTurn.execute(),
+  ]);
   return { ...job, ...taken };
 }
 
