@@ -1,8 +1,7 @@
-import type { StreamName } from '../client/operations.ts';
-import type { Build, BuildRequest, Project } from '../client/operations.ts';
+import type { Build, BuildRequest, Project, StreamName } from '../client/operations.ts';
 import type { Params } from '../client/client.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 import { Following, type LookUps, type Row } from './following.ts';
 import { Live } from './live.ts';
 import { copyLog } from './log-output.ts';

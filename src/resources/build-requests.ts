@@ -106,7 +106,7 @@ export const routes = [
     access: 'both',
     scope: 'build_requests',
     summary: 'Fetch a build request',
-    goesByTheClock: true,
+
     answer: buildRequestRecord,
     handle: shownRequest,
   }),

@@ -96,7 +96,7 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary: 'Fetch a build',
-    goesByTheClock: true,
+
     answer: fetchedBuildRecord,
     async handle(call) {
       const { db, project, params } = call;

@@ -81,7 +81,7 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'List your dependencies',
-    goesByTheClock: true,
+
     answer: listOf(ownDependencyRecord),
     async handle(call) {
       const { db, caller } = call;
@@ -110,7 +110,7 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'Fetch one of your dependencies, or a shared one; collaborators may fetch shared ones',
-    goesByTheClock: true,
+
     answer: ownDependencyRecord,
     isForEverybody: isSharedByOther,
     load: loadUsableDependency,

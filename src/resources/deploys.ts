@@ -188,7 +188,7 @@ export const routes = [
     access: 'both',
     scope: 'deploys',
     summary: 'Fetch a deploy',
-    goesByTheClock: true,
+
     answer: fetchedDeployRecord,
     async handle(call) {
       const { db, project, params } = call;

@@ -78,7 +78,7 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary: 'List the hooks of a project: the addresses that forges call to start builds',
-    goesByTheClock: true, // its addresses contain the caller's name for this server
+
     answer: listOf(hookRecord),
     async handle(call) {
       const hooks = await hooksOf(call.db, call.project.id).orderBy('hooks.id').execute();
@@ -121,7 +121,7 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary: 'Fetch a hook',
-    goesByTheClock: true,
+
     answer: hookRecord,
     load: loadHook,
     handle: async (call) => view(call.hook, call),

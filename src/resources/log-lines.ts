@@ -44,7 +44,7 @@ export const searchQuery = () => ({
   limit: limit(),
 });
 
-export type LineCall = Pick<Call, 'database' | 'blobs'> & { db: Queries };
+export type LineCall = Pick<Call, 'blobs'> & { db: Queries };
 
 /** The limits for one line and for the whole answer. The rest of a longer line can be read by its offset. */
 const longest = { longestLine: megabyte, longestAnswer: 4 * megabyte };

@@ -92,7 +92,7 @@ function viewRoutes<const Path extends string>(logged: Logged<Path>) {
       ...common,
       path: `${path}/log/matches`,
       query: matchesQuery(),
-      goesByTheClock: true,
+
       answer: logMatchesRecord,
       handle: async (call) => matchesIn(call, await loggedId(call, logged), call.query),
     }),
@@ -129,7 +129,7 @@ export function logViewRoutes<const Path extends string>(logged: readonly Logged
       ...ofDependencies,
       path: `${dependencyLog}/matches`,
       query: matchesQuery(),
-      goesByTheClock: true,
+
       answer: logMatchesRecord,
       load: loadDependency,
       handle: (call) => matchesIn(call, call.dependency.id, call.query),

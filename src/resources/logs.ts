@@ -2,7 +2,6 @@ import type { Call, WithProject } from '../api/call.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Queries } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
 import { ApiError } from '../errors.ts';
 import { worthPacking } from '../http/compression.ts';
 import { described, wholeNumber } from '../http/fields.ts';
@@ -71,7 +70,7 @@ export function logRoutes<const Path extends string>(logged: Logged<Path>) {
       scope,
       summary: `Search the log of ${name} line by line`,
       query: searchQuery(),
-      goesByTheClock: true,
+
       answer: logSearchRecord,
       async handle(call) {
         return matchesOf(call, await loggedId(call, logged), call.query);
@@ -103,10 +102,10 @@ export async function loggedId(
   return orNotFound(record).id;
 }
 
-const recordsIn = (table: Logged['table']) =>
-  prepared<{ project: bigint; id: bigint }, { id: bigint }>((db, value) =>
-    db.selectFrom(table).select('id').where('project_id', '=', value('project')).where('id', '=', value('id')),
-  );
+const recordsIn =
+  (table: Logged['table']) =>
+  (db: Queries, { project, id }: { project: bigint; id: bigint }): Promise<{ id: bigint }[]> =>
+    db.selectFrom(table).select('id').where('project_id', '=', project).where('id', '=', id).execute();
 
 const recordsOf = {
   builds: recordsIn('builds'),

@@ -29,7 +29,7 @@ export const routes = [
     access: 'operators',
     scope: 'user',
     summary: 'List the runners, with those on the servers’ own machines, and the work of each',
-    goesByTheClock: true,
+
     answer: listOf(runnerRecord),
     handle: async ({ database }) => (await runnersNow(database)).map(view),
   }),

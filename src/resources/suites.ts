@@ -1,7 +1,6 @@
 import { allRows } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import { preparedInsert } from '../db/prepared.ts';
 import type { SuiteRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { required, storedAs } from '../http/fields.ts';
@@ -14,7 +13,7 @@ import { suiteRecord, type Suite } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
 import { cachePaths, command, description, globs, image, name, tags } from './forms.ts';
-import { asTaken, checkName, orTaken } from './names.ts';
+import { checkName, orTaken } from './names.ts';
 import { asJson, checkTimeout, columnsOf, runFields, runView } from './suite-fields.ts';
 
 function view(suite: SuiteRow): Suite {
@@ -59,8 +58,6 @@ async function holdVariants(db: Queries, project: { id: bigint }, matrix: string
   if (counts.reduce((sum, count) => sum + count, 0) > most.variantsOfProject) throw new ApiError('is_reserved');
 }
 
-const insertSuite = preparedInsert('suites', asTaken('name'));
-
 const fields = {
   name: required(name()),
   command: required(command()),
@@ -103,7 +100,7 @@ export const routes = [
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
       const suite = { id: ids.next(), project_id: project.id, ...columnsOf(input) };
-      await insertSuite(db, suite);
+      await orTaken(db.insertInto('suites').values(suite).execute());
       await holdVariants(db, project, suite.matrix);
       return view(suite);
     },

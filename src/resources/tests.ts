@@ -65,7 +65,7 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary: 'List the tests that lately both failed and passed on the same commit and suite',
-    goesByTheClock: true,
+
     answer: listOf(flakyTestRecord),
     async handle({ db, project }) {
       const tests = await flakyTests(db, project.id);

@@ -4,7 +4,7 @@ import { dependencyFields } from './dependency-form.ts';
 import { html, type Html } from './html.ts';
 import { pageForm } from './forms.ts';
 import { notice } from './layout.ts';
-import { logPart, logScripts } from './log-viewer.ts';
+import { logPart } from './log-viewer.ts';
 import { page, upload, type PageDefinition, type PageVisit } from './pages.ts';
 import { sizeInWords } from './parts.ts';
 import { confirmation, deletionButton } from './project-pages.ts';
@@ -35,7 +35,6 @@ const definition: PageDefinition = {
       title: name,
       state,
       live: [`dependency:${id}`],
-      scripts: ['upload', ...logScripts],
       main: uses ? await ownMain(visit, dependency, uses) : sharedMain(dependency),
     };
   },

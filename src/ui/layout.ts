@@ -1,5 +1,5 @@
 import type { Project } from '../records/project.ts';
-import { icons, script, stylesheet } from './assets.ts';
+import { addressOf } from './assets.ts';
 import { html, type Html } from './html.ts';
 import { iconFor, stateBadge, stateWord } from './states.ts';
 
@@ -21,8 +21,6 @@ export interface Page {
   searched?: string;
   /** The records on the page. It is updated when one of them changes. */
   live?: Live;
-  /** Scripts of `browser/` that it needs in addition to those of every page. */
-  scripts?: readonly string[];
   /** Other sites that the page's forms may lead to, as in a content security policy. */
   formTarget?: string | undefined;
   headers?: Record<string, string>;
@@ -69,8 +67,8 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <title>${told}${title}${project && ` – ${project.name}`} &ndash; Headrace</title>
-        <link rel="stylesheet" href="${stylesheet.path}" />
-        <link rel="icon" href="${icons[iconFor(state)].path}" />
+        <link rel="stylesheet" href="${addressOf('style.css')}" />
+        <link rel="icon" href="${addressOf(`icon-${iconFor(state)}.svg`)}" />
         ${nonce !== undefined && scriptTags(page, nonce)}
       </head>
       <body class="${isNarrow ? 'narrow' : 'wide'} ${isFilled && 'filled'}">
@@ -85,12 +83,9 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
     </html> `.text;
 }
 
-function scriptTags({ scripts = [], live = [] }: Page, nonce: string): Html {
-  const wanted = ['main', ...scripts].map(script);
-  const imported = new Set(wanted.flatMap((one) => [...one.imports]));
-  return html`${wanted.map((one) => html`<script type="module" nonce="${nonce}" src="${one.path}"></script>`)}
-  ${[...imported].map((one) => html`<link rel="modulepreload" nonce="${nonce}" href="${one.path}" />`)}
-  ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" />`}`;
+function scriptTags({ live = [] }: Page, nonce: string): Html {
+  return html`<script type="module" nonce="${nonce}" src="${addressOf('main.js')}"></script>
+    ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" data-worker="${addressOf('changes-worker.js')}" />`}`;
 }
 
 function navigation(email: string, { formKey, path, isOperator }: Viewer, searched = ''): Html {
