@@ -4,7 +4,7 @@ import Fastify from 'fastify';
 import { ApiError } from '../src/errors.ts';
 import { parseForm, parseJson, readBodies } from '../src/http/bodies.ts';
 import { onlyFile } from '../src/http/multipart.ts';
-import { repeated, type Raw } from '../src/http/raw.ts';
+import { Digits, repeated, type Raw } from '../src/http/raw.ts';
 import { mutated, oddBytes } from './mutations.ts';
 import { anyProperty, pure, type Target } from './target.ts';
 
@@ -13,7 +13,8 @@ const refused = new Set(['__proto__', 'constructor', 'prototype']);
 /** Whatever was sent, it is texts, lists and groups of a few levels, and no name in it means anything to JavaScript. */
 function assertTame(raw: Raw, depth = 0): void {
   assert.ok(depth <= 5);
-  if (typeof raw === 'string' || raw === repeated) return;
+  if (typeof raw === 'string' || typeof raw === 'boolean' || raw === null || raw instanceof Digits || raw === repeated)
+    return;
   if (Array.isArray(raw)) {
     for (const item of raw) assertTame(item, depth + 1);
     return;

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { fromJson, mostFields, RawCollector, unreadable, type RawGroup } from './raw.ts';
+import { Digits, fromJson, mostFields, RawCollector, unreadable, type RawGroup } from './raw.ts';
 
 /** Registers the three kinds of body. Any other or broken body gets one clear error. */
 export function readBodies(server: FastifyInstance): void {
@@ -55,7 +55,7 @@ function decode(text: string): string {
   }
 }
 
-/** Numbers stay text with all digits; a name that occurs twice in one object is refused. */
+/** Numbers keep all their digits; a name that occurs twice in one object is refused. */
 export function parseJson(text: string): RawGroup {
   if (text.trim() === '') return fromJson({});
   const names = countNames(text);
@@ -69,7 +69,7 @@ export function parseJson(text: string): RawGroup {
 }
 
 function digitsOf(_: string, value: unknown, { source = '' }: { source?: string }): unknown {
-  return typeof value === 'number' ? source : value;
+  return typeof value === 'number' ? new Digits(source) : value;
 }
 
 /** So many signs as JSON with `mostFields` values has: brackets, a comma, a colon, and the quotes of a name and a text. */

@@ -1,7 +1,7 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { longest, most, type ListBound, type TextBound } from '../lib/bounds.ts';
 import { parseId } from '../lib/ids.ts';
-import { isGroup, repeated, type Raw, type RawGroup } from './raw.ts';
+import { Digits, isGroup, repeated, type Raw, type RawGroup } from './raw.ts';
 import { sentId, type JsonSchema } from './schema.ts';
 
 /** How one field is read. `parse` throws an ApiError, whose code is reported under the field's name. */
@@ -38,7 +38,7 @@ export function readFields<F extends FieldSet>(fields: F, sent: RawGroup, purpos
   for (const { name, shown, path, field } of planOf(fields).places) {
     const raw = lookUp(sent, path);
     if (raw === undefined && purpose === 'change') continue;
-    if (raw === undefined || (isBlank(raw) && !field.takesBlank)) {
+    if (raw === undefined || raw === null || (isBlank(raw) && !field.takesBlank)) {
       if (field.required) errors[shown] = ['is_blank'];
       else values[name] = field.fallback;
       continue;
@@ -118,6 +118,12 @@ function isBlank(raw: Raw): boolean {
   return typeof raw === 'string' && raw.trim() === '';
 }
 
+/** The text of a number: JSON may have it as one, a form as text only. */
+export function digitsIn(raw: Raw): string {
+  if (raw instanceof Digits) return raw.digits;
+  return typeof raw === 'string' ? raw : '';
+}
+
 function invalid(): ApiError {
   return new ApiError('invalid_format');
 }
@@ -181,15 +187,15 @@ export function severalOf<const Choice extends string>(choices: readonly Choice[
 
 export function flag(): Field<boolean> {
   return optional(false, { type: 'boolean', default: false }, (raw) => {
-    if (raw === 'true' || raw === '1') return true;
-    if (raw === 'false' || raw === '0') return false;
+    if (raw === true || raw === 'true' || raw === '1') return true;
+    if (raw === false || raw === 'false' || raw === '0') return false;
     throw invalid();
   });
 }
 
 export function identifier(): Field<bigint | undefined> {
   return optional<bigint | undefined>(undefined, sentId, (raw) => {
-    const id = typeof raw === 'string' ? parseId(raw) : undefined;
+    const id = parseId(digitsIn(raw));
     if (id === undefined) throw invalid();
     return id;
   });
@@ -205,9 +211,7 @@ export function identifiers(bound: ListBound): Field<bigint[]> {
   const schema: JsonSchema = { type: 'array', items: sentId, maxItems, uniqueItems: true };
   return optional([], schema, (raw) => {
     if (!Array.isArray(raw)) throw invalid();
-    const ids = raw
-      .filter((item) => !isBlank(item))
-      .map((item) => (typeof item === 'string' ? parseId(item) : undefined));
+    const ids = raw.filter((item) => !isBlank(item)).map((item) => parseId(digitsIn(item)));
     const known = ids.filter((id) => id !== undefined);
     if (known.length !== ids.length || known.length > maxItems || new Set(known).size !== known.length) throw invalid();
     return known;
@@ -273,8 +277,9 @@ export function lines({ check = () => true, isSet = false, description, ...bound
 
 export function wholeNumber({ min, max, fallback }: { min: number; max: number; fallback: number }): Field<number> {
   return optional(fallback, { type: 'integer', minimum: min, maximum: max, default: fallback }, (raw) => {
-    if (typeof raw !== 'string' || !/^[0-9]{1,15}$/.test(raw)) throw invalid();
-    const value = Number(raw);
+    const digits = digitsIn(raw);
+    if (!/^[0-9]{1,15}$/.test(digits)) throw invalid();
+    const value = Number(digits);
     if (value < min || value > max) throw invalid();
     return value;
   });

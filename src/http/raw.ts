@@ -1,12 +1,21 @@
 import { ApiError } from '../errors.ts';
 
 /**
- * The data of a request before it is interpreted: texts, lists and groups, the same for a form, multipart or JSON.
- * Groups have no prototype, so that no name in them is special.
+ * The data of a request before it is interpreted: texts, lists and groups, the same for a form, multipart or JSON, and what
+ * JSON has beside them. Groups have no prototype, so that no name in them is special.
  */
-export type Raw = string | Raw[] | RawGroup | typeof repeated;
+export type Raw = string | Digits | boolean | null | Raw[] | RawGroup | typeof repeated;
 export interface RawGroup {
   [name: string]: Raw;
+}
+
+/** A number of JSON as it was written, so that no digit is lost. */
+export class Digits {
+  readonly digits: string;
+
+  constructor(digits: string) {
+    this.digits = digits;
+  }
 }
 
 /** Stands for a field that was sent more than once: it is unclear which value is meant. */
@@ -22,7 +31,7 @@ export function unreadable(): ApiError {
 }
 
 export function isGroup(raw: Raw | undefined): raw is RawGroup {
-  return typeof raw === 'object' && !Array.isArray(raw);
+  return typeof raw === 'object' && raw !== null && !Array.isArray(raw) && !(raw instanceof Digits);
 }
 
 export function emptyGroup(): RawGroup {
@@ -80,8 +89,7 @@ function splitName(name: string): string[] {
 }
 
 /**
- * Turns parsed JSON into the same shape. Numbers arrive as text, so that no digit is lost. Where the text has more names
- * than its value, one occurred twice.
+ * Turns parsed JSON into the same shape. Where the text has more names than its value, one occurred twice.
  */
 export function fromJson(value: unknown, names?: number): RawGroup {
   const budget = { fields: mostFields, names: 0 };
@@ -93,9 +101,8 @@ export function fromJson(value: unknown, names?: number): RawGroup {
 function convert(value: unknown, depth: number, budget: { fields: number; names: number }): Raw {
   budget.fields -= 1;
   if (budget.fields < 0 || depth > deepest + 1) throw unreadable();
-  if (typeof value === 'string') return value;
-  if (value === null || value === undefined) return '';
-  if (typeof value === 'boolean') return value ? 'true' : 'false';
+  if (typeof value === 'string' || typeof value === 'boolean' || value === null || value instanceof Digits)
+    return value;
   if (Array.isArray(value)) return value.map((item) => convert(item, depth + 1, budget));
   if (typeof value !== 'object') throw unreadable();
   const group = emptyGroup();

@@ -1,7 +1,7 @@
 import type { Call, WithCaller } from '../api/call.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
-import { described, required, text, wholeNumber, type Field } from '../http/fields.ts';
+import { described, digitsIn, required, text, wholeNumber, type Field } from '../http/fields.ts';
 import { lineIndex } from '../streams/line-index.ts';
 import { isExpression } from '../streams/line-matcher.ts';
 import { lineNumber, readLines } from '../streams/lines.ts';
@@ -27,7 +27,7 @@ export function line(): Field<number> {
       description: 'The first line, from 1 on; negative ones count from the end',
     },
     parse(raw) {
-      const value = typeof raw === 'string' && /^-?[0-9]{1,15}$/.test(raw) ? Number(raw) : 0;
+      const value = /^-?[0-9]{1,15}$/.test(digitsIn(raw)) ? Number(digitsIn(raw)) : 0;
       if (value === 0) throw new ApiError('invalid_format');
       return value;
     },

@@ -1,6 +1,6 @@
 import { ApiError, type ErrorCode } from '../errors.ts';
 import { bytes } from '../lib/bounds.ts';
-import { emptyGroup, type Raw, type RawGroup } from '../http/raw.ts';
+import { emptyGroup, isGroup, type Raw, type RawGroup } from '../http/raw.ts';
 import { pageForError } from './answers.ts';
 import type { Refused } from './forms.ts';
 import { html } from './html.ts';
@@ -151,7 +151,7 @@ function divided(route: RouteName, visit: PageVisit): { params: Record<string, s
 function withPlainLines(value: Raw): Raw {
   if (typeof value === 'string') return value.replaceAll('\r\n', '\n');
   if (Array.isArray(value)) return value.map(withPlainLines);
-  if (typeof value !== 'object') return value;
+  if (!isGroup(value)) return value;
   const group = emptyGroup();
   for (const [name, one] of Object.entries(value)) group[name] = withPlainLines(one);
   return group;

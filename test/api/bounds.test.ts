@@ -93,10 +93,10 @@ describeService('a field', (service) => {
     world = await buildWorld(service, owner);
   });
 
-  const send = async ({ route, where, name }: Place, value: string | string[]): Promise<Answer> => {
+  const send = async ({ route, where, name }: Place, value: unknown): Promise<Answer> => {
     const shell = route.path.includes(':shell_id') ? await addShell(service.store, world, owner.email) : { id: 0n };
     const path = world.path(route.path.replace(':shell_id', String(shell.id)));
-    const pairs = [value].flat().map((one): [string, string] => [name, one]);
+    const pairs = [value].flat().map((one): [string, string] => [name, String(one)]);
     if (where === 'query')
       return owner.api.ask(route.method, `${path}?${new URLSearchParams(pairs).toString()}`, { as: owner.credentials });
     const group = name.replace(/\[\]$/, '').match(/^(\w+)\[(\w+)\]$/);
@@ -177,6 +177,26 @@ describeService('a field', (service) => {
     }
     for (const place of places.filter(({ schema }) => schema.format === 'int64' && schema.minimum === 0))
       assert.deepEqual(errorsOf(await send(place, '-1'), place), ['invalid_format'], titleOf(place));
+  });
+
+  test('of JSON with a value of another type is refused under its name', async () => {
+    const others: Record<string, unknown[]> = {
+      string: [0, true, ['x'], { x: 1 }],
+      boolean: [0, 1, [true]],
+      integer: [true, 1.5, [1]],
+      array: [1, true, [null], [true], [{}]],
+    };
+    for (const place of places.filter(({ where }) => where === 'body')) {
+      const [type = ''] = [place.schema.type ?? ''].flat();
+      const wrong = place.schema.format === 'int64' ? [true, 1.5, [1]] : others[type];
+      assert.ok(wrong, titleOf(place));
+      for (const value of wrong)
+        assert.deepEqual(
+          errorsOf(await send(place, value), place),
+          ['invalid_format'],
+          `${titleOf(place)} ${JSON.stringify(value)}`,
+        );
+    }
   });
 
   test('counts characters, as the document does', async () => {
