@@ -130,7 +130,7 @@ function invalid(): ApiError {
 
 /** Whether a text has more characters, as JSON Schema counts them: some are two units of a JavaScript text. */
 function isLonger(text: string, most: number): boolean {
-  return text.length > most && (text.length > 2 * most || [...text].length > most);
+  return text.length > most && (text.length > 2 * most || Array.from(text).length > most);
 }
 
 export interface TextRules {
