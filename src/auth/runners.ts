@@ -10,8 +10,8 @@ import type { PlaceKind } from '../lib/places.ts';
 
 /**
  * Runners on other machines and their tokens. A token is valid until it is replaced or the runner is revoked. To make
- * that immediate, a server checks it for every call, again while a call is held, and once more in the transaction that
- * assigns work.
+ * that immediate, a server checks it when a runner connects, every second after that, and once more in the transaction that
+ * assigns work; and whoever takes a token back takes its claims as well.
  */
 export interface Runner {
   /** The holder of its claims. A runner that is created again under the same name is another holder. */
@@ -169,26 +169,6 @@ export async function holdRunner(db: Database, trx: Transaction, { tokenHash }: 
   const runners = trx.selectFrom('runners').select(['id', 'draining']).where('token_hash', '=', tokenHash);
   return standingOf(await db.shareLocked(runners.where('revoked_at', 'is', null), 'runners').executeTakeFirst());
 }
-
-/**
- * Whether a runner may be given work by a transaction that holds other rows already. It waits for nobody: a runner that
- * is being changed at this moment may not.
- */
-export async function holdIdleRunner(trx: Transaction, { tokenHash }: Runner): Promise<boolean> {
-  if (tokenHash === undefined) return true;
-  const [found] = await holdUnchanged(trx, { hash: tokenHash });
-  return found?.draining === 0;
-}
-
-const holdUnchanged = prepared<{ hash: string }, Pick<RunnerRow, 'draining'>>((db, value) =>
-  db
-    .selectFrom('runners')
-    .select('draining')
-    .where('token_hash', '=', value('hash'))
-    .where('revoked_at', 'is', null)
-    .forShare()
-    .skipLocked(),
-);
 
 /** The runner on a server's own machine is drained with its server. */
 const usual: Standing = { isDraining: false };

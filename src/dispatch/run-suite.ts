@@ -25,9 +25,7 @@ import { noSoftware, sayWaiting, suiteSoftware } from './software.ts';
 /** One attempt at one suite. The exit status of its command decides. */
 export const runSuite: JobHandler = {
   async order(context, job) {
-    const finding = findParts(context.trx, { build: job.subject_id });
-    const [[parts], isClaimed] = await Promise.all([finding, context.isClaimed ?? true]);
-    if (!isClaimed) return undefined;
+    const [parts] = await findParts(context.trx, { build: job.subject_id });
     if (!parts) {
       const build = await buildOf(context, job.subject_id);
       if (build) await advanceBuild(context, build, 'errored', { failure_reason: 'suite_deleted' });

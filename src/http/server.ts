@@ -25,6 +25,7 @@ import { mapByTurns } from '../lib/turns.ts';
 import { isLocalhost, strictTransport } from './strict-transport.ts';
 import { createStreams, type Streams } from './streams.ts';
 import { hearOut } from './unread-bodies.ts';
+import { takeUpgrades } from './upgrades.ts';
 import { withRawBodies } from './uploads.ts';
 import { headJudge, takeOddRequests, wireErrors } from './wire-errors.ts';
 import { bytes } from '../lib/bounds.ts';
@@ -154,6 +155,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   });
 
   takeOddRequests(server.server);
+  takeUpgrades(server);
   server.addHook('preClose', (done) => {
     isStopping = true;
     done();

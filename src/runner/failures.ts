@@ -1,4 +1,4 @@
-import { blobsAwayField } from '../protocol/index.ts';
+import { blobsAwayField, protocolVersion, version } from '../protocol/index.ts';
 import { hasUntrustedIssuer } from '../lib/untrusted-issuer.ts';
 
 /** The server refuses this runner: a retry would not help. */
@@ -10,21 +10,25 @@ export class RejectedError extends Error {}
 /** The server is there, and its store of blobs is away. */
 export class StoreAwayError extends Error {}
 
-/** The server's version and this runner's are not compatible. */
-export function otherVersion(own: string, theirs: string): RefusedError {
+/** The server and this runner do not speak the same. */
+export function otherProtocol(theirs: string): RefusedError {
   return new RefusedError(
-    `this runner is headrace ${own} and the server ${theirs.slice(0, 64)}: they understand each other when they are at most one minor ` +
-      `version apart. Start the runner with the version that the server has.`,
+    `this runner (headrace ${version}) speaks version ${protocolVersion} of the protocol with servers, and the server version ` +
+      `${theirs.slice(0, 16)}. Install the headrace here that the server has.`,
   );
+}
+
+export function revoked(): RefusedError {
+  return new RefusedError('the server does not know the token of this runner, or it was revoked');
 }
 
 /**
  * Why a call failed. Only an answer in the server's own form is final: a proxy in between may have lost its server for
  * a moment, and can answer anything.
  */
-export function failureOf(path: string, status: number | undefined, text: string): Error {
-  if (status === 401) return new RefusedError('the server does not know the token of this runner, or it was revoked');
-  const message = `the server answered ${path} with ${status}: ${text.slice(0, 200)}`;
+export function failureOf(what: string, status: number | undefined, text: string): Error {
+  if (status === 401) return revoked();
+  const message = `the server answered ${what} with ${status}: ${text.slice(0, 200)}`;
   if (status === 503 && text.startsWith(`{"error":{"${blobsAwayField}":`)) return new StoreAwayError(message);
   const isFinal = status !== undefined && status >= 400 && status < 500 && text.startsWith('{"error":{');
   return isFinal ? new RejectedError(message) : new Error(message);

@@ -1,23 +1,21 @@
 import type { ClientRequest, RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { connect } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
+import { WebSocket, type ClientOptions } from 'ws';
 import { http } from '../lib/http.ts';
-import { DrainedError, ordersKnown, understandEachOther, version as ownVersion } from '../protocol/index.ts';
-import type {
-  Demand,
-  Finished,
-  KeptLayer,
-  Link,
-  LookOrder,
-  Order,
-  OrderOrLooks,
-  Receipt,
-  RegistryAccess,
-  ShellOrder,
-  ClaimSignal,
-  TestReceipt,
+import {
+  claimSeconds,
+  connectionPath,
+  DrainedError,
+  protocolHeader,
+  protocolVersion,
+  version,
 } from '../protocol/index.ts';
+import type { Demand, Link } from '../protocol/index.ts';
 import { blobCalls } from './blob-calls.ts';
-import { failureOf, inWords, otherVersion } from './failures.ts';
+import { connectionOptions, ServerConnection } from './connection.ts';
+import { inWords } from './failures.ts';
 
 /** The server's address: a Unix socket on this machine, or a URL with its token. */
 export type ServerPlace = ({ socket: string } | { url: string; token: string; ca?: string | undefined }) & {
@@ -30,140 +28,91 @@ export type ServerPlace = ({ socket: string } | { url: string; token: string; ca
 export interface OpenLink extends Link {
   /** How many runners such as this one are needed. */
   demand(signal: AbortSignal): Promise<Demand>;
+  /** When the server was last heard of, by the process's own clock. */
+  heardAt(): number;
   close(): void;
 }
 
-/** The runner's connection to the server. A call that fails throws, and may be repeated. */
-export function openLink(
-  place: ServerPlace,
-  version: string = ownVersion,
-  note: (message: string) => void = () => {},
-): OpenLink {
+export interface LinkOptions {
+  /** Hears what an operator should know. */
+  note?: (message: string) => void;
+  /** Speaks another version of the protocol. */
+  protocol?: number;
+}
+
+/** A server that does not answer by then could not be told in time over this connection that a claim is still held. */
+const extendMs = (2 * claimSeconds * 1000) / 3;
+
+/** The runner's link to the server: one connection, and HTTP for blobs. A call that fails throws, and may be repeated. */
+export function openLink(place: ServerPlace, options: LinkOptions = {}): OpenLink {
+  const { note = () => {}, protocol = protocolVersion } = options;
   const isLocal = 'socket' in place;
   const agent = isLocal ? new http.Agent({ keepAlive: true }) : new HttpsAgent({ keepAlive: true, ca: place.ca });
   const send = isLocal ? http.request : httpsRequest;
   const target: RequestOptions = isLocal ? { socketPath: place.socket } : addressOf(place.url);
   const headers = {
+    [protocolHeader]: String(protocol),
     'headrace-version': version,
-    'headrace-orders': String(ordersKnown),
     ...(place.tags ? { 'headrace-tags': place.tags } : {}),
     ...(place.places === undefined ? {} : { 'headrace-places': String(place.places) }),
     ...(isLocal ? {} : { authorization: `Bearer ${place.token}` }),
   };
   const open = (options: RequestOptions): ClientRequest =>
     send({ ...target, agent, ...options, path: `${target.path ?? ''}${options.path}` });
-
-  const post = async (
-    path: string,
-    type: string,
-    body: string | Uint8Array,
-    more: Record<string, string>,
-    signal: AbortSignal,
-  ) => {
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const length = { 'content-type': type, 'content-length': String(Buffer.byteLength(body)) };
-    const request = open({ method: 'POST', path, signal, headers: { ...headers, ...length, ...more } });
-    request.on('response', (response) => {
-      const chunks: Buffer[] = [];
-      response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.on('error', reject);
-      response.on('end', () => {
-        const text = Buffer.concat(chunks).toString();
-        const { 'headrace-version': theirs } = response.headers;
-        if (typeof theirs === 'string' && !understandEachOther(version, theirs)) reject(otherVersion(version, theirs));
-        else if (response.statusCode === 200) answered(text).then(resolve, reject);
-        else reject(failureOf(path, response.statusCode, text));
-      });
-    });
-    request.on('error', (error) => reject(inWords(error, target)));
-    request.end(body);
-    return promise;
-  };
-  const postJson = (path: string, body: unknown, signal: AbortSignal): Promise<unknown> =>
-    post(path, 'application/json', JSON.stringify(body), {}, signal);
+  const address = isLocal ? 'ws://localhost' : place.url.replace(/\/+$/, '');
+  const way: ClientOptions & ConnectionOptions = isLocal
+    ? { createConnection: () => connect(place.socket) }
+    : { ...(place.ca === undefined ? {} : { ca: place.ca }), ALPNProtocols: ['http/1.1'] };
+  const server = new ServerConnection({
+    open: () => new WebSocket(`${address}${connectionPath}`, { ...connectionOptions, headers, ...way }),
+    inWords: (error) => inWords(error, target),
+  });
 
   return {
-    async next(claim, signal, holdMs, place) {
-      const answer = await postJson('/runner/next', { claim, holdMs, place }, signal);
-      const { order, end } = answer as { order: Order | null; end?: boolean };
+    async next(wish, signal) {
+      const { order, end } = await server.call('next', wish, signal);
       if (end) throw new DrainedError();
       return order ?? undefined;
     },
-    async nextOrLooks(wanted, signal) {
-      const { end, ...answer } = (await postJson('/runner/next', wanted, signal)) as OrderOrLooks & { end?: boolean };
-      if (end) throw new DrainedError();
-      return answer;
-    },
     async leave(claims, signal) {
-      await postJson('/runner/leave', { claims }, signal);
+      await server.call('leave', { claims }, signal);
     },
-    async demand(signal) {
-      return (await postJson('/runner/demand', {}, signal)) as Demand;
-    },
-    async log({ claim, offset, bytes }, signal) {
-      const place = { 'headrace-claim': claim, 'headrace-offset': String(offset) };
-      return (await post('/runner/log', 'application/octet-stream', bytes, place, signal)) as Receipt;
-    },
-    async tests(batch, signal) {
-      return (await postJson('/runner/tests', batch, signal)) as TestReceipt;
-    },
-    async extend(claims, signal) {
-      const { words } = (await postJson('/runner/extend', { claims }, signal)) as {
-        words: Record<string, ClaimSignal>;
-      };
-      return words;
-    },
-    async finish(report, signal) {
-      return (await postJson('/runner/finish', report, signal)) as Finished;
-    },
-    async uploaded(report, signal) {
-      return (await postJson('/runner/uploaded', report, signal)) as Receipt;
-    },
-    async key(claim, signal) {
-      return ((await postJson('/runner/key', { claim }, signal)) as { privateKey?: string }).privateKey;
-    },
-    async registry(claim, signal) {
-      const { registry } = (await postJson('/runner/registry', { claim }, signal)) as { registry?: RegistryAccess };
-      return registry;
-    },
-    async looks(room, signal) {
-      return ((await postJson('/runner/looks', { room }, signal)) as { looks: LookOrder[] }).looks;
-    },
+    demand: (signal) => server.call('demand', {}, signal),
+    log: (chunk, signal) => server.call('log', chunk, signal),
+    tests: (batch, signal) => server.call('tests', batch, signal),
+    extend: async (claims, signal) => (await server.callWithin(extendMs, 'extend', { claims }, signal)).signals,
+    finish: (report, signal) => server.call('finish', report, signal),
+    uploaded: (report, signal) => server.call('uploaded', report, signal),
+    key: async (claim, signal) => (await server.call('key', { claim }, signal)).privateKey,
+    registry: async (claim, signal) => (await server.call('registry', { claim }, signal)).registry,
+    looks: async (room, signal) => (await server.call('looks', { room }, signal)).looks,
     async looked(reports, signal) {
-      await postJson('/runner/looked', { reports }, signal);
+      await server.call('looked', { reports }, signal);
     },
-    async gone(projects, signal) {
-      return ((await postJson('/runner/gone', { projects }, signal)) as { gone: string[] }).gone;
+    gone: async (projects, signal) => (await server.call('gone', { projects }, signal)).gone,
+    stale: async (layers, signal) => (await server.call('stale', { layers }, signal)).stale,
+    shells: async (asking, signal) => (await server.call('shells', asking, signal)).shells,
+    async shellInput(shell, from, signal) {
+      const { bytes } = await server.call('shellInput', { shell, from }, signal);
+      return bytes && Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     },
-    async stale(layers, signal) {
-      return ((await postJson('/runner/stale', { layers }, signal)) as { stale: KeptLayer[] }).stale;
+    async shellOutput(shell, piece, signal) {
+      const { at } = await server.call('shellOutput', { shell, ...piece }, signal);
+      return at === undefined ? undefined : { at };
     },
-    async shells(asking, signal) {
-      return ((await postJson('/runner/shells', asking, signal)) as { shells: ShellOrder[] }).shells;
-    },
-    async shellInput(id, from, signal) {
-      const answer = (await postJson('/runner/shell/input', { id, from }, signal)) as { bytes?: string };
-      return answer.bytes === undefined ? undefined : Buffer.from(answer.bytes, 'base64');
-    },
-    async shellOutput(id, { offset, bytes }, signal) {
-      const message = { id, offset, bytes: bytes.toString('base64') };
-      const answer = (await postJson('/runner/shell/output', message, signal)) as { at?: number | null };
-      return answer.at === undefined ? undefined : { at: answer.at };
-    },
-    async shellEnd(id, reason, signal) {
-      await postJson('/runner/shell/end', { id, reason }, signal);
+    async shellEnd(shell, reason, signal) {
+      await server.call('shellEnd', { shell, reason }, signal);
     },
     ...blobCalls(
       (method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } }),
       note,
     ),
-    close: () => agent.destroy(),
+    heardAt: () => server.heardAt,
+    close() {
+      server.close();
+      agent.destroy();
+    },
   };
-}
-
-/** Another program than our server may have answered: the call has failed, but the runner goes on. */
-async function answered(text: string): Promise<unknown> {
-  return JSON.parse(text) as unknown;
 }
 
 function addressOf(url: string): RequestOptions {
