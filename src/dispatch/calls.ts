@@ -35,142 +35,46 @@ import {
 } from './messages.ts';
 import { readTests } from './test-messages.ts';
 
-/** What a runner said, and for how long the answer is of use to it. */
-interface Said {
-  runner: Runner;
-  message: Record<string, unknown>;
-  signal: AbortSignal;
-}
-
-interface Handler<Name extends CallName> {
-  /** The largest message. */
-  mostBytes: number;
-  /** The answer may take long, although there is nothing to do for it. */
-  waits?: true;
-  answer(dispatch: Dispatch, said: Said): Promise<Calls[Name]['answer']>;
-}
+/** The largest message, how it is answered, and whether that may take long although there is nothing to do for it. */
+type Handler<Name extends CallName> = readonly [
+  mostBytes: number,
+  answer: (to: Dispatch, runner: Runner, said: unknown, signal: AbortSignal) => Promise<Calls[Name]['answer']>,
+  waits?: 'waits',
+];
 
 /** The largest message with claims alone. */
 const short = 1024;
+const outputBytes = bytes.shellOutput + short;
 
 const handlers: { [Name in CallName]: Handler<Name> } = {
-  next: {
-    mostBytes: short,
-    waits: true,
-    async answer(dispatch, { runner, message, signal }) {
-      try {
-        return { order: (await dispatch.next(runner, readWish(message), signal)) ?? null };
-      } catch (error) {
-        if (error instanceof DrainedError) return { order: null, end: true };
-        throw error;
-      }
-    },
-  },
-  leave: {
-    mostBytes: bytes.body,
-    async answer(dispatch, { runner, message }) {
-      dispatch.leaveOff(runner, readClaims(message));
-      return {};
-    },
-  },
-  demand: { mostBytes: short, answer: (dispatch, { runner }) => dispatch.demand(runner) },
-  log: {
-    mostBytes: bytes.logChunk + short,
-    answer: (dispatch, { runner, message }) => dispatch.log(runner, readLogChunk(message)),
-  },
-  tests: {
-    mostBytes: bytes.testReports,
-    answer: (dispatch, { runner, message }) => dispatch.tests(runner, readTests(message)),
-  },
-  extend: {
-    mostBytes: bytes.body,
-    waits: true,
-    answer: async (dispatch, { runner, message, signal }) => ({
-      signals: await dispatch.extend(runner, readClaims(message), signal),
-    }),
-  },
-  finish: {
-    mostBytes: bytes.runnerReport,
-    answer: (dispatch, { runner, message }) => dispatch.finish(runner, readReport(message)),
-  },
-  uploaded: {
-    mostBytes: 64 * 1024,
-    answer: (dispatch, { runner, message }) => dispatch.uploaded(runner, readUploaded(message)),
-  },
-  key: {
-    mostBytes: short,
-    async answer(dispatch, { runner, message }) {
-      const privateKey = await dispatch.key(runner, readClaim(message));
-      return privateKey === undefined ? {} : { privateKey };
-    },
-  },
-  registry: {
-    mostBytes: short,
-    async answer(dispatch, { runner, message }) {
-      const registry = await dispatch.registry(runner, readClaim(message));
-      return registry === undefined ? {} : { registry };
-    },
-  },
-  looks: {
-    mostBytes: short,
-    waits: true,
-    answer: async (dispatch, { runner, message, signal }) => ({
-      looks: await dispatch.looks(runner, readRoom(message), signal),
-    }),
-  },
-  looked: {
-    mostBytes: bytes.lookReports,
-    async answer(dispatch, { runner, message }) {
-      await dispatch.looked(runner, readLooked(message));
-      return {};
-    },
-  },
-  gone: {
-    mostBytes: 64 * 1024,
-    answer: async (dispatch, { runner, message }) => ({
-      gone: await dispatch.goneProjects(runner, readProjects(message)),
-    }),
-  },
-  stale: {
-    mostBytes: 256 * 1024,
-    answer: async (dispatch, { runner, message }) => ({
-      stale: await dispatch.staleLayers(runner, readKeptLayers(message)),
-    }),
-  },
-  shells: {
-    mostBytes: short,
-    waits: true,
-    answer: async (dispatch, { runner, message, signal }) => ({
-      shells: await dispatch.shells(runner, readShellsAsked(message), signal),
-    }),
-  },
-  shellInput: {
-    mostBytes: short,
-    waits: true,
-    async answer(dispatch, { runner, message, signal }) {
-      const typed = await dispatch.shellInput(runner, readShellInput(message), signal);
-      return typed === undefined ? {} : { bytes: typed };
-    },
-  },
-  shellOutput: {
-    mostBytes: bytes.shellOutput + short,
-    waits: true,
-    answer: async (dispatch, { runner, message, signal }) =>
-      (await dispatch.shellOutput(runner, readShellOutput(message), signal)) ?? {},
-  },
-  shellEnd: {
-    mostBytes: short,
-    async answer(dispatch, { runner, message }) {
-      await dispatch.shellEnd(runner, readShellEnd(message));
-      return {};
-    },
-  },
+  next: [short, (to, runner, said, signal) => to.next(runner, readWish(said), signal), 'waits'],
+  leave: [bytes.body, async (to, runner, said) => to.leaveOff(runner, readClaims(said))],
+  demand: [short, (to, runner) => to.demand(runner)],
+  log: [bytes.logChunk + short, (to, runner, said) => to.log(runner, readLogChunk(said))],
+  tests: [bytes.testReports, (to, runner, said) => to.tests(runner, readTests(said))],
+  extend: [bytes.body, (to, runner, said, signal) => to.extend(runner, readClaims(said), signal), 'waits'],
+  finish: [bytes.runnerReport, (to, runner, said) => to.finish(runner, readReport(said))],
+  uploaded: [64 * 1024, (to, runner, said) => to.uploaded(runner, readUploaded(said))],
+  key: [short, (to, runner, said) => to.key(runner, readClaim(said))],
+  registry: [short, (to, runner, said) => to.registry(runner, readClaim(said))],
+  looks: [short, (to, runner, said, signal) => to.looks(runner, readRoom(said), signal), 'waits'],
+  looked: [bytes.lookReports, (to, runner, said) => to.looked(runner, readLooked(said))],
+  gone: [64 * 1024, (to, runner, said) => to.goneProjects(runner, readProjects(said))],
+  stale: [256 * 1024, (to, runner, said) => to.staleLayers(runner, readKeptLayers(said))],
+  shells: [short, (to, runner, said, signal) => to.shells(runner, readShellsAsked(said), signal), 'waits'],
+  shellInput: [short, (to, runner, said, signal) => to.shellInput(runner, readShellInput(said), signal), 'waits'],
+  shellOutput: [
+    outputBytes,
+    (to, runner, said, signal) => to.shellOutput(runner, readShellOutput(said), signal),
+    'waits',
+  ],
+  shellEnd: [short, (to, runner, said) => to.shellEnd(runner, readShellEnd(said))],
 };
 
 const names: ReadonlySet<string> = new Set(Object.keys(handlers));
 
-/** The largest of all messages. */
-export const mostMessageBytes = Math.max(...Object.values(handlers).map(({ mostBytes }) => mostBytes));
+/** What is larger than any message may be ends the connection; up to here it is answered. */
+export const mostMessageBytes = short + Math.max(...Object.values(handlers).map(([mostBytes]) => mostBytes));
 
 /** A runner's socket is not read while so many of its calls are being answered, or calls with so many bytes. */
 const mostAtWork = 8;
@@ -202,23 +106,25 @@ export function serveCalls(socket: WebSocket, runner: Runner, signal: AbortSigna
   const passing = createPassingBytes();
   let [atWork, bytesAtWork, waiting] = [0, 0, 0];
 
-  const send = (answer: ToRunner & { bytes?: Uint8Array }): void => {
+  const send = (answer: ToRunner): void => {
     if (signal.aborted || socket.readyState !== WebSocket.OPEN) return;
     if (socket.bufferedAmount > mostUnread) socket.terminate();
     else socket.send(encodeMessage(answer));
   };
   const answer = async ({ id, name, message }: Call): Promise<void> => {
     try {
-      send({ ...(await handlers[name].answer(dispatch, { runner, message, signal })), id });
+      const given = await handlers[name][1](dispatch, runner, message, signal);
+      send(Buffer.isBuffer(given) ? { id, bytes: given } : { id, answer: given });
     } catch (error) {
-      if (signal.aborted) return;
+      if (error instanceof DrainedError) send({ id, end: true });
+      if (signal.aborted || error instanceof DrainedError) return;
       const known = asAnswer(error) ?? translate(error);
       if (!known) onTrouble(error, name);
       send({ id, status: known?.status ?? 500, ...(known?.body ?? { error: { generic: [] } }) });
     }
   };
   const work = async (call: Call): Promise<void> => {
-    const { waits } = handlers[call.name];
+    const waits = handlers[call.name][2] === 'waits';
     if (waits && waiting >= mostWaiting) {
       send({ id: call.id, status: 403, ...new ApiError('resource_temporary_unavailable').body });
       return;
@@ -244,7 +150,7 @@ export function serveCalls(socket: WebSocket, runner: Runner, signal: AbortSigna
     const id = readId(message);
     try {
       const name = readName(message, names);
-      if (data.length > handlers[name].mostBytes) throw new ApiError('invalid_format');
+      if (data.length > handlers[name][0]) throw new ApiError('invalid_format');
       calls.push({ id, name, message, size: data.length });
     } catch (error) {
       send({ id, status: 403, ...(error as ApiError).body });

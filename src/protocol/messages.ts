@@ -1,5 +1,5 @@
 import type { PlaceKind } from '../lib/places.ts';
-import type { ClaimSignal, Demand, KeptLayer } from './index.ts';
+import type { ClaimSignal, Demand, KeptLayer, LogChunk } from './index.ts';
 import type { LookOrder, LookReport } from './looks.ts';
 import type { Order, RegistryAccess } from './orders.ts';
 import type { FinishReport, Receipt, UploadReport } from './outcomes.ts';
@@ -19,29 +19,29 @@ export interface Wish {
   holdMs?: number | undefined;
 }
 
-/** What a runner calls, with what it says, and what it is answered. `bytes` go behind the JSON. */
+/** What a runner calls: what it says with it, and the answer. Bytes go behind the JSON, in both directions. */
 export interface Calls {
-  next: Call<Wish, { order: Order | null; end?: true }>;
+  next: Call<Wish, Order | undefined>;
   leave: Call<{ claims: string[] }>;
   demand: Call<object, Demand>;
-  log: Call<{ claim: string; offset: number; bytes: Uint8Array }, Receipt>;
+  log: Call<LogChunk, Receipt>;
   tests: Call<TestBatch, TestReceipt>;
-  extend: Call<{ claims: string[] }, { signals: Record<string, ClaimSignal> }>;
+  extend: Call<{ claims: string[] }, Record<string, ClaimSignal>>;
   finish: Call<FinishReport, Receipt>;
   uploaded: Call<UploadReport, Receipt>;
-  key: Call<{ claim: string }, { privateKey?: string }>;
-  registry: Call<{ claim: string }, { registry?: RegistryAccess }>;
-  looks: Call<{ room: number }, { looks: LookOrder[] }>;
+  key: Call<{ claim: string }, string | undefined>;
+  registry: Call<{ claim: string }, RegistryAccess | undefined>;
+  looks: Call<{ room: number }, LookOrder[]>;
   looked: Call<{ reports: LookReport[] }>;
-  gone: Call<{ projects: string[] }, { gone: string[] }>;
-  stale: Call<{ layers: KeptLayer[] }, { stale: KeptLayer[] }>;
-  shells: Call<{ keeper: string; running: string[]; room: number }, { shells: ShellOrder[] }>;
-  shellInput: Call<{ shell: string; from: number }, { bytes?: Uint8Array }>;
-  shellOutput: Call<{ shell: string; offset: number; bytes: Uint8Array }, { at?: number | null }>;
+  gone: Call<{ projects: string[] }, string[]>;
+  stale: Call<{ layers: KeptLayer[] }, KeptLayer[]>;
+  shells: Call<{ keeper: string; running: string[]; room: number }, ShellOrder[]>;
+  shellInput: Call<{ shell: string; from: number }, Buffer | undefined>;
+  shellOutput: Call<{ shell: string; offset: number; bytes: Buffer }, { at: number | null } | undefined>;
   shellEnd: Call<{ shell: string; reason: ShellEnd }>;
 }
 
-interface Call<Says, Answer = object> {
+interface Call<Says, Answer = void> {
   says: Says;
   answer: Answer;
 }
@@ -50,18 +50,22 @@ export type CallName = keyof Calls;
 
 /** A message to the server. */
 export type ToServer = {
-  [Name in CallName]: { id: number; call: Name } & Omit<Calls[Name]['says'], 'bytes'>;
+  [Name in CallName]: { id: number; call: Name } & Calls[Name]['says'];
 }[CallName];
 
-/** A message to a runner: the answer to a call, or why there is none, with the status and in the form of the API. */
-export type ToRunner =
-  ({ id: number } & Omit<Calls[CallName]['answer'], 'bytes'>) | { id: number; status: number; error: object };
+/**
+ * A message to a runner: the answer to a call, that the runner is to end, or why there is no answer, with the status and in
+ * the form of the API.
+ */
+export type ToRunner = { id: number } & (
+  { answer?: unknown; bytes?: Buffer } | { end: true } | { status: number; error: object }
+);
 
 /** Why a server closes a connection, other than that it closes itself. */
 export const closing = { tokenEnded: 4401, elsewhere: 4503 } as const;
 
 /** A message is a text in JSON, or, where it has bytes, binary: a line of JSON and the bytes. */
-export function encodeMessage(message: object): string | Buffer {
+export function encodeMessage(message: ToServer | ToRunner): string | Buffer {
   const { bytes, ...head } = message as { bytes?: Uint8Array };
   const text = JSON.stringify(head);
   return bytes === undefined ? text : Buffer.concat([Buffer.from(`${text}\n`), bytes]);

@@ -6,10 +6,12 @@ import {
   closing,
   connectionPath,
   decodeMessage,
+  DrainedError,
   encodeMessage,
   protocolHeader,
   type CallName,
   type Calls,
+  type ToServer,
 } from '../protocol/index.ts';
 import { failureOf, otherProtocol, RefusedError, revoked } from './failures.ts';
 
@@ -138,7 +140,7 @@ class Connected {
     const { promise, resolve, reject } = Promise.withResolvers<never>();
     this.#calls.set(id, { name, resolve, reject });
     try {
-      this.#socket.send(encodeMessage({ ...says, id, call: name }));
+      this.#socket.send(encodeMessage({ ...says, id, call: name } as ToServer));
       return await orAborted(promise, signal);
     } finally {
       this.#calls.delete(id);
@@ -153,11 +155,12 @@ class Connected {
     this.#socket.terminate();
   }
 
-  #take({ id, status, ...answer }: Record<string, unknown>): void {
+  #take({ id, answer, bytes, end, status, error }: Record<string, unknown>): void {
     const pending = this.#calls.get(id as number);
     if (!pending) return; // nobody waits for it any more
-    if (status === undefined) pending.resolve(answer as never);
-    else pending.reject(failureOf(pending.name, Number(status), JSON.stringify(answer)));
+    if (end === true) pending.reject(new DrainedError());
+    else if (status === undefined) pending.resolve((bytes ?? answer) as never);
+    else pending.reject(failureOf(pending.name, Number(status), JSON.stringify({ error })));
   }
 }
 

@@ -4,14 +4,7 @@ import { connect } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import { WebSocket, type ClientOptions } from 'ws';
 import { http } from '../lib/http.ts';
-import {
-  claimSeconds,
-  connectionPath,
-  DrainedError,
-  protocolHeader,
-  protocolVersion,
-  version,
-} from '../protocol/index.ts';
+import { claimSeconds, connectionPath, protocolHeader, protocolVersion, version } from '../protocol/index.ts';
 import type { Demand, Link } from '../protocol/index.ts';
 import { blobCalls } from './blob-calls.ts';
 import { connectionOptions, ServerConnection } from './connection.ts';
@@ -69,40 +62,24 @@ export function openLink(place: ServerPlace, options: LinkOptions = {}): OpenLin
   });
 
   return {
-    async next(wish, signal) {
-      const { order, end } = await server.call('next', wish, signal);
-      if (end) throw new DrainedError();
-      return order ?? undefined;
-    },
-    async leave(claims, signal) {
-      await server.call('leave', { claims }, signal);
-    },
+    next: (wish, signal) => server.call('next', wish, signal),
+    leave: (claims, signal) => server.call('leave', { claims }, signal),
     demand: (signal) => server.call('demand', {}, signal),
     log: (chunk, signal) => server.call('log', chunk, signal),
     tests: (batch, signal) => server.call('tests', batch, signal),
-    extend: async (claims, signal) => (await server.callWithin(extendMs, 'extend', { claims }, signal)).signals,
+    extend: (claims, signal) => server.callWithin(extendMs, 'extend', { claims }, signal),
     finish: (report, signal) => server.call('finish', report, signal),
     uploaded: (report, signal) => server.call('uploaded', report, signal),
-    key: async (claim, signal) => (await server.call('key', { claim }, signal)).privateKey,
-    registry: async (claim, signal) => (await server.call('registry', { claim }, signal)).registry,
-    looks: async (room, signal) => (await server.call('looks', { room }, signal)).looks,
-    async looked(reports, signal) {
-      await server.call('looked', { reports }, signal);
-    },
-    gone: async (projects, signal) => (await server.call('gone', { projects }, signal)).gone,
-    stale: async (layers, signal) => (await server.call('stale', { layers }, signal)).stale,
-    shells: async (asking, signal) => (await server.call('shells', asking, signal)).shells,
-    async shellInput(shell, from, signal) {
-      const { bytes } = await server.call('shellInput', { shell, from }, signal);
-      return bytes && Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    },
-    async shellOutput(shell, piece, signal) {
-      const { at } = await server.call('shellOutput', { shell, ...piece }, signal);
-      return at === undefined ? undefined : { at };
-    },
-    async shellEnd(shell, reason, signal) {
-      await server.call('shellEnd', { shell, reason }, signal);
-    },
+    key: (claim, signal) => server.call('key', { claim }, signal),
+    registry: (claim, signal) => server.call('registry', { claim }, signal),
+    looks: (room, signal) => server.call('looks', { room }, signal),
+    looked: (reports, signal) => server.call('looked', { reports }, signal),
+    gone: (projects, signal) => server.call('gone', { projects }, signal),
+    stale: (layers, signal) => server.call('stale', { layers }, signal),
+    shells: (asking, signal) => server.call('shells', asking, signal),
+    shellInput: (shell, from, signal) => server.call('shellInput', { shell, from }, signal),
+    shellOutput: (shell, piece, signal) => server.call('shellOutput', { shell, ...piece }, signal),
+    shellEnd: (shell, reason, signal) => server.call('shellEnd', { shell, reason }, signal),
     ...blobCalls(
       (method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } }),
       note,

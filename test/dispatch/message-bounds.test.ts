@@ -180,7 +180,7 @@ describeService('a message of a runner', (service) => {
 
   test('of all kinds together ends the connection where it is larger than any may be [promise: bounds]', async () => {
     const greedy = await RawRunner.open(service, runner.token);
-    greedy.socket.send('x'.repeat(Math.max(...Object.values(messages)) + 1024));
+    greedy.socket.send('x'.repeat(Math.max(...Object.values(messages)) + 2048));
     const [code] = (await once(greedy.socket, 'close')) as [number];
     assert.equal(code, 1009);
   });

@@ -48,7 +48,7 @@ test('an answer that is none of our server is a failed call, and the runner live
   const sockets = new WebSocketServer({ server });
   sockets.once('connection', (socket) => {
     socket.on('message', () => socket.send('<html>'));
-    sockets.once('connection', answering({ signals: {} }));
+    sockets.once('connection', answering({ answer: {} }));
   });
   assert.deepEqual(await untilAnswered(patient, () => link.extend(['claim'], patient)), {});
 });
@@ -63,7 +63,7 @@ test('a call without an answer fails with its connection, and is repeated over t
           seen.push(data.toString());
           socket.terminate();
         }),
-      answering({ taken: true }),
+      answering({ answer: { taken: true } }),
     ),
   );
   const report = { claim: 'claim', outcome: { kind: 'pushed' }, logSize: 0 } as const;

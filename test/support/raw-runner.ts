@@ -9,11 +9,14 @@ import type { Service } from './service.ts';
 export class RawRunner {
   readonly socket: WebSocket;
   readonly #answers = new Map<number, (answer: Record<string, unknown>) => void>();
+  readonly #ended: Promise<never>;
   #last = 0;
 
   private constructor(socket: WebSocket) {
     this.socket = socket;
     socket.on('error', () => {});
+    this.#ended = once(socket, 'close').then(([code]) => assert.fail(`the server closed it with ${code}`));
+    this.#ended.catch(() => {});
     socket.on('message', (data: Buffer, isBinary) => {
       const text = data.toString();
       const answer = JSON.parse(isBinary ? text.slice(0, text.indexOf('\n')) : text) as { id: number };
@@ -40,9 +43,7 @@ export class RawRunner {
     const { promise, resolve } = Promise.withResolvers<Record<string, unknown>>();
     this.#answers.set(id, resolve);
     this.socket.send(message(id));
-    const ended = once(this.socket, 'close').then(([code]) => assert.fail(`the server closed it with ${code}`));
-    ended.catch(() => {});
-    const { id: _, ...answer } = await Promise.race([promise, ended]);
+    const { id: _, ...answer } = await Promise.race([promise, this.#ended]);
     return answer;
   }
 
