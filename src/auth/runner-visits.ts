@@ -1,7 +1,6 @@
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../db/open.ts';
 import { forEachKind, prepared, preparedChange } from '../db/prepared.ts';
-import { onlyNewer } from '../lib/newer-kinds.ts';
 import { fetchKinds, fetchPlaces, placeOf } from '../lib/places.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { hasTags, tagsIn } from '../lib/tags.ts';
@@ -24,13 +23,11 @@ export interface Visit {
   trouble: string;
   /** As one text; empty where it is left out. */
   tags?: string;
-  /** How much of an order it knows; 1 where it is left out. */
-  orders?: number;
   /** How many places for builds it has; 0 where it has not said. */
   places?: number;
 }
 
-const unsaid = { tags: '', orders: 1, places: 0 };
+const unsaid = { tags: '', places: 0 };
 
 export interface VisitNotes {
   /** A runner has come. Whether it is let in does not depend on the record: on a full disk there is none. */
@@ -97,29 +94,22 @@ export interface LocalVisits {
 }
 
 /** A server's own runner is of its own version. */
-export function localVisits(
-  db: Database,
-  holder: string,
-  { tags, orders }: Required<Pick<Runner, 'tags' | 'orders'>>,
-): LocalVisits {
+export function localVisits(db: Database, holder: string, { tags }: Required<Pick<Runner, 'tags'>>): LocalVisits {
   return {
     async starting() {
-      const row = { holder, runner_id: null, seen_at: db.clock, version: '', trouble: '', places: 0, tags, orders };
+      const row = { holder, runner_id: null, seen_at: db.clock, version: '', trouble: '', places: 0, tags };
       await db.transaction((trx) =>
         trx
           .insertInto('runner_visits')
           .values(row)
           // A runner that failed stays failed until it calls.
           .onConflict((known) =>
-            known
-              .column('holder')
-              .doUpdateSet({ seen_at: db.clock, tags, orders })
-              .where('runner_visits.trouble', '=', ''),
+            known.column('holder').doUpdateSet({ seen_at: db.clock, tags }).where('runner_visits.trouble', '=', ''),
           )
           .execute(),
       );
     },
-    failing: (trouble) => noteVisit(db, { holder }, { version: '', trouble, tags, orders }),
+    failing: (trouble) => noteVisit(db, { holder }, { version: '', trouble, tags }),
     async stopped() {
       await db.transaction((trx) => trx.deleteFrom('runner_visits').where('holder', '=', holder).execute());
     },
@@ -136,16 +126,10 @@ export async function forgetOldVisits(db: Database): Promise<void> {
 const isThere = ({ clock }: Pick<Database, 'clock'>) =>
   sql<SqlBool>`visit.seen_at > ${clock} - ${sql.lit(awayAfterMs)} and visit.seen_at < ${clock} + ${sql.lit(awayAfterMs)}`;
 
-/** A runner that is present and may take work. */
-export interface Taker {
+/** Runners with the same tags that are present and may take work: their places, and how many of those are busy. */
+interface Takers {
   /** As one text. */
   tags: string;
-  /** How much of an order it knows. */
-  orders: number;
-}
-
-/** Such runners together, with their places, and how many of those are busy. */
-interface Takers extends Taker {
   builds: bigint | number;
   busy_builds: bigint | number;
   fetches: bigint | number;
@@ -178,12 +162,12 @@ const findTakers = forEachKind((db) =>
       .selectFrom('runner_visits as visit')
       .leftJoin('runners', 'runners.id', 'visit.runner_id')
       .leftJoin(underWay, 'held.holder', 'visit.holder')
-      .select(['visit.tags', 'visit.orders'])
+      .select('visit.tags')
       .select(placesFor(builds, 1).as('builds'))
       .select(sql<bigint>`sum(${builds})`.as('busy_builds'))
       .select(placesFor(fetches, fetchPlaces(1)).as('fetches'))
       .select(sql<bigint>`sum(${fetches})`.as('busy_fetches'))
-      .groupBy(['visit.tags', 'visit.orders'])
+      .groupBy('visit.tags')
       .where('visit.trouble', '=', sql.lit(''))
       .where(isThere(db))
       .where('runners.revoked_at', 'is', null)
@@ -201,10 +185,10 @@ const findTakers = forEachKind((db) =>
   ),
 );
 
-/** Why work of a kind that needs these tags waits, in words for any reader. */
+/** Why work that needs these tags waits, in words for any reader. */
 export interface WhyWaiting {
   /** Why no runner takes it; undefined when one may take it. */
-  nobody(needed: string, kind?: string): string | undefined;
+  nobody(needed: string): string | undefined;
   /** Why it waits although a runner may take it. */
   busy(needed: string, kind: string): string;
 }
@@ -219,9 +203,9 @@ export async function whyWaiting(db: Database, account: bigint): Promise<WhyWait
   const takers = await findTakers(db)(db.read, { account });
   const noneAtAll = takers.length === 0 ? whyNobody(await runnersNow(db)) : undefined;
   return {
-    nobody(needed, kind) {
-      const why = whyPassedOver(takers, needed, kind);
-      return noneAtAll ?? (why === 'tags' ? noneHas(needed) : why === 'age' ? tooOld : undefined);
+    nobody(needed) {
+      if (noneAtAll !== undefined || !noneHasTags(takers, needed)) return noneAtAll;
+      return `no runner has the tags ${tagsIn(needed).join(', ')}`;
     },
     busy(needed, kind) {
       const isFetch = placeOf(kind) === 'fetches';
@@ -237,19 +221,8 @@ export async function whyWaiting(db: Database, account: bigint): Promise<WhyWait
   };
 }
 
-/** Why none of these runners takes work of a kind that needs these tags; undefined when one does. */
-export function whyPassedOver(takers: readonly Taker[], needed: string, kind = ''): 'tags' | 'age' | undefined {
-  const having = takers.filter(({ tags }) => hasTags(tags, needed));
-  if (having.length === 0) return 'tags';
-  return onlyNewer.includes(kind) && having.every(({ orders }) => orders <= 1) ? 'age' : undefined;
-}
-
-/** For work that older runners would do wrongly. */
-export const tooOld =
-  'the runners that are connected and could take it are of an older version, which knows neither images nor artifacts nor test reports, nor what is kept from forks: they have to be upgraded';
-
-function noneHas(needed: string): string {
-  return `no runner has the tags ${tagsIn(needed).join(', ')}`;
+export function noneHasTags(runners: readonly { tags: string }[], needed: string): boolean {
+  return !runners.some(({ tags }) => hasTags(tags, needed));
 }
 
 /** For accounts without a runner that works for them. */
@@ -276,8 +249,6 @@ export interface RunnerNow {
   /** E-mail addresses; none means all. */
   accounts: string[];
   tags: string[];
-  /** How much of an order it knows. */
-  orders: number;
   work: { kind: string; subjectId: bigint; account: string }[];
 }
 
@@ -310,11 +281,11 @@ export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<
     visit: (typeof visits)[number] | undefined,
   ): RunnerNow => {
     const work = visit ? workOf(visit.holder) : [];
-    const { trouble = '', version = '', seen_at: seenAt = null, tags = '', orders = 0 } = visit ?? {};
+    const { trouble = '', version = '', seen_at: seenAt = null, tags = '' } = visit ?? {};
     const state = trouble !== '' ? 'failing' : !visit?.is_there ? 'away' : work.length > 0 ? 'busy' : 'idle';
     const isLocal = visit?.runner_id === null;
     const isDraining = draining === 1;
-    return { name, isLocal, isDraining, state, trouble, version, seenAt, accounts, tags: tagsIn(tags), orders, work };
+    return { name, isLocal, isDraining, state, trouble, version, seenAt, accounts, tags: tagsIn(tags), work };
   };
   const byRunner = new Map(visits.map((visit) => [visit.runner_id, visit]));
   return [

@@ -24,8 +24,6 @@ export interface Runner {
   boundAs?: bigint;
   /** Its tags, as one text. They only add to its work what needs them: the work stays that of its accounts. */
   tags?: string;
-  /** How much of an order it knows, where it said so (protocol/). */
-  orders?: number;
   /** What it has a free place for; both where it did not say. */
   place?: PlaceKind | undefined;
 }

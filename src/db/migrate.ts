@@ -4,12 +4,7 @@ import { migrations } from './migrations/index.ts';
 
 export interface MigrationStep {
   name: string;
-  apply(trx: Transaction, types: ColumnTypes, kind: Database['kind']): Promise<void>;
-}
-
-/** The only column type that has a different name in each database. */
-export interface ColumnTypes {
-  bytes: 'blob' | 'bytea';
+  apply(trx: Transaction, kind: Database['kind']): Promise<void>;
 }
 
 /**
@@ -30,7 +25,7 @@ export async function migrateWithin(
   await trx.schema
     .createTable('applied_migrations')
     .ifNotExists()
-    .addColumn('name', 'text', (column) => column.primaryKey())
+    .addColumn('name', 'text', (column) => column.notNull().primaryKey())
     .addColumn('applied_at', 'bigint', (column) => column.notNull())
     .execute();
   const rows = await trx.selectFrom('applied_migrations').select('name').execute();
@@ -41,7 +36,7 @@ export async function migrateWithin(
   }
   const missing = migrations.filter((step) => wanted(step.name) && !applied.has(step.name));
   for (const step of missing) {
-    await step.apply(trx, { bytes: kind === 'postgres' ? 'bytea' : 'blob' }, kind);
+    await step.apply(trx, kind);
     await trx
       .insertInto('applied_migrations')
       .values({ name: step.name, applied_at: BigInt(Date.now()) })

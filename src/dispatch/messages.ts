@@ -83,8 +83,7 @@ const reason = matching(/^[a-z][a-z0-9_]{0,63}$/);
 const cutReason: Read<CutReason> = (value, name) =>
   value === 'log_too_long' || value === 'disk_full' ? value : refuse(name);
 
-/** Older runners do not send it. */
-const trunkNews: Read<TrunkNews> = (value = 'kept', name) =>
+const trunkNews: Read<TrunkNews> = (value, name) =>
   value === 'this' || value === 'kept' || value === 'none' ? value : refuse(name);
 
 /** What is cut is not refused for its length; the body has a limit of its own. */
@@ -173,11 +172,6 @@ export function readTagsHeader(headers: Headers): string {
 }
 
 const digits = matching(/^\d{1,15}$/);
-
-/** How much of an order the runner knows. */
-export function readOrdersHeader({ 'headrace-orders': sent = '1' }: Headers): number {
-  return Number(smallNumber(sent, 'headrace-orders'));
-}
 
 /** How many places for builds the runner has; 0 where it does not say. */
 export function readPlacesHeader({ 'headrace-places': sent = '0' }: Headers): number {

@@ -3,7 +3,7 @@ import { holdRunner, type Runner } from '../auth/runners.ts';
 import { isUniqueViolation, type Database, type Transaction } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import type { IdSource } from '../lib/ids.ts';
-import type { PlaceKind } from '../lib/places.ts';
+import { placeOf, type PlaceKind } from '../lib/places.ts';
 import * as protocol from '../protocol/index.ts';
 import type { Order, WorkKind } from '../protocol/index.ts';
 import type { Serving } from '../queue/accounts.ts';
@@ -12,7 +12,6 @@ import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { findLog } from '../streams/logs.ts';
 import { isAwaited } from './awaited.ts';
-import { isForNewer, isOlder, kindsFor } from './newer-work.ts';
 import type { JobContext, JobHandler, Later } from './job-handler.ts';
 import { blobsOf } from './runner-blobs.ts';
 
@@ -61,13 +60,17 @@ export interface Ordering {
   now(asking: Asking, isWanted?: () => boolean): Promise<Order | undefined>;
 }
 
+function kindsFor(place: PlaceKind): readonly WorkKind[] {
+  return protocol.workKinds.filter((kind) => placeOf(kind) === place);
+}
+
 export function createOrdering(parts: OrderingParts): Ordering {
   const { db, ids, kinds, context, logBytes, accountConcurrency, log, giveUp } = parts;
 
   /** Each place by itself: builds of an account that has all it may have under way do not hold up its fetches. */
   const serving = (runner: Runner): Serving[] =>
     (runner.place ? [runner.place] : placesInTurn).map((place) => ({
-      kinds: kindsFor(runner, place),
+      kinds: kindsFor(place),
       mostRunning: accountConcurrency,
       ...(runner.boundAs === undefined ? {} : { boundAs: runner.boundAs }),
       // Fetches need no tags.
@@ -92,13 +95,8 @@ export function createOrdering(parts: OrderingParts): Ordering {
     const { runner, name, mayBeGiven } = asking;
     const given = mayBeGiven ? await queue.jobOf(trx, name) : undefined;
     if (given && given.holder !== runner.holder) return undefined;
-    const taken = given ?? (await claim(trx, asking));
-    if (taken === undefined || taken === 'overtaken') return taken;
-    if (!given && isOlder(runner) && (await isForNewer(trx, taken))) {
-      await queue.leaveToNewer(db, trx, taken);
-      return 'again';
-    }
-    const job = await queue.asPlain(trx, taken);
+    const job = given ?? (await claim(trx, asking));
+    if (job === undefined || job === 'overtaken') return job;
     onClaim(job);
     return orderFor(trx, job);
   };
@@ -157,7 +155,7 @@ export function createOrdering(parts: OrderingParts): Ordering {
   const setAside = async (unordered: ClaimedJob): Promise<void> => {
     await db.transaction(async (trx) => {
       const job = await queue.claimAgain(db, trx, unordered, protocol.claimSeconds);
-      if (job) await giveUp(trx, await queue.asPlain(trx, job));
+      if (job) await giveUp(trx, job);
     });
   };
 

@@ -1,10 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { runnersNow, tooOld, whyNobody, whyPassedOver, type RunnerNow, type Taker } from '../auth/runner-visits.ts';
-import type { Database, Queries } from '../db/open.ts';
-import { onlyNewer } from '../lib/newer-kinds.ts';
+import { noneHasTags, runnersNow, whyNobody, type RunnerNow } from '../auth/runner-visits.ts';
+import type { Database } from '../db/open.ts';
 import { oldestWaiting, waitingByTags } from '../lifecycle/queue-depth.ts';
 import { workKinds } from '../protocol/index.ts';
-import { everyKind } from './newer-work.ts';
 
 /** The state of the queue and the runners, for operators. */
 export interface Overview {
@@ -52,13 +50,13 @@ async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
     .selectFrom('jobs')
     .select((of) => ['kind', of.fn.countAll<bigint>().as('count')])
     .where('claim', 'is not', null)
-    .where('kind', 'in', everyKind)
+    .where('kind', 'in', workKinds)
     .groupBy('kind')
     .execute();
-  const present = all.filter(takesWork).map(({ tags, orders }) => ({ tags: tags.join(','), orders }));
+  const present = all.filter(takesWork).map(({ tags }) => ({ tags: tags.join(',') }));
   return {
     runners,
-    whyNobody: present.length > 0 ? await whyStuck(db.read, waiting, present) : whyNobody(all),
+    whyNobody: present.length > 0 ? whyStuck(waiting, present) : whyNobody(all),
     waiting: waiting.reduce((sum, { count }) => sum + count, 0),
     oldestSeconds: oldest === undefined ? 0 : Math.max(0, Date.now() - oldest) / 1000,
     running: Object.fromEntries(workKinds.map((kind) => [kind, countOf(running, kind)])),
@@ -66,22 +64,9 @@ async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
 }
 
 /** Why some of the work that waits is not taken. Whose it is, and its tags, are for those alone who see the work. */
-async function whyStuck(
-  db: Queries,
-  waiting: readonly { tags: string }[],
-  present: readonly Taker[],
-): Promise<string | undefined> {
-  if (waiting.some(({ tags }) => whyPassedOver(present, tags) === 'tags'))
-    return 'some of the work that waits needs tags that no connected runner has';
-  const [newer] = onlyNewer;
-  for (const { tags } of waiting.filter((work) => whyPassedOver(present, work.tags, newer) === 'age'))
-    if (await isNewerWaiting(db, tags)) return `some of the work that waits is taken by nobody: ${tooOld}`;
-  return undefined;
-}
-
-async function isNewerWaiting(db: Queries, tags: string): Promise<boolean> {
-  const newer = db.selectFrom('jobs').select('id').where('claim', 'is', null).where('kind', 'in', onlyNewer);
-  return (await newer.where('tags', '=', tags).limit(1).executeTakeFirst()) !== undefined;
+function whyStuck(waiting: readonly { tags: string }[], present: readonly { tags: string }[]): string | undefined {
+  const isStuck = waiting.some(({ tags }) => noneHasTags(present, tags));
+  return isStuck ? 'some of the work that waits needs tags that no connected runner has' : undefined;
 }
 
 function takesWork({ state, isDraining }: RunnerNow): boolean {

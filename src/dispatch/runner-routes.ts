@@ -2,7 +2,7 @@ import type { Visit } from '../auth/runner-visits.ts';
 import type { Runner } from '../auth/runners.ts';
 import { ApiError } from '../errors.ts';
 import type { BareRoutes, Head } from '../http/bare-routes.ts';
-import { connectionPath, protocolHeader, protocolVersion, version } from '../protocol/index.ts';
+import { connectionPath, protocolHeader, protocolNumber, version } from '../protocol/index.ts';
 import { blobRoutes } from './blob-routes.ts';
 import { asAnswer, mostMessageBytes } from './calls.ts';
 import type { Dispatch } from './dispatch.ts';
@@ -25,12 +25,13 @@ export function runnerRoutes({ dispatch, identify }: RunnerRoutes): BareRoutes<R
     async admit(head, reply) {
       head.raw.socket.setKeepAlive(true, vanishedAfterMs);
       const runner = await identify(head);
-      reply.header(protocolHeader, protocolVersion);
+      reply.header('headrace-version', version);
       if (head.routeOptions.url !== connectionPath) return runner;
       const { headers } = head;
       const [tags, places] = [readTagsHeader(headers), readPlacesHeader(headers)];
-      const trouble = troubleWith(String(headers[protocolHeader] ?? 'none'));
-      const visit: Visit = { version: String(headers['headrace-version'] ?? '').slice(0, 64), trouble, tags, places };
+      const theirs = String(headers['headrace-version'] ?? '').slice(0, 64);
+      const trouble = headers[protocolHeader] === protocolNumber ? '' : wordsAbout(theirs);
+      const visit: Visit = { version: theirs, trouble, tags, places };
       await dispatch.came(runner, visit);
       if (trouble !== '') throw new ApiError('invalid_format', protocolHeader);
       return { ...runner, tags };
@@ -51,8 +52,6 @@ export function runnerRoutes({ dispatch, identify }: RunnerRoutes): BareRoutes<R
   };
 }
 
-/** Why a runner is turned away; blank where it is not. */
-function troubleWith(spoken: string): string {
-  if (spoken === String(protocolVersion)) return '';
-  return `it speaks version ${spoken.slice(0, 16)} of the protocol, and this server (headrace ${version}) version ${protocolVersion}: install on its machine the headrace that the server has`;
+function wordsAbout(theirs: string): string {
+  return `it is headrace ${theirs} and this server ${version}: they speak different protocols`;
 }

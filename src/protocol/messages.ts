@@ -1,4 +1,3 @@
-import type { PlaceKind } from '../lib/places.ts';
 import type { ClaimSignal, Demand, KeptLayer, LogChunk } from './index.ts';
 import type { LookOrder, LookReport } from './looks.ts';
 import type { Order, RegistryAccess } from './orders.ts';
@@ -14,7 +13,7 @@ export interface Wish {
   /** The name of the claim with which its order is to come. */
   claim: string;
   /** What the order may be for; everything where it is left out. */
-  place?: PlaceKind | undefined;
+  place?: 'builds' | 'fetches' | undefined;
   /** How long it waits, if not for ever. */
   holdMs?: number | undefined;
 }

@@ -2,11 +2,10 @@ import packageJson from '../../package.json' with { type: 'json' };
 
 export const version = packageJson.version;
 
-/** Orders of this number may have an image, and files and reports to keep, and may be about a fork's commit. */
-export const ordersKnown = 2;
+/**
+ * What a runner and a server say to each other, as a number: it changes with each change that one of them could
+ * misunderstand. Those that have different numbers do not work together. It is sent as text.
+ */
+export const protocolNumber = '1';
 
-/** Changes with the protocol: a runner and a server that have the same number understand each other. */
-export const protocolVersion = 1;
-
-/** Says the number, both ways. */
 export const protocolHeader = 'headrace-protocol';

@@ -3,7 +3,6 @@ import { doomStoredFor } from '../db/doomed-blobs.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
-import { newerKindOf, plainKindOf } from '../lib/newer-kinds.ts';
 import { randomName } from '../lib/random-name.ts';
 import { nextAccount, type Serving } from './accounts.ts';
 import { doomStored, nothingStored } from './claimed-blobs.ts';
@@ -287,25 +286,6 @@ export async function release(db: Database, trx: Transaction, job: ReleasedJob):
 export async function putOff(trx: Transaction, { id, claim: held, tries }: ClaimedJob, until: number): Promise<void> {
   const waiting = { claim: null, holder: null, claimed_until: null, tries: tries - 1, run_after: BigInt(until) };
   await trx.updateTable('jobs').set(waiting).where('id', '=', id).where('claim', '=', held).execute();
-}
-
-/** Gives a job back that its holder would do wrongly: only newer runners get it now. */
-export async function leaveToNewer(
-  db: Database,
-  trx: Transaction,
-  { id, kind, claim: held, tries }: ClaimedJob,
-): Promise<void> {
-  const waiting = { kind: newerKindOf(kind), claim: null, holder: null, claimed_until: null, tries: tries - 1 };
-  await trx.updateTable('jobs').set(waiting).where('id', '=', id).where('claim', '=', held).execute();
-  await db.announce(trx, queueTopic);
-}
-
-/** A claimed job as whoever has it knows it. */
-export async function asPlain(trx: Transaction, job: ClaimedJob): Promise<ClaimedJob> {
-  const kind = plainKindOf(job.kind);
-  if (kind === job.kind) return job;
-  await trx.updateTable('jobs').set({ kind }).where('id', '=', job.id).execute();
-  return { ...job, kind };
 }
 
 /** Makes a job that was put off due now. */

@@ -60,7 +60,7 @@ async function reasonsFor<Shown extends Waiting>(
   const why = await whyWaiting(database, account);
   for (const [id, jobs] of Map.groupBy(await inTheQueue(database, ids), (job) => job.id)) {
     const waiting = jobs.filter(({ claim }) => claim === null);
-    const inVain = waiting.map(({ tags, kind }) => why.nobody(tags, kind)).find((reason) => reason !== undefined);
+    const inVain = waiting.map(({ tags }) => why.nobody(tags)).find((reason) => reason !== undefined);
     // A request of which something is under way does not wait, unless the rest of it would wait for ever.
     const reason = inVain ?? (isAny && waiting.length === jobs.length ? inTurn(why, waiting[0]) : undefined);
     if (reason !== undefined) reasons.set(id, reason);

@@ -13,7 +13,7 @@ import {
   type Calls,
   type ToServer,
 } from '../protocol/index.ts';
-import { failureOf, otherProtocol, RefusedError, revoked } from './failures.ts';
+import { failureOf, otherVersion, RefusedError, revoked } from './failures.ts';
 
 /** The server asks every ten seconds whether the runner is there: one that is silent for longer is gone, or the way to it. */
 const silentMs = 35_000;
@@ -180,8 +180,7 @@ async function opened({ open, inWords }: ConnectionParts): Promise<WebSocket> {
 async function refusal(response: IncomingMessage): Promise<Error> {
   const { statusCode: status, headers } = response;
   const said = await text(response);
-  const { [protocolHeader]: theirs } = headers;
-  if (said.startsWith(`{"error":{"${protocolHeader}":`)) return otherProtocol(String(theirs));
+  if (said.startsWith(`{"error":{"${protocolHeader}":`)) return otherVersion(String(headers['headrace-version']));
   if (status === 426)
     return new RefusedError(
       'the server cannot be reached over WebSocket: a proxy before it has to pass the headers Connection and Upgrade on',

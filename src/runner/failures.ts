@@ -1,4 +1,4 @@
-import { blobsAwayField, protocolVersion, version } from '../protocol/index.ts';
+import { blobsAwayField, version } from '../protocol/index.ts';
 import { hasUntrustedIssuer } from '../lib/untrusted-issuer.ts';
 
 /** The server refuses this runner: a retry would not help. */
@@ -10,11 +10,11 @@ export class RejectedError extends Error {}
 /** The server is there, and its store of blobs is away. */
 export class StoreAwayError extends Error {}
 
-/** The server and this runner do not speak the same. */
-export function otherProtocol(theirs: string): RefusedError {
+/** The server and this runner speak different protocols. */
+export function otherVersion(theirs: string): RefusedError {
   return new RefusedError(
-    `this runner (headrace ${version}) speaks version ${protocolVersion} of the protocol with servers, and the server version ` +
-      `${theirs.slice(0, 16)}. Install the headrace here that the server has.`,
+    `this runner is headrace ${version} and the server ${theirs.slice(0, 64)}: they speak different protocols. ` +
+      'Start the runner with the version that the server has.',
   );
 }
 

@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import { WebSocket, type ClientOptions } from 'ws';
 import { http } from '../lib/http.ts';
-import { claimSeconds, connectionPath, protocolHeader, protocolVersion, version } from '../protocol/index.ts';
+import { claimSeconds, connectionPath, protocolHeader, protocolNumber, version } from '../protocol/index.ts';
 import type { Demand, Link } from '../protocol/index.ts';
 import { blobCalls } from './blob-calls.ts';
 import { connectionOptions, ServerConnection } from './connection.ts';
@@ -30,7 +30,7 @@ export interface LinkOptions {
   /** Hears what an operator should know. */
   note?: (message: string) => void;
   /** Speaks another version of the protocol. */
-  protocol?: number;
+  protocol?: string;
 }
 
 /** A server that does not answer by then could not be told in time over this connection that a claim is still held. */
@@ -38,13 +38,13 @@ const extendMs = (2 * claimSeconds * 1000) / 3;
 
 /** The runner's link to the server: one connection, and HTTP for blobs. A call that fails throws, and may be repeated. */
 export function openLink(place: ServerPlace, options: LinkOptions = {}): OpenLink {
-  const { note = () => {}, protocol = protocolVersion } = options;
+  const { note = () => {}, protocol = protocolNumber } = options;
   const isLocal = 'socket' in place;
   const agent = isLocal ? new http.Agent({ keepAlive: true }) : new HttpsAgent({ keepAlive: true, ca: place.ca });
   const send = isLocal ? http.request : httpsRequest;
   const target: RequestOptions = isLocal ? { socketPath: place.socket } : addressOf(place.url);
   const headers = {
-    [protocolHeader]: String(protocol),
+    [protocolHeader]: protocol,
     'headrace-version': version,
     ...(place.tags ? { 'headrace-tags': place.tags } : {}),
     ...(place.places === undefined ? {} : { 'headrace-places': String(place.places) }),

@@ -35,7 +35,6 @@ import type { Tracer } from '../lifecycle/spans.ts';
 import { traceWith } from '../lifecycle/traces.ts';
 import { socketPath } from '../lib/sockets.ts';
 import { tokenEndpoint } from '../oauth/token-endpoint.ts';
-import { ordersKnown } from '../protocol/index.ts';
 import { configuringFrom } from '../resources/config-repository.ts';
 import { pageRoutes, routes } from '../resources/index.ts';
 import { publicAddress } from '../lib/public-address.ts';
@@ -212,7 +211,7 @@ export async function startServer({
   const upkeep = startUpkeep(store, config, log);
   opened.defer(() => upkeep.stop());
 
-  const local = localVisits(store.db, localHolder(config), { tags: config.tags, orders: ordersKnown });
+  const local = localVisits(store.db, localHolder(config), { tags: config.tags });
   const unnoted = (error: unknown): void => {
     if (!isClosed) log.error({ err: error }, 'recording the state of the local runner failed');
   };

@@ -1,13 +1,35 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { sql } from 'kysely';
 import { migrate } from '../../src/db/migrate.ts';
 import { migrations } from '../../src/db/migrations/index.ts';
+import type { Database } from '../../src/db/open.ts';
 import { onEveryDatabase, placeFor } from '../support/databases.ts';
 import { headrace } from '../support/program.ts';
 
 const all = migrations.map(({ name }) => name);
 
+/** What a database has: the columns of its tables, and its indexes, in a form that both have. */
+async function shapeOf({ kind, read }: Database): Promise<string[]> {
+  const bytes = kind === 'sqlite' ? 'blob' : 'bytea';
+  const types: Record<string, string> = { int4: 'integer', int8: 'bigint', [bytes]: 'bytes' };
+  const columns = (await read.introspection.getTables()).flatMap((table) =>
+    table.columns.map(({ name, dataType, isNullable }) => {
+      const type = types[dataType.toLowerCase()] ?? dataType.toLowerCase();
+      return `${table.name}.${name} ${type}${isNullable ? ' or null' : ''}`;
+    }),
+  );
+  const inSqlite = sql<{ name: string }>`
+    select name from sqlite_master where type = 'index' and sql is not null`;
+  const inPostgres = sql<{ name: string }>`
+    select indexname as name from pg_indexes where schemaname = current_schema()
+    and indexname not in (select conname from pg_constraint)`;
+  const indexes = await (kind === 'sqlite' ? inSqlite : inPostgres).execute(read);
+  return [...columns, ...indexes.rows.map(({ name }) => `index ${name}`)].toSorted();
+}
+
 describe('migrations', () => {
+  const shapes: string[][] = [];
   onEveryDatabase((database) => {
     test('are applied once', async () => {
       const db = await database.openEmpty();
@@ -24,11 +46,21 @@ describe('migrations', () => {
       assert.deepEqual(said.toSorted(), [`applied ${all.join(', ')}`, nothing, nothing, nothing]);
     });
 
+    test('make tables', async () => {
+      shapes.push(await shapeOf(await database.open()));
+    });
+
     test('do not touch a database that a newer program has changed', async () => {
       const db = await database.open();
       const newer = { name: '9999-from-the-future', applied_at: 0n };
       await db.transaction((trx) => trx.insertInto('applied_migrations').values(newer).execute());
       await assert.rejects(migrate(db), /newer than this program.*9999-from-the-future/);
     });
+  });
+
+  test('make the same tables and indexes on both databases', () => {
+    const [inSqlite, inPostgres] = shapes;
+    assert.deepEqual(inSqlite, inPostgres);
+    assert.ok(inSqlite?.includes('log_chunks.bytes bytes') && inSqlite.includes('index jobs_waiting'));
   });
 });

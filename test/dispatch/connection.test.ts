@@ -6,9 +6,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { revokeRunner } from '../../src/auth/runners.ts';
 import { randomName } from '../../src/lib/random-name.ts';
-import { connectionPath, protocolHeader, protocolVersion } from '../../src/protocol/index.ts';
+import { connectionPath, protocolHeader, protocolNumber } from '../../src/protocol/index.ts';
 import { RefusedError } from '../../src/runner/failures.ts';
-import { openLink } from '../../src/runner/link.ts';
 import { authorityOf, registered } from '../support/registered.ts';
 import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
@@ -82,17 +81,6 @@ describeService('the connection of a runner', (service) => {
     other.link.close();
   });
 
-  test('that speaks another version of the protocol is refused in words, and operators see why', async () => {
-    const { token, name, link: usual } = await registered(service);
-    usual.close();
-    const link = openLink({ url: service.address, token, ca: authorityOf(service) }, { protocol: 99 });
-    await assert.rejects(link.gone([], patient), RefusedError);
-    link.close();
-    const shown = (await alice.get('/runners')).list.find((one) => one.name === name); // the first user is an operator
-    assert.equal(shown?.state, 'failing');
-    assert.match(String(shown?.trouble), /version 99 of the protocol.*version 1/);
-  });
-
   test('is refused before it is one to who has no token, and answered in the form of the API [promise: runner-tokens]', async () => {
     for (const headers of [{}, { authorization: 'Bearer hrr_guess' }]) {
       const socket = new WebSocket(`${service.address}${connectionPath}`, { headers, ca: authorityOf(service) });
@@ -111,7 +99,7 @@ describeService('the connection of a runner', (service) => {
     const { token, link } = await registered(service);
     link.close();
     const answer = await service.api.get(connectionPath, {
-      headers: { authorization: `Bearer ${token}`, [protocolHeader]: String(protocolVersion) },
+      headers: { authorization: `Bearer ${token}`, [protocolHeader]: protocolNumber },
     });
     assert.deepEqual([answer.status, answer.body], [426, { error: { upgrade: ['invalid_format'] } }]);
   });

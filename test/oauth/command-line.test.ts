@@ -1,10 +1,7 @@
 import assert from 'node:assert/strict';
-import { before, describe, test } from 'node:test';
-import { migrate, migrateWithin } from '../../src/db/migrate.ts';
-import type { Transaction } from '../../src/db/open.ts';
+import { before, test } from 'node:test';
 import { pkcePair, registerApplication, type Application } from '../support/applications.ts';
 import type { Answer } from '../support/client.ts';
-import { onEveryDatabase } from '../support/databases.ts';
 import { describeService } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
@@ -138,37 +135,5 @@ describeService('the application of the command line', (service) => {
     assert.deepEqual([await works(hers), await works(its)], [true, true]);
     assert.equal((await revoke({ ...credentials, token: its })).status, 200);
     assert.deepEqual([await works(hers), await works(its)], [true, false]);
-  });
-});
-
-describe('an upgrade', () => {
-  onEveryDatabase((database) => {
-    test('keeps every application with its owner and its tokens', async () => {
-      const db = await database.openEmpty();
-      await db.transaction(async (trx) => {
-        await migrateWithin(trx, database.kind, (name) => name < '0032');
-        const put = (table: Parameters<Transaction['insertInto']>[0], row: Record<string, unknown>) =>
-          trx.insertInto(table).values(row).execute();
-        const person = { email: 'a@example.org', kind: 'user', billing: 'ok', suspended: 0, created_at: 0n };
-        await put('users', { id: 1n, ...person });
-        await put('oauth_clients', { id: 5n, owner_id: 1n, name: 'Lamp', redirect_uris: '[]', created_at: 0n });
-        const token = { client_id: 5n, user_id: 1n, scopes: 'user', created_at: 0n };
-        await put('access_tokens', { id: 9n, token_hash: 'h', ...token });
-      });
-      await migrate(db);
-      const clients = await db.read.selectFrom('oauth_clients').select(['id', 'owner_id']).orderBy('id').execute();
-      const tokens = await db.read.selectFrom('access_tokens').select(['id', 'client_id']).execute();
-      assert.deepEqual(
-        clients.map(({ id, owner_id }) => [id, owner_id]),
-        [
-          [5n, 1n],
-          [100n, null],
-        ],
-      );
-      assert.deepEqual(
-        tokens.map(({ id, client_id }) => [id, client_id]),
-        [[9n, 5n]],
-      );
-    });
   });
 });

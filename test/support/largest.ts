@@ -7,7 +7,7 @@ import { writeListing } from '../../src/lib/ref-listings.ts';
 import { ClientThread, type Request_ } from './client-thread.ts';
 import type { Record_ } from './client.ts';
 import { longestTurn } from './event-loop.ts';
-import { connectionPath, protocolHeader, protocolVersion } from '../../src/protocol/index.ts';
+import { connectionPath, protocolHeader, protocolNumber } from '../../src/protocol/index.ts';
 import { registered } from './registered.ts';
 import { addArtifact, addBuild, addCommit, copyRows } from './rows.ts';
 import type { Service } from './service.ts';
@@ -116,7 +116,7 @@ async function* largestInputs(service: Service): AsyncGenerator<Largest> {
 async function* largestLooks(service: Service, owner: User): AsyncGenerator<Largest> {
   await owner.createProject({ poll_interval: '60' });
   const { token, link } = await registered(service);
-  const headers = { authorization: `Bearer ${token}`, [protocolHeader]: String(protocolVersion) };
+  const headers = { authorization: `Bearer ${token}`, [protocolHeader]: protocolNumber };
   for (const [name, digit] of Object.entries({ 'a first listing of refs': 'a', 'a listing of moved refs': 'b' })) {
     await service.store.db.transaction((trx) => trx.updateTable('polls').set({ next_look_at: 0n }).execute());
     const [look] = await link.looks(1, new AbortController().signal);

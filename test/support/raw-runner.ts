@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { WebSocket } from 'ws';
-import { connectionPath, protocolHeader, protocolVersion } from '../../src/protocol/index.ts';
+import { connectionPath, protocolHeader, protocolNumber } from '../../src/protocol/index.ts';
 import { authorityOf } from './registered.ts';
 import type { Service } from './service.ts';
 
@@ -25,7 +25,7 @@ export class RawRunner {
   }
 
   static async open(service: Service, token: string): Promise<RawRunner> {
-    const headers = { authorization: `Bearer ${token}`, [protocolHeader]: String(protocolVersion) };
+    const headers = { authorization: `Bearer ${token}`, [protocolHeader]: protocolNumber };
     const socket = new WebSocket(`${service.address}${connectionPath}`, { headers, ca: authorityOf(service) });
     await once(socket, 'open');
     return new RawRunner(socket);

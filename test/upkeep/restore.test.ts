@@ -174,7 +174,7 @@ describe('restore', () => {
     const { file } = await backupOf(t);
     const headers = [
       { headrace_backup: 3, program: '9.0.0', migrations: [] },
-      { headrace_backup: 1, program: '9.0.0', migrations: ['0001-foundation', '9999-from-the-future'] },
+      { headrace_backup: 1, program: '9.0.0', migrations: ['0001-first-version', '9999-from-the-future'] },
     ];
     for (const header of headers) {
       const newer = await rewrite(t, file, (line) =>

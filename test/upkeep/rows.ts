@@ -320,7 +320,6 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       version: '0.1.0',
       trouble: awkward,
       tags: 'gpu',
-      orders: 2,
       places: 3,
     });
     await put('runner_accounts', { id: 1n, runner_id: 1n, account_id: user });

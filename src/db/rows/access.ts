@@ -98,7 +98,6 @@ export interface RunnerRow {
 /** A runner that asked for work, or that a server tried to start on its machine; see auth/runner-visits.ts. */
 export interface RunnerVisitRow {
   /** How much of an order it knows. */
-  orders: number;
   /** How many places for builds it has; 0 where it has not said. */
   places: number;
   /** The holder of its claims. */
