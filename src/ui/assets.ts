@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import type { FastifyInstance } from 'fastify';
+import packageJson from '../../package.json' with { type: 'json' };
 import { packedOnce } from '../http/compression.ts';
 import { sourceFile } from '../lib/source-files.ts';
 
@@ -23,6 +24,15 @@ function asset(name: string, ending: string, type: string, known: string, conten
 const read = (file: string): string => readFileSync(sourceFile('ui', file), 'utf8');
 
 export const stylesheet = asset('style', 'css', 'text/css; charset=utf-8', read('style.css'));
+
+/** A file of a package that browsers get as it is; its version stands for its content. */
+function packaged(name: '@xterm/xterm' | '@xterm/addon-fit', file: string, ending: string, type: string): Asset {
+  const content = (): string =>
+    readFileSync(sourceFile('..', 'node_modules', name, file), 'utf8').replace(/\n\/\/# sourceMappingURL=.*/, '');
+  return asset(name.replaceAll(/\W+/g, '-').slice(1), ending, type, packageJson.dependencies[name], content);
+}
+
+export const terminalStyle = packaged('@xterm/xterm', 'css/xterm.css', 'css', 'text/css; charset=utf-8');
 
 /** The icon shows a page's state by its colour and by its shape. */
 const iconMarks = {
@@ -51,9 +61,16 @@ export interface Script extends Asset {
   imports: ReadonlySet<Script>;
 }
 
-const scripts = new Map<string, Script>();
+const javascript = 'text/javascript; charset=utf-8';
 
-const named = /'(?:\.\/([\w-]+)\.ts|script:([\w-]+))'/g;
+/** Ours by their names in `browser/`, and the modules of packages that they import. */
+const scripts = new Map<string, Script>([
+  ['@xterm/xterm', { ...packaged('@xterm/xterm', 'lib/xterm.mjs', 'js', javascript), imports: new Set() }],
+  ['@xterm/addon-fit', { ...packaged('@xterm/addon-fit', 'lib/addon-fit.mjs', 'js', javascript), imports: new Set() }],
+]);
+const packages = [terminalStyle, ...scripts.values()];
+
+const named = /'(?:\.\/([\w-]+)\.ts|(@xterm\/[\w-]+)|script:([\w-]+))'/g;
 
 /**
  * A file of `browser/` as browsers take it: without types, and with the names of its imports and workers
@@ -65,14 +82,19 @@ export function script(name: string): Script {
   if (known) return known;
   const source = read(`browser/${name}.ts`);
   const imports = new Set<Script>();
-  for (const [, imported] of source.matchAll(named)) {
+  for (const [, own, packageName] of source.matchAll(named)) {
+    const imported = own ?? packageName;
     const other = imported === undefined ? undefined : script(imported);
     if (other) for (const one of [other, ...other.imports]) imports.add(one);
   }
   const withAddresses = (text: string): string =>
-    text.replaceAll(named, (_, imported?: string, started?: string) => `'${script(imported ?? started ?? '').path}'`);
+    text.replaceAll(
+      named,
+      (_, own?: string, packageName?: string, started?: string) =>
+        `'${script(own ?? packageName ?? started ?? '').path}'`,
+    );
   const content = (): string => squeezed(withAddresses(stripTypeScriptTypes(source)));
-  const made = { ...asset(name, 'js', 'text/javascript; charset=utf-8', withAddresses(source), content), imports };
+  const made = { ...asset(name, 'js', javascript, withAddresses(source), content), imports };
   scripts.set(name, made);
   return made;
 }
@@ -90,7 +112,7 @@ export function addAssets(server: FastifyInstance): void {
   const files = readdirSync(sourceFile('ui', 'browser')).filter(
     (file) => file.endsWith('.ts') && !file.endsWith('.d.ts'),
   );
-  const all = [stylesheet, ...Object.values(icons), ...files.map((file) => script(file.slice(0, -3)))];
+  const all = [stylesheet, ...packages, ...Object.values(icons), ...files.map((file) => script(file.slice(0, -3)))];
   for (const one of all) {
     const { path, type } = one;
     const send = packedOnce(() => one.content());

@@ -22,6 +22,8 @@ export interface Page {
   live?: Live;
   /** Scripts of `browser/` that it needs in addition to those of every page. */
   scripts?: readonly string[];
+  /** It shows a terminal, which makes styles of its own. */
+  hasTerminal?: boolean;
   /** Other sites that the page's forms may lead to, as in a content security policy. */
   formTarget?: string | undefined;
   headers?: Record<string, string>;
