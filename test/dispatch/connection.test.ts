@@ -8,6 +8,7 @@ import { revokeRunner } from '../../src/auth/runners.ts';
 import { randomName } from '../../src/lib/random-name.ts';
 import { connectionPath, protocolHeader, protocolNumber } from '../../src/protocol/index.ts';
 import { RefusedError } from '../../src/runner/failures.ts';
+import { RawRunner } from '../support/raw-runner.ts';
 import { authorityOf, registered } from '../support/registered.ts';
 import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
@@ -79,6 +80,38 @@ describeService('the connection of a runner', (service) => {
     assert.equal(await waiting, undefined);
     one.link.close();
     other.link.close();
+  });
+
+  test('is not read while the store is busy with what came over it [promise: bounds]', async () => {
+    const { token, link } = await registered(service);
+    await alice.requestBuild(await alice.createProject());
+    const { claim } = (await link.next({ claim: randomName() }, patient)) ?? assert.fail();
+    const raw = await RawRunner.open(service, token);
+    const chunk = Buffer.alloc(1024 * 1024, 'x');
+    const many = 64;
+    const locked = Promise.withResolvers<void>();
+    const done = Promise.withResolvers<void>();
+    const busy = service.store.db.transaction(async (trx) => {
+      await trx.updateTable('logs').set({ size: 0n }).execute();
+      await trx.updateTable('jobs').set({ cancelled: 0 }).where('claim', '=', claim).execute();
+      locked.resolve();
+      await done.promise;
+    });
+    await locked.promise;
+    const answers = Array.from({ length: many }, () => raw.call('log', { claim, offset: 0 }, chunk));
+    // What the server has not read waits here, but for what fits between the two; that is the same a while later.
+    let unsent = Infinity;
+    while (raw.socket.bufferedAmount < unsent) {
+      unsent = raw.socket.bufferedAmount;
+      await pause(500);
+    }
+    assert.ok(unsent > (many / 2) * chunk.length, `${unsent} bytes wait`);
+    done.resolve();
+    await busy;
+    for (const answer of await Promise.all(answers)) assert.deepEqual(answer, { answer: { taken: true } });
+    await link.finish({ claim, outcome: unfetchable, logSize: chunk.length }, patient);
+    raw.close();
+    link.close();
   });
 
   test('is refused before it is one to who has no token, and answered in the form of the API [promise: runner-tokens]', async () => {
