@@ -63,12 +63,13 @@ export interface Script extends Asset {
 
 const javascript = 'text/javascript; charset=utf-8';
 
-/** Ours by their names in `browser/`, and the modules of packages that they import. */
-const scripts = new Map<string, Script>([
-  ['@xterm/xterm', { ...packaged('@xterm/xterm', 'lib/xterm.mjs', 'js', javascript), imports: new Set() }],
-  ['@xterm/addon-fit', { ...packaged('@xterm/addon-fit', 'lib/addon-fit.mjs', 'js', javascript), imports: new Set() }],
-]);
-const packages = [terminalStyle, ...scripts.values()];
+/** Modules of packages that ours import. */
+const packages: Record<string, Script> = {
+  '@xterm/xterm': { ...packaged('@xterm/xterm', 'lib/xterm.mjs', 'js', javascript), imports: new Set() },
+  '@xterm/addon-fit': { ...packaged('@xterm/addon-fit', 'lib/addon-fit.mjs', 'js', javascript), imports: new Set() },
+};
+
+const scripts = new Map<string, Script>();
 
 const named = /'(?:\.\/([\w-]+)\.ts|(@xterm\/[\w-]+)|script:([\w-]+))'/g;
 
@@ -78,7 +79,7 @@ const named = /'(?:\.\/([\w-]+)\.ts|(@xterm\/[\w-]+)|script:([\w-]+))'/g;
  * and a server that shows no pages should not use it.
  */
 export function script(name: string): Script {
-  const known = scripts.get(name);
+  const known = packages[name] ?? scripts.get(name);
   if (known) return known;
   const source = read(`browser/${name}.ts`);
   const imports = new Set<Script>();
@@ -112,7 +113,13 @@ export function addAssets(server: FastifyInstance): void {
   const files = readdirSync(sourceFile('ui', 'browser')).filter(
     (file) => file.endsWith('.ts') && !file.endsWith('.d.ts'),
   );
-  const all = [stylesheet, ...packages, ...Object.values(icons), ...files.map((file) => script(file.slice(0, -3)))];
+  const all = [
+    stylesheet,
+    terminalStyle,
+    ...Object.values(packages),
+    ...Object.values(icons),
+    ...files.map((file) => script(file.slice(0, -3))),
+  ];
   for (const one of all) {
     const { path, type } = one;
     const send = packedOnce(() => one.content());
