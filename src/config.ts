@@ -4,16 +4,16 @@ import { cpus, totalmem } from 'node:os';
 import { isAbsolute, join, normalize, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse as parseToml } from 'smol-toml';
+import { most } from './lib/bounds.ts';
+import { isLoopback } from './lib/networks.ts';
+import { readTags, tagRule } from './lib/tags.ts';
 
 /**
  * One table of every setting. A value comes from a flag, else from the environment, else from headrace.toml in the data
  * folder, else it is the default. An unknown or wrong setting stops the start, and the message names it.
  */
 export class ConfigError extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = 'ConfigError';
-  }
+  override name = 'ConfigError';
 }
 
 interface Setting<T> {
@@ -36,17 +36,9 @@ const whole = (fallback: number, min: number, max: number): Setting<number> =>
     const number = /^[0-9]{1,15}$/.test(value) ? Number(value) : Number.NaN;
     return number >= min && number <= max ? number : undefined;
   });
-const optionalWhole = (min: number, max: number): Setting<number | undefined> => ({
-  ...whole(min, min, max),
-  fallback: undefined,
-});
 const choice = <const C extends string>(fallback: C, choices: readonly C[]): Setting<C> =>
   setting(fallback, `one of ${choices.join(', ')}`, (value) => choices.find((one) => one === value));
-
-const optionalChoice = <const C extends string>(choices: readonly C[]): Setting<C | undefined> => ({
-  ...choice<C>(choices[0] as C, choices),
-  fallback: undefined,
-});
+const optional = <T>(definition: Setting<T>): Setting<T | undefined> => ({ ...definition, fallback: undefined });
 
 const megabyte = 1024 * 1024;
 
@@ -63,6 +55,27 @@ export function mostOpenFiles(): number {
   return Number(files);
 }
 
+/** What runners are told too; none of it is a secret. */
+const ofRunners = {
+  ssh_config: optionalText('the path of an OpenSSH client configuration', existsSync),
+  log_level: choice('info', ['trace', 'debug', 'info', 'warn', 'error', 'fatal']),
+  registry_allow: setting<string[]>([], 'a list of CIDR ranges, such as 10.0.0.0/8,fd00::/8', readRanges),
+  sandbox: choice('on', ['on', 'off']),
+  build_network: choice('internet', ['none', 'internet', 'host']),
+  build_allow: setting<string[]>([], 'a list of IPv4 ranges as CIDR, such as 10.1.0.0/16', readIPv4Ranges),
+  build_paths: setting<string[]>([], 'a list of absolute paths, such as /opt,/srv/tools', readPaths),
+  disk_reserve: optional(whole(0, 0, 1024 * megabyte)),
+  fetch_timeout: whole(900, 1, 30 * 24 * 3600),
+  checkout_size: whole(20 * 1024, 1, 16 * megabyte),
+  dependency_cache: whole(20 * 1024, 0, 1024 * megabyte),
+  image_size: whole(20 * 1024, 1, 1024 * megabyte),
+  image_cache: whole(40 * 1024, 0, 1024 * megabyte),
+  concurrency: whole(cpus().length, 1, 1024),
+  tags: setting('', `a list of at most ${most.tags} tags, and ${tagRule}`, (value) =>
+    readTags(value.split(/[\s,]+/).filter((tag) => tag !== '')),
+  ),
+};
+
 /** By their names in headrace.toml. In the environment they are HEADRACE_ and the name in capitals. */
 const settings = {
   host: text('127.0.0.1'),
@@ -76,20 +89,13 @@ const settings = {
     /^(\/|file:\/\/\/|s3:\/\/)/.test(value),
   ),
   master_key_file: optionalText('a path'),
-  ssh_config: optionalText('the path of an OpenSSH client configuration', existsSync),
   tls: choice('on', ['on', 'off']),
   tls_cert: optionalText('the path of a certificate in PEM form', existsSync),
   tls_key: optionalText('the path of a private key in PEM form', existsSync),
   connections: whole(roomForConnections(), 16, 1_000_000),
-  log_level: choice('info', ['trace', 'debug', 'info', 'warn', 'error', 'fatal']),
-  stop: optionalChoice(['leave', 'drain', 'break']),
+  stop: optional(choice('break', ['leave', 'drain', 'break'])),
   metrics_token: optionalText('16 characters or more', (value) => value.length >= 16),
   webhook_allow: setting<string[]>([], 'a list of CIDR ranges, such as 10.0.0.0/8,fd00::/8', readRanges),
-  registry_allow: setting<string[]>([], 'a list of CIDR ranges, such as 10.0.0.0/8,fd00::/8', readRanges),
-  sandbox: choice('on', ['on', 'off']),
-  build_network: choice('internet', ['none', 'internet', 'host']),
-  build_allow: setting<string[]>([], 'a list of IPv4 ranges as CIDR, such as 10.1.0.0/16', readIPv4Ranges),
-  build_paths: setting<string[]>([], 'a list of absolute paths, such as /opt,/srv/tools', readPaths),
   build_memory: whole(Math.floor(totalmem() / megabyte / 2), 16, 16 * megabyte),
   build_processes: whole(4096, 8, 4_000_000),
   build_timeout: whole(3600, 1, 30 * 24 * 3600),
@@ -98,18 +104,11 @@ const settings = {
   artifact_size: whole(1024, 0, 16 * megabyte),
   artifact_days: whole(30, 0, 36_500),
   shell_hours: whole(24, 0, 24 * 14),
-  disk_reserve: optionalWhole(0, 1024 * megabyte),
-  fetch_timeout: whole(900, 1, 30 * 24 * 3600),
-  checkout_size: whole(20 * 1024, 1, 16 * megabyte),
   archive_size: whole(16 * 1024, 1, 16 * megabyte),
   archive_entries: whole(1_000_000, 1, 1_000_000_000),
-  dependency_cache: whole(20 * 1024, 0, 1024 * megabyte),
-  image_size: whole(20 * 1024, 1, 1024 * megabyte),
-  image_cache: whole(40 * 1024, 0, 1024 * megabyte),
   cache_size: whole(10 * 1024, 0, 1024 * megabyte),
-  concurrency: whole(cpus().length, 1, 1024),
   account_concurrency: whole(0, 0, 1_000_000),
-  tags: setting('', 'a list of tags', (value) => value),
+  ...ofRunners,
 };
 
 type SettingName = keyof typeof settings;
@@ -117,6 +116,12 @@ type Values = { [Name in SettingName]: (typeof settings)[Name] extends Setting<i
 
 export interface Config extends Values {
   data_dir: string;
+}
+
+/** The settings of a runner, as its environment. */
+export function runnerEnvironment(config: Config): Record<string, string> {
+  const told = Object.keys(ofRunners).map((name) => [`HEADRACE_${name.toUpperCase()}`, config[name as SettingName]]);
+  return Object.fromEntries(told.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
 }
 
 /** Where blobs are: in a folder, or in a bucket of S3 (see db/s3/place.ts). */
@@ -279,7 +284,7 @@ function readOne(definition: Setting<unknown>, source: Source | undefined): unkn
 
 function fromFlags(flags: ConfigSources['flags']): [string, Source][] {
   return Object.entries(flags).flatMap(([name, value]) =>
-    value !== undefined && name in settings ? [[name, { label: `--${name.replaceAll('_', '-')}`, value }]] : [],
+    value !== undefined && name in settings ? [[name, { label: `--${name === 'tags' ? 'tag' : name}`, value }]] : [],
   );
 }
 
@@ -325,9 +330,10 @@ function refuseContradictions(config: Config): void {
   if ((config.tls_cert === undefined) !== (config.tls_key === undefined)) {
     throw new ConfigError('tls_cert and tls_key belong together: one of them is missing');
   }
-  if (config.tls === 'off' && !isSocketPath(config.host) && !isLoopback(config.host)) {
+  const { tls, host } = config;
+  if (tls === 'off' && !isSocketPath(host) && host !== 'localhost' && !isLoopback(host)) {
     throw new ConfigError(
-      `tls = off is for a proxy on the same machine: host must be a loopback address or a socket, not ${config.host}`,
+      `tls = off is for a proxy on the same machine: host must be a loopback address or a socket, not ${host}`,
     );
   }
 }
@@ -335,10 +341,6 @@ function refuseContradictions(config: Config): void {
 /** A host that begins with a slash is the path of a Unix socket. */
 export function isSocketPath(host: string): boolean {
   return host.startsWith('/');
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host);
 }
 
 export function diskReserveBytes({ disk_reserve: reserve }: Config): number | undefined {

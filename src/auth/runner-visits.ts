@@ -1,7 +1,6 @@
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
-import type { Database } from '../db/open.ts';
-import { forEachKind, prepared, preparedChange } from '../db/prepared.ts';
-import { fetchKinds, fetchPlaces, placeOf } from '../lib/places.ts';
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import { fetchKinds, fetchPlaces, inTurn, placeOf } from '../lib/places.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { hasTags, tagsIn } from '../lib/tags.ts';
 import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
@@ -47,7 +46,7 @@ export function noteVisits(db: Database, connected: () => Iterable<string>, ever
     for (const note of missed.values()) await note();
     if (there.length === 0) return;
     await db.transaction(async (trx) => {
-      for (const holder of there) await stays(db)(trx, { holder });
+      for (const holder of there) await stays(db, trx, holder);
     });
   };
   const noting = repeatedly(everyMs, noteAll, () => {});
@@ -59,7 +58,7 @@ export function noteVisits(db: Database, connected: () => Iterable<string>, ever
       };
       await note().catch(() => missed.set(visitor.holder, note));
     },
-    left: (holder) => db.transaction((trx) => stays(db)(trx, { holder })).then(noop, noop),
+    left: (holder) => db.transaction((trx) => stays(db, trx, holder)).then(noop, noop),
     close: () => noting.stop(),
   };
 }
@@ -67,11 +66,9 @@ export function noteVisits(db: Database, connected: () => Iterable<string>, ever
 /** The next record is as good. */
 const noop = (): void => {};
 
-const stays = forEachKind((db) =>
-  preparedChange<{ holder: string }>((queries, value) =>
-    queries.updateTable('runner_visits').set({ seen_at: db.clock }).where('holder', '=', value('holder')),
-  ),
-);
+const stays = async (db: Database, trx: Transaction, holder: string): Promise<void> => {
+  await trx.updateTable('runner_visits').set({ seen_at: db.clock }).where('holder', '=', holder).execute();
+};
 
 /** Records one call. */
 export async function noteVisit(db: Database, { holder, id }: Visitor, visit: Visit): Promise<void> {
@@ -156,34 +153,29 @@ const placesFor = (busy: RawBuilder<bigint>, least: number): RawBuilder<bigint> 
   when visit.places > ${sql.lit(least)} then visit.places else ${sql.lit(least)} end)`;
 
 /** Runners that are present and work for the account, those that are alike together. */
-const findTakers = forEachKind((db) =>
-  prepared<{ account: bigint }, Takers>((queries, value) =>
-    queries
-      .selectFrom('runner_visits as visit')
-      .leftJoin('runners', 'runners.id', 'visit.runner_id')
-      .leftJoin(underWay, 'held.holder', 'visit.holder')
-      .select('visit.tags')
-      .select(placesFor(builds, 1).as('builds'))
-      .select(sql<bigint>`sum(${builds})`.as('busy_builds'))
-      .select(placesFor(fetches, fetchPlaces(1)).as('fetches'))
-      .select(sql<bigint>`sum(${fetches})`.as('busy_fetches'))
-      .groupBy('visit.tags')
-      .where('visit.trouble', '=', sql.lit(''))
-      .where(isThere(db))
-      .where('runners.revoked_at', 'is', null)
-      .where((where) => where.or([where('runners.draining', 'is', null), where('runners.draining', '=', sql.lit(0))]))
-      .where((where) => {
-        const bound = where
-          .selectFrom('runner_accounts as bound')
-          .select('bound.id')
-          .whereRef('bound.runner_id', '=', 'visit.runner_id');
-        return where.or([
-          where.not(where.exists(bound)),
-          where.exists(bound.where('bound.account_id', '=', value('account'))),
-        ]);
-      }),
-  ),
-);
+const findTakers = (db: Database, read: Queries, account: bigint): Promise<Takers[]> =>
+  read
+    .selectFrom('runner_visits as visit')
+    .leftJoin('runners', 'runners.id', 'visit.runner_id')
+    .leftJoin(underWay, 'held.holder', 'visit.holder')
+    .select('visit.tags')
+    .select(placesFor(builds, 1).as('builds'))
+    .select(sql<bigint>`sum(${builds})`.as('busy_builds'))
+    .select(placesFor(fetches, fetchPlaces(1)).as('fetches'))
+    .select(sql<bigint>`sum(${fetches})`.as('busy_fetches'))
+    .groupBy('visit.tags')
+    .where('visit.trouble', '=', sql.lit(''))
+    .where(isThere(db))
+    .where('runners.revoked_at', 'is', null)
+    .where((where) => where.or([where('runners.draining', 'is', null), where('runners.draining', '=', sql.lit(0))]))
+    .where((where) => {
+      const bound = where
+        .selectFrom('runner_accounts as bound')
+        .select('bound.id')
+        .whereRef('bound.runner_id', '=', 'visit.runner_id');
+      return where.or([where.not(where.exists(bound)), where.exists(bound.where('bound.account_id', '=', account))]);
+    })
+    .execute();
 
 /** Why work that needs these tags waits, in words for any reader. */
 export interface WhyWaiting {
@@ -199,9 +191,9 @@ export async function whyNobodyTakes(db: Database, account: bigint): Promise<str
 }
 
 /** For all waiting work of an account. */
-export async function whyWaiting(db: Database, account: bigint): Promise<WhyWaiting> {
-  const takers = await findTakers(db)(db.read, { account });
-  const noneAtAll = takers.length === 0 ? whyNobody(await runnersNow(db)) : undefined;
+export async function whyWaiting(db: Database, account: bigint, read = db.read): Promise<WhyWaiting> {
+  const takers = await findTakers(db, read, account);
+  const noneAtAll = takers.length === 0 ? whyNobody(await runnersNow({ read, clock: db.clock })) : undefined;
   return {
     nobody(needed) {
       if (noneAtAll !== undefined || !noneHasTags(takers, needed)) return noneAtAll;
@@ -215,7 +207,7 @@ export async function whyWaiting(db: Database, account: bigint): Promise<WhyWait
       const all = sum((taker) => (isFetch ? taker.fetches : taker.builds));
       const busy = sum((taker) => (isFetch ? taker.busy_fetches : taker.busy_builds));
       // A free place may be about to take it, or its account has all under way that it may have.
-      if (busy < all || all === 0) return 'waits for its turn';
+      if (busy < all || all === 0) return inTurn;
       return `${busy} of ${all} places${isFetch ? ' for fetches' : ''} are busy`;
     },
   };

@@ -1,15 +1,5 @@
-import {
-  createReadStream,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  closeSync,
-  readdirSync,
-  rmSync,
-  writeSync,
-} from 'node:fs';
-import { dirname, join, sep } from 'node:path';
+import { createReadStream, existsSync, readdirSync } from 'node:fs';
+import { join, sep } from 'node:path';
 import type { Config } from '../config.ts';
 import { piecesOf, type Blobs } from '../db/blobs.ts';
 import { masterKeyFile } from './store.ts';
@@ -97,34 +87,4 @@ export function placeOf(name: string, config: Config): string | undefined {
   if (name === settingsName || tlsNames.includes(name)) return join(config.data_dir, name);
   const inside = name.startsWith(blobs) && name.split('/').every((part) => !['', '.', '..'].includes(part));
   return inside && !name.includes('\0') ? join(config.data_dir, name) : undefined;
-}
-
-/** Writes files, never over an existing one, and can undo it. */
-export class FilePlacer {
-  readonly #placed: string[] = [];
-  #open: number | undefined;
-
-  begin(path: string): void {
-    this.end();
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    this.#open = openSync(path, 'wx', 0o600);
-    this.#placed.push(path);
-  }
-
-  write(bytes: Buffer): void {
-    if (this.#open === undefined) throw new Error('the backup has bytes that belong to no file');
-    for (let from = 0; from < bytes.length;) from += writeSync(this.#open, bytes, from);
-  }
-
-  end(): void {
-    if (this.#open === undefined) return;
-    fsyncSync(this.#open);
-    closeSync(this.#open);
-    this.#open = undefined;
-  }
-
-  undo(): void {
-    this.end();
-    for (const path of this.#placed.splice(0)) rmSync(path, { force: true });
-  }
 }

@@ -12,7 +12,8 @@ import { lockUpkeep } from '../db/upkeep-lock.ts';
 import { writeArchive } from '../lib/archive.ts';
 import { keepReserve, type DiskReserve } from '../lib/disk-reserve.ts';
 import { blobLines, fileLines, filesToKeep } from './backup-files.ts';
-import type { Command } from './commands.ts';
+import { size } from '../commands/progress.ts';
+import type { Call } from './call.ts';
 import { onTheMachine } from './machine.ts';
 import { blobPlace, databaseUrl, masterKeyFile, openBlobs } from './store.ts';
 
@@ -28,66 +29,67 @@ export interface BackupHeader {
   blobs?: { at: string; taken: boolean };
 }
 
-/** The second format names blobs that are elsewhere; a backup that does not is written in the first. */
-export const backupFormat = 2;
+interface Options {
+  withoutKeys?: true;
+  withBlobs?: true;
+}
 
-export const backup: Command = {
-  usage: 'backup FILE [--without-keys] [--with-blobs]',
-  about: 'Write everything into one file, while the server runs; it holds the master key unless told otherwise',
-  async run({ config, values: [name = ''], flags }) {
-    const file = resolve(name);
-    const url = databaseUrl(config);
-    const withKeys = flags.without_keys === undefined;
-    const settingsFile = flags.config ?? join(config.data_dir, 'headrace.toml');
-    const counts = { tables: 0, rows: 0, files: 0, blobs: 0, gone: 0 };
-    const withBlobs = flags.with_blobs !== undefined;
-    const elsewhere = config.blob_url === undefined ? undefined : { at: config.blob_url, taken: withBlobs };
-    // The lock comes first: the keys, which are read last, must still open the rows, which are read first.
-    const lock = await lockUpkeep(url);
+/** A program restores backups of its own format and of earlier ones. */
+export const backupFormat = 1;
+
+export async function backup({ config, options }: Call<Options>, name: string): Promise<void> {
+  const file = resolve(name);
+  const url = databaseUrl(config);
+  const withKeys = !options.withoutKeys;
+  const settingsFile = options.config ?? join(config.data_dir, 'headrace.toml');
+  const counts = { tables: 0, rows: 0, files: 0, blobs: 0, gone: 0 };
+  const withBlobs = options.withBlobs === true;
+  const elsewhere = config.blob_url === undefined ? undefined : { at: config.blob_url, taken: withBlobs };
+  // The lock comes first: the keys, which are read last, must still open the rows, which are read first.
+  const lock = await lockUpkeep(url);
+  try {
+    if (withKeys) await refuseForeignKey(url, masterKeyFile(config));
+    const snapshot = await openSnapshot(url);
     try {
-      if (withKeys) await refuseForeignKey(url, masterKeyFile(config));
-      const snapshot = await openSnapshot(url);
-      try {
-        await writeArchive(file, whileThereIsRoom(lines(snapshot), roomFor(file, config)));
-      } finally {
-        await snapshot.close();
-      }
-      await noteBackup(url, file, withKeys);
+      await writeArchive(file, whileThereIsRoom(lines(snapshot), roomFor(file, config)));
     } finally {
-      await lock.release();
+      await snapshot.close();
     }
+    await noteBackup(url, file, withKeys);
+  } finally {
+    await lock.release();
+  }
 
-    async function* lines(snapshot: Snapshot): AsyncGenerator<string> {
-      yield JSON.stringify(await headerOf(snapshot, withKeys, elsewhere));
-      yield* dumpTables(snapshot, (rows) => (counts.rows += rows));
-      // The files are read after the database snapshot is fixed: every file that a row refers to exists by now.
-      yield* fileLines(filesToKeep({ config, settingsFile, withKeys }), () => (counts.files += 1));
-      if (elsewhere) yield* blobsElsewhere();
-      counts.tables = snapshot.tables.length;
-      lock.check();
-    }
+  async function* lines(snapshot: Snapshot): AsyncGenerator<string> {
+    yield JSON.stringify(await headerOf(snapshot, withKeys, elsewhere));
+    yield* dumpTables(snapshot, (rows) => (counts.rows += rows));
+    // The files are read after the database snapshot is fixed: every file that a row refers to exists by now.
+    yield* fileLines(filesToKeep({ config, settingsFile, withKeys }), () => (counts.files += 1));
+    if (elsewhere) yield* blobsElsewhere();
+    counts.tables = snapshot.tables.length;
+    lock.check();
+  }
 
-    async function* blobsElsewhere(): AsyncGenerator<string> {
-      const store = await openBlobs(blobPlace(config), { take: async () => {} });
-      try {
-        yield* blobLines(store, withBlobs, (isGone) => (counts[isGone ? 'gone' : 'blobs'] += 1));
-      } finally {
-        await store.close();
-      }
+  async function* blobsElsewhere(): AsyncGenerator<string> {
+    const store = await openBlobs(blobPlace(config), { take: async () => {} });
+    try {
+      yield* blobLines(store, withBlobs, (isGone) => (counts[isGone ? 'gone' : 'blobs'] += 1));
+    } finally {
+      await store.close();
     }
+  }
 
-    console.log(`wrote ${file} (${readableSize(statSync(file).size)})`);
-    console.log(`rows: ${counts.rows}, tables: ${counts.tables}, files: ${counts.files}`);
-    console.log(withKeys ? 'It holds the master key: keep it as safe as the server.' : withoutKeysNote);
-    if (elsewhere) {
-      const how = withBlobs
-        ? 'and taken along'
-        : 'but not taken along (--with-blobs does): keep them as safe as this file';
-      console.log(`blobs at ${elsewhere.at}: ${counts.blobs} are named, ${how}`);
-      if (counts.gone > 0) console.log(`${counts.gone} more were removed while this ran`);
-    }
-  },
-};
+  console.log(`wrote ${file} (${size(statSync(file).size)})`);
+  console.log(`rows: ${counts.rows}, tables: ${counts.tables}, files: ${counts.files}`);
+  console.log(withKeys ? 'It holds the master key: keep it as safe as the server.' : withoutKeysNote);
+  if (elsewhere) {
+    const how = withBlobs
+      ? 'and taken along'
+      : 'but not taken along (--with-blobs does): keep them as safe as this file';
+    console.log(`blobs at ${elsewhere.at}: ${counts.blobs} are named, ${how}`);
+    if (counts.gone > 0) console.log(`${counts.gone} more were removed while this ran`);
+  }
+}
 
 /** Otherwise a backup whose key does not open its rows would be noticed only when it is needed. */
 async function refuseForeignKey(url: string, file: string): Promise<void> {
@@ -99,13 +101,11 @@ async function refuseForeignKey(url: string, file: string): Promise<void> {
   }
 }
 
-/** Records the backup in the audit log; a database from before there was one is left unchanged. */
+/** Records the backup in the audit log. */
 async function noteBackup(url: string, file: string, withKeys: boolean): Promise<void> {
   const db = await openDatabase({ url });
   try {
-    const tables = await db.read.introspection.getTables();
-    if (!tables.some(({ name }) => name === 'audit_entries')) return;
-    const lease = await leaseNode(db, (error) => console.error(error));
+    const lease = await leaseNode(db, console.error);
     const deed = {
       action: 'backup.created',
       subject: { id: null, name: file },
@@ -146,16 +146,11 @@ async function headerOf(
   const at = shape.columns.indexOf('name');
   for await (const rows of snapshot.rows(shape)) migrations.push(...rows.map((row) => String(row[at])));
   return {
-    headrace_backup: elsewhere ? backupFormat : 1,
+    headrace_backup: backupFormat,
     program: packageJson.version,
     created_at: new Date().toISOString(),
     migrations,
     with_keys: withKeys,
     ...(elsewhere ? { blobs: elsewhere } : {}),
   };
-}
-
-function readableSize(bytes: number): string {
-  const kilobytes = bytes / 1000;
-  return kilobytes < 1000 ? `${kilobytes.toFixed(1)} kB` : `${(kilobytes / 1000).toFixed(1)} MB`;
 }

@@ -3,30 +3,26 @@ import { resolve } from 'node:path';
 import { diskReserveBytes, readBlobPlace, type BlobPlace, type Config } from '../config.ts';
 import { piecesOf, WrongDigestError, type Blobs } from '../db/blobs.ts';
 import { keepReserve } from '../lib/disk-reserve.ts';
-import type { Command } from './commands.ts';
+import type { Call } from './call.ts';
 import { openBlobs } from './store.ts';
 
 /** Most blobs are small, and most of the time is spent waiting for an answer. */
 const atOnce = 8;
 
-export const blobsCommand: Command = {
-  usage: 'blobs copy FROM TO',
-  about: 'Copy all blobs to another place, also while they are used; FROM and TO are written like blob_url',
-  async run({ config, values: [fromText = '', toText = ''] }) {
-    const [fromPlace, toPlace] = [placeIn(fromText, 'FROM'), placeIn(toText, 'TO')];
-    if (JSON.stringify(fromPlace) === JSON.stringify(toPlace)) throw new Error('FROM and TO are the same place');
-    if ('folder' in fromPlace && !existsSync(fromPlace.folder)) throw new Error('FROM: there is no such folder');
-    await using opened = new AsyncDisposableStack();
-    const from = await openPlace(fromPlace, config, opened);
-    const to = await openPlace(toPlace, config, opened);
-    await to.prove();
-    const { copied, bytes, present, gone, damaged } = await copyBlobs(from, to);
-    console.log(`copied ${copied} blobs (${bytes} bytes); ${present} were there already`);
-    if (gone > 0) console.log(`${gone} were removed while this ran, as nothing refers to them any more`);
-    if (damaged.length > 0)
-      throw new Error(`not copied, because their content is not what their name says: ${damaged.join(', ')}`);
-  },
-};
+export async function copy({ config }: Call, fromText: string, toText: string): Promise<void> {
+  const [fromPlace, toPlace] = [placeIn(fromText, 'FROM'), placeIn(toText, 'TO')];
+  if (JSON.stringify(fromPlace) === JSON.stringify(toPlace)) throw new Error('FROM and TO are the same place');
+  if ('folder' in fromPlace && !existsSync(fromPlace.folder)) throw new Error('FROM: there is no such folder');
+  await using opened = new AsyncDisposableStack();
+  const from = await openPlace(fromPlace, config, opened);
+  const to = await openPlace(toPlace, config, opened);
+  await to.prove();
+  const { copied, bytes, present, gone, damaged } = await copyBlobs(from, to);
+  console.log(`copied ${copied} blobs (${bytes} bytes); ${present} were there already`);
+  if (gone > 0) console.log(`${gone} were removed while this ran, as nothing refers to them any more`);
+  if (damaged.length > 0)
+    throw new Error(`not copied, because their content is not what their name says: ${damaged.join(', ')}`);
+}
 
 function placeIn(text: string, label: string): BlobPlace {
   return readBlobPlace(/^[a-z0-9]+:/.test(text) ? text : resolve(text), label);
@@ -35,7 +31,7 @@ function placeIn(text: string, label: string): BlobPlace {
 async function openPlace(place: BlobPlace, config: Config, opened: AsyncDisposableStack): Promise<Blobs> {
   const folders = 'folder' in place ? [place.folder] : [];
   const disk = keepReserve({ folders, bytes: diskReserveBytes(config) });
-  const blobs = await openBlobs(place, disk, (message) => console.error(message));
+  const blobs = await openBlobs(place, disk, console.error);
   opened.defer(() => blobs.close());
   return blobs;
 }

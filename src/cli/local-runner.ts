@@ -5,7 +5,7 @@ import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Config } from '../config.ts';
+import { runnerEnvironment, type Config } from '../config.ts';
 import { withoutStrays } from '../lib/descriptors.ts';
 import { mainProgram } from '../lib/source-files.ts';
 import { socketPath } from '../lib/sockets.ts';
@@ -99,7 +99,8 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble, onOther }: 
       stopping.abort();
       for (const child of started) child.kill('SIGTERM');
       await keeping;
-      await Promise.all(Array.from(started, (child) => ended(child)));
+      for (const child of started) child.ref();
+      await Promise.all(Array.from(started, (child) => once(child, 'exit')));
     },
   };
 }
@@ -117,14 +118,9 @@ async function untilGone(link: Socket, signal: AbortSignal): Promise<void> {
   signal.addEventListener('abort', tell);
   const { promise, resolve } = Promise.withResolvers<void>();
   if (link.closed) resolve();
-  link.once('close', resolve).resume();
+  link.once('close', resolve).resume(); // an error, which comes before, is no reason to complain
   await promise;
   signal.removeEventListener('abort', tell);
-}
-
-async function ended(child: ChildProcess): Promise<void> {
-  child.ref();
-  await once(child, 'exit');
 }
 
 /**
@@ -171,7 +167,7 @@ async function reach(child: ChildProcess, places: RunnerPlaces, signal: AbortSig
 /** The version and every setting that a runner is started with. */
 function startedAs(config: Config): string {
   return createHash('sha256')
-    .update(JSON.stringify([version, settingsOf(config)]))
+    .update(JSON.stringify([version, runnerEnvironment(config)]))
     .digest('hex');
 }
 
@@ -180,41 +176,20 @@ function isAsStarted(config: Config, { startedAs: file }: RunnerPlaces): boolean
   return existsSync(file) && readFileSync(file, 'utf8') === startedAs(config);
 }
 
-function environmentOf(config: Config): NodeJS.ProcessEnv {
-  // Neither does it need what opens S3: it is handed what it may read.
-  const plain = Object.entries(process.env).filter(([name]) => !/^(HEADRACE|OTEL_|AWS_)/.test(name));
-  return { ...Object.fromEntries(plain), ...settingsOf(config) };
-}
-
 /**
- * The runner gets only its own settings, none of which is a secret: the database's address holds a password, and the
- * collector's headers a token.
+ * The runner gets only its own settings: the database's address holds a password, and the collector's headers a token.
+ * Neither does it need what opens S3: it is handed what it may read.
  */
-export function settingsOf(config: Config): Record<string, string> {
-  return {
-    HEADRACE_LOG_LEVEL: config.log_level,
-    HEADRACE_SANDBOX: config.sandbox,
-    HEADRACE_BUILD_NETWORK: config.build_network,
-    HEADRACE_BUILD_ALLOW: config.build_allow.join(','),
-    HEADRACE_BUILD_PATHS: config.build_paths.join(','),
-    HEADRACE_FETCH_TIMEOUT: String(config.fetch_timeout),
-    HEADRACE_CHECKOUT_SIZE: String(config.checkout_size),
-    HEADRACE_DEPENDENCY_CACHE: String(config.dependency_cache),
-    HEADRACE_REGISTRY_ALLOW: config.registry_allow.join(','),
-    HEADRACE_IMAGE_SIZE: String(config.image_size),
-    HEADRACE_IMAGE_CACHE: String(config.image_cache),
-    HEADRACE_CONCURRENCY: String(config.concurrency),
-    HEADRACE_TAGS: config.tags,
-    ...(config.disk_reserve === undefined ? {} : { HEADRACE_DISK_RESERVE: String(config.disk_reserve) }),
-    ...(config.ssh_config === undefined ? {} : { HEADRACE_SSH_CONFIG: config.ssh_config }),
-  };
+function environmentOf(config: Config): NodeJS.ProcessEnv {
+  const plain = Object.entries(process.env).filter(([name]) => !/^(HEADRACE|OTEL_|AWS_)/.test(name));
+  return { ...Object.fromEntries(plain), ...runnerEnvironment(config) };
 }
 
 /** A connection to the running runner, if there is one. */
 async function knock(path: string): Promise<Socket | undefined> {
-  const socket = connect(path);
-  const open = Promise.withResolvers<boolean>();
-  socket.once('connect', () => open.resolve(true));
-  socket.on('error', () => open.resolve(false));
-  return (await open.promise) ? socket : undefined;
+  const socket = connect(path).on('error', () => {});
+  return once(socket, 'connect').then(
+    () => socket,
+    () => undefined,
+  );
 }

@@ -8,34 +8,22 @@ import { isLockTimeout, olderTransactionsEnded, resealAll, whenNothingIsStale } 
 import { lockUpkeep, type UpkeepLock } from '../db/upkeep-lock.ts';
 import { addMasterKey, dropOldMasterKeys, masterKeyNumbers, type Vault } from '../lib/vault.ts';
 import type { IdSource } from '../lib/ids.ts';
-import type { Command } from './commands.ts';
+import type { Call } from './call.ts';
 import { onTheMachine } from './machine.ts';
 import { databaseUrl, masterKeyFile, openMigrated } from './store.ts';
 
-export const rotateMasterKey: Command = {
-  usage: 'admin master-key rotate',
-  about: 'Encrypt every stored secret with a new master key and remove the old one; servers may keep running',
-  async run({ config }) {
-    const file = masterKeyFile(config);
-    if (!existsSync(file)) throw new Error(`there is no master key at ${file}`);
-    const db = await openMigrated(config, (error) => console.error(error));
-    try {
-      const lock = await lockUpkeep(databaseUrl(config));
-      try {
-        const lease = await leaseNode(db, (error) => console.error(error));
-        try {
-          console.log(JSON.stringify(await rotate({ db, ids: lease.ids, lock }, file)));
-        } finally {
-          await lease.close();
-        }
-      } finally {
-        await lock.release();
-      }
-    } finally {
-      await db.close();
-    }
-  },
-};
+export async function rotateMasterKey({ config }: Call): Promise<void> {
+  const file = masterKeyFile(config);
+  if (!existsSync(file)) throw new Error(`there is no master key at ${file}`);
+  await using opened = new AsyncDisposableStack();
+  const db = await openMigrated(config, console.error);
+  opened.defer(() => db.close());
+  const lock = await lockUpkeep(databaseUrl(config));
+  opened.defer(() => lock.release());
+  const lease = await leaseNode(db, console.error);
+  opened.defer(() => lease.close());
+  console.log(JSON.stringify(await rotate({ db, ids: lease.ids, lock }, file)));
+}
 
 interface Rotation {
   db: Database;

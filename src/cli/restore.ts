@@ -10,42 +10,38 @@ import { recordAudit } from '../auth/audit.ts';
 import { openDatabase, type Database, type Transaction } from '../db/open.ts';
 import { readArchive } from '../lib/archive.ts';
 import { firstIdAt } from '../lib/ids.ts';
-import { digestIn, FilePlacer, masterKeyName, placeOf, settingsName } from './backup-files.ts';
-import { BlobPlacer } from './blob-placer.ts';
+import { digestIn, masterKeyName, placeOf, settingsName } from './backup-files.ts';
 import { compared } from './blobs.ts';
 import { checkBackup, isRow, type BackupContents, type BackupRecord } from './check-backup.ts';
-import type { Command } from './commands.ts';
+import type { Call } from './call.ts';
 import { onTheMachine } from './machine.ts';
+import { Placer } from './placer.ts';
 import { blobPlace, databaseUrl, makeDataFolder, masterKeyFile, openBlobs } from './store.ts';
 
-export const restore: Command = {
-  usage: 'restore FILE',
-  about: 'Put a backup into an empty database and data folder; the kind of database may be another than it was',
-  async run({ config, values: [name = ''], flags }) {
-    const file = resolve(name);
-    const contents = await checkBackup(file, config);
-    refuseKeys(config, contents);
-    makeDataFolder(config.data_dir);
-    const settingsPath = placeOfSettings(config, contents, flags.config);
-    const db = await openDatabase({ url: databaseUrl(config) });
-    const usesStore = config.blob_url !== undefined || contents.blobs > 0;
-    const blobs = usesStore ? await openBlobs(blobPlace(config), { take: async () => {} }) : undefined;
-    try {
-      await blobs?.prove();
-      await refuseFullDatabase(db, config);
-      await apply(db, { file, config, contents, settingsPath, blobs });
-      if (blobs && contents.blobs > 0) await lookForBlobs(file, contents, blobs);
-    } finally {
-      await blobs?.close();
-      await db.close();
-    }
-    console.log(`restored ${file} into ${config.data_dir}`);
-    console.log(`rows: ${contents.rows}, files: ${contents.files.size}`);
-    if (contents.files.has(settingsName) && settingsPath.endsWith('.restored')) {
-      console.log(`The settings of the backup were not applied; they are in ${settingsPath}`);
-    }
-  },
-};
+export async function restore({ config, options }: Call, name: string): Promise<void> {
+  const file = resolve(name);
+  const contents = await checkBackup(file, config);
+  refuseKeys(config, contents);
+  makeDataFolder(config.data_dir);
+  const settingsPath = placeOfSettings(config, contents, options.config);
+  const db = await openDatabase({ url: databaseUrl(config) });
+  const usesStore = config.blob_url !== undefined || contents.blobs > 0;
+  const blobs = usesStore ? await openBlobs(blobPlace(config), { take: async () => {} }) : undefined;
+  try {
+    await blobs?.prove();
+    await refuseFullDatabase(db, config);
+    await apply(db, { file, config, contents, settingsPath, blobs });
+    if (blobs && contents.blobs > 0) await lookForBlobs(file, contents, blobs);
+  } finally {
+    await blobs?.close();
+    await db.close();
+  }
+  console.log(`restored ${file} into ${config.data_dir}`);
+  console.log(`rows: ${contents.rows}, files: ${contents.files.size}`);
+  if (contents.files.has(settingsName) && settingsPath.endsWith('.restored')) {
+    console.log(`The settings of the backup were not applied; they are in ${settingsPath}`);
+  }
+}
 
 function refuseKeys(config: Config, { files }: BackupContents): void {
   const keyFile = masterKeyFile(config);
@@ -65,8 +61,9 @@ function refuseKeys(config: Config, { files }: BackupContents): void {
 
 async function refuseFullDatabase(db: Database, config: Config): Promise<void> {
   if ((await tablesOf(db)).length === 0) return;
-  const where = db.kind === 'sqlite' ? databaseUrl(config) : 'the PostgreSQL database';
-  const instead = db.kind === 'sqlite' ? 'a new folder (--data-dir)' : 'a database that was just created';
+  const isInFolder = config.database_url === undefined;
+  const where = isInFolder ? databaseUrl(config) : 'the PostgreSQL database';
+  const instead = isInFolder ? 'a new folder (--data-dir)' : 'a database that was just created';
   throw new Error(`${where} is not empty. Restore into ${instead}; nothing was changed.`);
 }
 
@@ -115,32 +112,44 @@ async function* blobsNamedIn(file: string): AsyncGenerator<{ digest: string; siz
 
 /** The files are written before the rows are committed: a database never exists without the key that opens it. */
 async function apply(db: Database, plan: Plan): Promise<void> {
-  const placer = new FilePlacer();
-  const blobPlacer = plan.blobs && new BlobPlacer(plan.blobs);
-  const undo = async (): Promise<void> => {
-    placer.undo();
-    await blobPlacer?.undo();
-  };
+  const placer = new Placer();
   try {
     await db.transaction(async (trx) => {
-      await undo(); // undoes an attempt that the database asked to repeat
-      const loader = await startLoading(trx, db.kind, plan.contents.header.migrations);
-      let first = true;
-      for await (const line of readArchive(plan.file)) {
-        if (first) first = false;
-        else if (isRow(line)) await loader.add(readRow(line));
-        else await takeRecord(JSON.parse(line) as BackupRecord, loader, { files: placer, blobs: blobPlacer }, plan);
+      await placer.undo(); // of an attempt that the database asked to repeat
+      const loader = await startLoading(trx, db, plan.contents.header.migrations);
+      for await (const { line, bytes } of entriesIn(plan.file)) {
+        if (isRow(line)) await loader.add(readRow(line));
+        else await takeRecord(JSON.parse(line) as BackupRecord, bytes, { loader, placer, plan });
       }
-      placer.end();
-      await blobPlacer?.end();
       await loader.finish();
       // A key of other data is noticed now and not in a month.
       await checkMasterKey(trx, masterKeyFile(plan.config));
       await noteRestore(trx, plan);
     });
   } catch (error) {
-    await undo();
+    await placer.undo();
     throw error;
+  }
+}
+
+/** The lines after the header, each with the bytes that follow it. */
+async function* entriesIn(file: string): AsyncGenerator<{ line: string; bytes: AsyncIterable<Buffer> }> {
+  const lines = readArchive(file);
+  try {
+    await lines.next();
+    let next = await lines.next();
+    async function* bytes(): AsyncGenerator<Buffer> {
+      for (; next.done !== true && next.value.startsWith('{"bytes":'); next = await lines.next())
+        yield Buffer.from((JSON.parse(next.value) as { bytes: string }).bytes, 'base64');
+    }
+    while (next.done !== true) {
+      const { value: line } = next;
+      next = await lines.next();
+      yield { line, bytes: bytes() };
+      for await (const _ of bytes()); // of a blob that was there before
+    }
+  } finally {
+    await lines.return(undefined);
   }
 }
 
@@ -155,23 +164,15 @@ async function noteRestore(trx: Transaction, { file, contents }: Plan): Promise<
   await recordAudit(trx, ids, onTheMachine(), { action: 'backup.restored', subject, details });
 }
 
-interface Placers {
-  files: FilePlacer;
-  blobs: BlobPlacer | undefined;
-}
-
-async function takeRecord(record: BackupRecord, loader: Loader, placers: Placers, plan: Plan): Promise<void> {
-  if ('table' in record) {
-    await loader.begin({ name: record.table, columns: record.columns });
-  } else if ('file' in record) {
-    placers.files.end();
-    await placers.blobs?.end();
-    const digest = plan.config.blob_url === undefined ? undefined : digestIn(record.file);
-    const path = record.file === settingsName ? plan.settingsPath : placeOf(record.file, plan.config);
-    if (digest !== undefined) await placers.blobs?.begin(digest);
-    else if (path !== undefined) placers.files.begin(path);
-  } else if ('bytes' in record) {
-    const bytes = Buffer.from(record.bytes, 'base64');
-    if ((await placers.blobs?.write(bytes)) !== true) placers.files.write(bytes);
-  }
+async function takeRecord(
+  record: BackupRecord,
+  bytes: AsyncIterable<Buffer>,
+  { loader, placer, plan: { config, blobs, settingsPath } }: { loader: Loader; placer: Placer; plan: Plan },
+): Promise<void> {
+  if ('table' in record) return loader.begin({ name: record.table, columns: record.columns });
+  if (!('file' in record)) return undefined;
+  const digest = config.blob_url === undefined ? undefined : digestIn(record.file);
+  if (digest !== undefined && blobs) return placer.blob(blobs, digest, bytes);
+  const path = record.file === settingsName ? settingsPath : placeOf(record.file, config);
+  return path === undefined ? undefined : placer.file(path, bytes);
 }

@@ -6,43 +6,49 @@ import { holdFolder } from '../runner/leftovers.ts';
 import { openLink, type OpenLink, type ServerPlace } from '../runner/link.ts';
 import { startRunner, type Runner, type RunnerOptions } from '../runner/runner.ts';
 import { openRunnerServices } from '../runner/runner-services.ts';
-import { readSeconds, UsageError, type Command } from './commands.ts';
+import { WrongUse } from '../commands/errors.ts';
+import type { Call } from './call.ts';
 import { createLog } from './log.ts';
 import { runnerPlaces, type RunnerPlaces } from './local-runner.ts';
 import { openScratch } from './scratch.ts';
 import { stopSignals } from './stopping.ts';
-import { withTags } from './tags.ts';
 
 /** Builds, which run as another user on this machine, read work trees and unpacked software. */
 const forBuilds = 0o022;
 
-export const runner: Command = {
-  usage:
-    'runner [--url U] [--token-file F] [--ca-file F] [--concurrency N] [--tag T...] [--once] [--idle SECONDS] [--scratch D] [--local] [--started-as D]',
-  about:
-    'Do the work of a server elsewhere; --once does one piece of it and ends, or ends when none came for --idle seconds',
-  async run({ config: given, flags, lists }) {
-    const stopping = stopSignals();
-    process.umask(forBuilds);
-    const once = onceOf(flags);
-    const log = createLog(given.log_level);
-    const say = (message: string): void => log.warn(message);
-    const config = withTags(given, lists.tag);
-    const scratch = flags.scratch === undefined ? undefined : await openScratch(flags.scratch, say);
-    const own = scratch ? { ...config, data_dir: scratch.folder } : config;
-    const lost = new AbortController();
-    try {
-      await work({ config: own, flags, once, say, stopping, lost });
-    } finally {
-      await scratch?.remove();
-    }
-    process.exit(lost.signal.aborted ? 1 : 0);
-  },
-};
+interface Options {
+  url?: string;
+  tokenFile?: string;
+  caFile?: string;
+  once?: true;
+  idle?: number;
+  scratch?: string;
+  /** Of a runner that a server starts on its own machine. */
+  local?: true;
+  startedAs?: string;
+}
+
+export async function runner({ config, options }: Call<Options>): Promise<void> {
+  const stopping = stopSignals();
+  process.umask(forBuilds);
+  if (!options.once && options.idle !== undefined) throw new WrongUse('--idle is for a runner with --once');
+  const once = onceOf(options);
+  const log = createLog(config.log_level);
+  const say = (message: string): void => log.warn(message);
+  const scratch = options.scratch === undefined ? undefined : await openScratch(options.scratch, say);
+  const own = scratch ? { ...config, data_dir: scratch.folder } : config;
+  const lost = new AbortController();
+  try {
+    await work({ config: own, options, once, say, stopping, lost });
+  } finally {
+    await scratch?.remove();
+  }
+  process.exit(lost.signal.aborted ? 1 : 0);
+}
 
 interface Working {
   config: Config;
-  flags: Record<string, string | undefined>;
+  options: Options;
   once: RunnerOptions['once'];
   say: (message: string) => void;
   stopping: ReturnType<typeof stopSignals>;
@@ -50,10 +56,17 @@ interface Working {
   lost: AbortController;
 }
 
-async function work({ config, flags, once, say, stopping: { asked: stopping, again }, lost }: Working): Promise<void> {
-  const isLocal = flags.local !== undefined;
+async function work({
+  config,
+  options,
+  once,
+  say,
+  stopping: { asked: stopping, again },
+  lost,
+}: Working): Promise<void> {
+  const isLocal = options.local === true;
   const places = runnerPlaces(config);
-  const server = isLocal ? { socket: places.serverSocket } : elsewhere(flags);
+  const server = isLocal ? { socket: places.serverSocket } : elsewhere(options);
   // A runner that does one job needs room for one.
   const concurrency = once ? 1 : config.concurrency;
   const link = openLink({ ...server, tags: config.tags, places: concurrency }, { note: say });
@@ -97,7 +110,7 @@ async function work({ config, flags, once, say, stopping: { asked: stopping, aga
   again.addEventListener('abort', stop);
   lost.signal.addEventListener('abort', stop);
   if (lost.signal.aborted) stop();
-  if (isLocal) noteStart(places, flags.started_as ?? '', say);
+  if (isLocal) noteStart(places, options.startedAs ?? '', say);
   const alive = isLocal ? showLife(places.alive, stop, say) : undefined;
   if (isLocal) endWhenForgotten(config, { running, link, stop });
   try {
@@ -109,11 +122,8 @@ async function work({ config, flags, once, say, stopping: { asked: stopping, aga
   }
 }
 
-const usualIdleSeconds = 60;
-
-function onceOf({ once, idle }: Record<string, string | undefined>): RunnerOptions['once'] {
-  if (once === undefined && idle !== undefined) throw new UsageError('--idle is for a runner with --once');
-  return once === undefined ? undefined : { idleMs: readSeconds('--idle', idle ?? String(usualIdleSeconds)) * 1000 };
+function onceOf({ once, idle = 60 }: Options): RunnerOptions['once'] {
+  return once ? { idleMs: idle * 1000 } : undefined;
 }
 
 /** For administrators of the machine, and for the next server; a full disk must not stop the runner. */
@@ -126,8 +136,7 @@ function noteStart({ folder, startedAs: file }: RunnerPlaces, startedAs: string,
   }
 }
 
-function elsewhere(flags: Record<string, string | undefined>): ServerPlace {
-  const { url, token_file: tokenFile, ca_file: caFile } = flags;
+function elsewhere({ url, tokenFile, caFile }: Options): ServerPlace {
   if (url === undefined || tokenFile === undefined) throw new Error('a runner needs --url and --token-file');
   return { url, token: readFileSync(tokenFile, 'utf8').trim(), ca: caFile && readFileSync(caFile, 'utf8') };
 }

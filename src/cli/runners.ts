@@ -1,4 +1,4 @@
-import { recordAudit } from '../auth/audit.ts';
+import { recordAudit, type Action } from '../auth/audit.ts';
 import {
   allRunners,
   drainRunner,
@@ -7,96 +7,83 @@ import {
   rotateRunner,
   type RegisteredRunner,
 } from '../auth/runners.ts';
-import { findUser } from '../auth/users.ts';
-import type { Queries } from '../db/open.ts';
+import type { Config } from '../config.ts';
+import type { Database, Transaction } from '../db/open.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { loseUploadsOf } from '../lifecycle/uploads.ts';
 import { lapse } from '../queue/queue.ts';
-import { print, readEmail } from './admin.ts';
-import type { Command } from './commands.ts';
+import { accountOf, print } from './admin.ts';
+import type { Call } from './call.ts';
 import { onTheMachine } from './machine.ts';
 
 /**
  * Runner commands for operators. A runner that is revoked or gets another token loses its claims in the same
  * transaction: the server learns of it within a second, and other runners repeat the work.
  */
-export const runnerAdmin: Command[] = [
-  {
-    usage: 'admin runner create NAME [--account EMAIL...]',
-    about: 'Let a runner on another machine work for this server, or for some accounts alone; print its token, once',
-    run: ({ config, values: [name = ''], lists: { account: emails = [] } }) =>
-      print(config, async ({ db, ids }) => {
-        if (!/^[\w.-]{1,64}$/.test(name)) throw new Error('a runner is named with letters, digits, _, . and -');
-        const accounts = await Promise.all(emails.map((email) => accountOf(db.read, email)));
-        return db.transaction(async (trx) => {
-          const runner = await insertRunner(trx, ids, name, accounts);
-          await recordAudit(trx, ids, onTheMachine(), {
-            action: 'runner.created',
-            subject: { id: null, name },
-            ...(emails.length > 0 ? { details: { accounts: emails.map(readEmail) } } : {}),
-          });
-          return runner;
-        });
-      }),
-  },
-  {
-    usage: 'admin runner list',
-    about: 'Print every runner that was created, and for which accounts it works; no account means all',
-    run: ({ config }) => print(config, async ({ db }) => (await allRunners(db.read)).map(view)),
-  },
-  {
-    usage: 'admin runner revoke NAME',
-    about: 'Take a runner back: its token stops working at once, and what it was doing is done again by others',
-    run: ({ config, values: [name = ''] }) =>
-      print(config, async ({ db, ids }) => {
-        await db.transaction(async (trx) => {
-          const holder = (await revokeRunner(trx, name)) ?? unknown(name);
-          await lapse(db, trx, holder);
-          await loseUploadsOf(db, trx, holder);
-          await recordAudit(trx, ids, onTheMachine(), { action: 'runner.revoked', subject: { id: null, name } });
-        });
-        return { name, revoked: true };
-      }),
-  },
-  {
-    usage: 'admin runner drain NAME [--off]',
-    about: 'Give a runner no more work: it ends after what it does; --off takes that back',
-    run: ({ config, values: [name = ''], flags }) =>
-      print(config, async ({ db, ids }) => {
-        const draining = flags.off === undefined;
-        await db.transaction(async (trx) => {
-          if ((await drainRunner(trx, name, draining)) === undefined) unknown(name);
-          const action = draining ? 'runner.drained' : 'runner.undrained';
-          await recordAudit(trx, ids, onTheMachine(), { action, subject: { id: null, name } });
-        });
-        return { name, draining };
-      }),
-  },
-  {
-    usage: 'admin runner rotate NAME',
-    about: 'Give a runner another token and print it, once; the one before stops working at once',
-    run: ({ config, values: [name = ''] }) =>
-      print(config, async ({ db, ids }) => {
-        const { token } = await db.transaction(async (trx) => {
-          const rotated = (await rotateRunner(trx, name)) ?? unknown(name);
-          await lapse(db, trx, rotated.holder);
-          await recordAudit(trx, ids, onTheMachine(), { action: 'runner.rotated', subject: { id: null, name } });
-          return rotated;
-        });
-        return { name, token };
-      }),
-  },
-];
+export async function createRunner({ config, options }: Call<{ account?: string[] }>, name: string): Promise<void> {
+  if (!/^[\w.-]{1,64}$/.test(name)) throw new Error('a runner is named with letters, digits, _, . and -');
+  await print(config, async ({ db, ids }) => {
+    const owners = await Promise.all((options.account ?? []).map((email) => accountOf(db.read, email)));
+    const accounts = owners.map(({ id }) => id);
+    return db.transaction(async (trx) => {
+      const runner = await insertRunner(trx, ids, name, accounts);
+      await recordAudit(trx, ids, onTheMachine(), {
+        action: 'runner.created',
+        subject: { id: null, name },
+        ...(owners.length > 0 ? { details: { accounts: owners.map(({ email }) => email) } } : {}),
+      });
+      return runner;
+    });
+  });
+}
+
+export async function listRunners({ config }: Call): Promise<void> {
+  await print(config, async ({ db }) => (await allRunners(db.read)).map(view));
+}
+
+export async function revoke({ config }: Call, name: string): Promise<void> {
+  await change(config, 'runner.revoked', name, async (db, trx) => {
+    const holder = (await revokeRunner(trx, name)) ?? unknown(name);
+    await lapse(db, trx, holder);
+    await loseUploadsOf(db, trx, holder);
+    return { name, revoked: true };
+  });
+}
+
+export async function drain({ config, options }: Call<{ off?: true }>, name: string): Promise<void> {
+  const draining = !options.off;
+  await change(config, draining ? 'runner.drained' : 'runner.undrained', name, async (_, trx) => {
+    if ((await drainRunner(trx, name, draining)) === undefined) unknown(name);
+    return { name, draining };
+  });
+}
+
+export async function rotate({ config }: Call, name: string): Promise<void> {
+  await change(config, 'runner.rotated', name, async (db, trx) => {
+    const { token, holder } = (await rotateRunner(trx, name)) ?? unknown(name);
+    await lapse(db, trx, holder);
+    return { name, token };
+  });
+}
+
+/** Changes a runner, and records it in the audit log. */
+async function change(
+  config: Config,
+  action: Action,
+  name: string,
+  work: (db: Database, trx: Transaction) => Promise<object>,
+): Promise<void> {
+  await print(config, ({ db, ids }) =>
+    db.transaction(async (trx) => {
+      const result = await work(db, trx);
+      await recordAudit(trx, ids, onTheMachine(), { action, subject: { id: null, name } });
+      return result;
+    }),
+  );
+}
 
 function unknown(name: string): never {
   throw new Error(`there is no runner ${name}, or it was revoked before`);
-}
-
-async function accountOf(db: Queries, text: string): Promise<bigint> {
-  const email = readEmail(text);
-  const user = await findUser(db, email);
-  if (!user) throw new Error(`there is no account ${email}`);
-  return user.id;
 }
 
 function view({ name, accounts, draining, ...moments }: RegisteredRunner): object {

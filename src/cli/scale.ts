@@ -3,44 +3,50 @@ import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { Config } from '../config.ts';
+import { runnerEnvironment, type Config } from '../config.ts';
 import { tryLockFolder } from '../lib/file-lock.ts';
 import { openLink, type OpenLink } from '../runner/link.ts';
-import { readSeconds, UsageError, type Command, type CommandCall } from './commands.ts';
-import { settingsOf } from './local-runner.ts';
+import { WrongUse } from '../commands/errors.ts';
+import type { Call } from './call.ts';
 import { createLog } from './log.ts';
 import { Pace, plan } from './scale-plan.ts';
 import { jobScript, openSlurm, type Slurm } from './slurm.ts';
 import { stopSignals } from './stopping.ts';
-import { withTags } from './tags.ts';
 import { sourceFile } from '../lib/source-files.ts';
+
+interface Options {
+  url: string;
+  tokenFile: string;
+  caFile?: string;
+  max?: string;
+  partition?: string;
+  idle?: number;
+  scratch?: string;
+  output?: string;
+  program?: string;
+}
 
 /**
  * Keeps as many runners in a cluster as the queue needs, each for one job. It remembers nothing: what there is to do it
  * asks the server, and what was done already the cluster. So it can be killed at any moment, and started again.
  */
-export const scaleSlurm: Command = {
-  usage:
-    'scale slurm --url U --token-file F [--ca-file F] [--max N] [--partition P] [--idle SECONDS] [--tag T...] [--scratch D] [--output F] [--program F]',
-  about: 'Keep as many runners in a Slurm cluster as the queue needs, and none when it is empty',
-  async run(call) {
-    const stopping = stopSignals().asked;
-    const wanted = readWanted(call);
-    const log = createLog(call.config.log_level);
-    const { token, link, slurm, max } = wanted;
-    // Two at once would only correct each other; where the file system can lock, the second one is told.
-    const lock = await tryLockFolder(wanted.tokenFile).catch(() => 'impossible' as const);
-    if (lock === undefined) throw new Error(`another scaler uses the token in ${wanted.tokenFile}`);
-    log.info({ jobs: nameFor(token), max }, 'scaling');
-    await scale({ link, slurm, max, log, stopping });
-    await slurm
-      .cancelPending()
-      .catch((error: unknown) => log.error(`jobs that wait were not called off: ${wordsOf(error)}`));
-    link.close();
-    if (lock !== 'impossible') await lock.release();
-    process.exit(0);
-  },
-};
+export async function scaleSlurm(call: Call<Options>): Promise<void> {
+  const stopping = stopSignals().asked;
+  const wanted = readWanted(call);
+  const log = createLog(call.config.log_level);
+  const { token, link, slurm, max } = wanted;
+  // Two at once would only correct each other; where the file system can lock, the second one is told.
+  const lock = await tryLockFolder(wanted.tokenFile).catch(() => 'impossible' as const);
+  if (lock === undefined) throw new Error(`another scaler uses the token in ${wanted.tokenFile}`);
+  log.info({ jobs: nameFor(token), max }, 'scaling');
+  await scale({ link, slurm, max, log, stopping });
+  await slurm
+    .cancelPending()
+    .catch((error: unknown) => log.error(`jobs that wait were not called off: ${wordsOf(error)}`));
+  link.close();
+  if (lock !== 'impossible') await lock.release();
+  process.exit(0);
+}
 
 /** So often the cluster and the server are asked while there is something to do. */
 const lookEveryMs = 1000;
@@ -115,20 +121,16 @@ interface Wanted {
   max: number;
 }
 
-function readWanted({ config: given, flags, lists }: CommandCall): Wanted {
-  const { url, token_file: tokenPath, ca_file: caPath, partition, max = '10', idle = '60', scratch, output } = flags;
-  if (url === undefined || tokenPath === undefined) throw new UsageError('a scaler needs --url and --token-file');
-  if (!/^[1-9][0-9]{0,4}$/.test(max)) throw new UsageError('--max is a whole number from 1 to 99999');
-  if (partition !== undefined && !/^[\w.,-]{1,255}$/.test(partition)) throw new UsageError('--partition is a name');
-  const config = withTags(given, lists.tag);
-  const tokenFile = resolve(tokenPath);
+function readWanted({ config, options }: Call<Options>): Wanted {
+  const { url, partition, max = '10', idle = 60, scratch, output = '/dev/null' } = options;
+  if (!/^[1-9][0-9]{0,4}$/.test(max)) throw new WrongUse('--max is a whole number from 1 to 99999');
+  if (partition !== undefined && !/^[\w.,-]{1,255}$/.test(partition)) throw new WrongUse('--partition is a name');
+  const tokenFile = resolve(options.tokenFile);
   const token = readFileSync(tokenFile, 'utf8').trim();
-  const ca = caPath === undefined ? undefined : resolve(caPath);
-  const own = sourceFile('..', 'bin', 'headrace');
-  const program = resolve(flags.program ?? own);
-  if (!existsSync(program)) throw new UsageError(`--program ${program}: there is no such file`);
-  const seconds = String(readSeconds('--idle', idle));
-  const args = ['runner', '--once', '--idle', seconds, '--url', url, '--token-file', tokenFile];
+  const ca = options.caFile === undefined ? undefined : resolve(options.caFile);
+  const program = resolve(options.program ?? sourceFile('..', 'bin', 'headrace'));
+  if (!existsSync(program)) throw new WrongUse(`--program ${program}: there is no such file`);
+  const args = ['runner', '--once', '--idle', String(idle), '--url', url, '--token-file', tokenFile];
   if (ca !== undefined) args.push('--ca-file', ca);
   args.push('--scratch', resolve(scratch ?? `/var/tmp/headrace-${process.getuid?.() ?? 0}`));
   const script = jobScript([program, ...args], environmentOf(config));
@@ -136,7 +138,7 @@ function readWanted({ config: given, flags, lists }: CommandCall): Wanted {
     token,
     tokenFile,
     link: openLink({ url, token, ca: ca === undefined ? undefined : readFileSync(ca, 'utf8'), tags: config.tags }),
-    slurm: openSlurm({ name: nameFor(token), script, partition, output: output ?? '/dev/null', env: process.env }),
+    slurm: openSlurm({ name: nameFor(token), script, partition, output, env: process.env }),
     max: Number(max),
   };
 }
@@ -148,7 +150,7 @@ function nameFor(token: string): string {
 
 /** Jobs have the scaler's settings, as far as they are for runners; none of these is a secret. */
 function environmentOf(config: Config): Record<string, string> {
-  return { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', ...settingsOf(config) };
+  return { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', ...runnerEnvironment(config) };
 }
 
 function wordsOf(error: unknown): string {

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Config } from '../config.ts';
@@ -9,59 +10,58 @@ import { recordAudit } from '../auth/audit.ts';
 import { insertUser, makeCredentials, type Credentials } from '../auth/users.ts';
 import { startServer, type RunningServer } from '../server/server.ts';
 import { publicAddress } from '../lib/public-address.ts';
-import { failWith, type Command } from './commands.ts';
+import { failWith, type Call } from './call.ts';
 import { lockDataFolder } from './folder-lock.ts';
 import { keepLocalRunner } from './local-runner.ts';
 import { createLog } from './log.ts';
 import { onTheMachine } from './machine.ts';
 import { keepBallast, makeRoomToStart } from './room.ts';
-import { stopSignals, untilAborted, wayToStop, type Stopped, type WayToStop } from './stopping.ts';
+import { stopSignals, wayToStop, type Stopped, type WayToStop } from './stopping.ts';
 import { openStore, type Store } from './store.ts';
-import { withTags } from './tags.ts';
 
 /** How long requests may still take when the server closes. */
 const closingTime = 10_000;
 /** How long the cleanup after a failed start may take. */
 const undoTime = 5000;
 
-export const serve: Command = {
-  usage: 'serve [--host H] [--port P] [--no-runner] [--tag T...] [--first-user-file F]',
-  about: 'Run the service',
-  async run({ config: given, flags, lists }) {
-    const config = withTags(given, lists.tag);
-    const stopping = stopSignals();
-    const { asked } = stopping;
-    const log = createLog(config.log_level);
-    const way = wayToStop(config);
-    let server: RunningServer | undefined;
-    asked.addEventListener('abort', () => {
-      log.info({ signal: (asked.reason as Stopped).signal, way }, 'stopping');
-      if (way !== 'drain' || !server) closeInTime();
-    });
-    stopping.again.addEventListener('abort', () => {
-      log.info('asked to stop again: nothing more is waited for');
+interface Options {
+  runner: boolean;
+  firstUserFile?: string;
+}
+
+export async function serve({ config, options }: Call<Options>): Promise<void> {
+  const stopping = stopSignals();
+  const { asked } = stopping;
+  const log = createLog(config.log_level);
+  const way = wayToStop(config);
+  let server: RunningServer | undefined;
+  asked.addEventListener('abort', () => {
+    log.info({ signal: (asked.reason as Stopped).signal, way }, 'stopping');
+    if (way !== 'drain' || !server) closeInTime();
+  });
+  stopping.again.addEventListener('abort', () => {
+    log.info('asked to stop again: nothing more is waited for');
+    closeInTime();
+  });
+  const opened = new AsyncDisposableStack();
+  try {
+    const wanted = { hasRunner: options.runner, firstUserFile: options.firstUserFile };
+    server = await start({ config, log, way, ...wanted }, opened, asked);
+    if (!asked.aborted) await once(asked, 'abort');
+    if (way === 'drain') {
+      await server.drain(stopping.again);
       closeInTime();
-    });
-    const opened = new AsyncDisposableStack();
-    try {
-      const wanted = { hasRunner: flags.no_runner === undefined, firstUserFile: flags.first_user_file };
-      server = await start({ config, log, way, ...wanted }, opened, asked);
-      await untilAborted(asked);
-      if (way === 'drain') {
-        await server.drain(stopping.again);
-        closeInTime();
-      }
-    } catch (error) {
-      if (error !== asked.reason) {
-        setTimeout(() => failWith(error), undoTime).unref();
-        await opened.disposeAsync();
-        throw error;
-      }
     }
-    await opened.disposeAsync();
-    process.exit(0);
-  },
-};
+  } catch (error) {
+    if (error !== asked.reason) {
+      setTimeout(() => failWith(error), undoTime).unref();
+      await opened.disposeAsync();
+      throw error;
+    }
+  }
+  await opened.disposeAsync();
+  process.exit(0);
+}
 
 /** Whatever hangs does not keep the process. */
 function closeInTime(): void {

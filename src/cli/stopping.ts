@@ -55,11 +55,3 @@ export function wayToStop({ stop }: Config, env: NodeJS.ProcessEnv = process.env
   const isService = (env.INVOCATION_ID ?? env.NOTIFY_SOCKET) !== undefined && !isAtTerminal;
   return stop ?? (isService ? 'leave' : 'break');
 }
-
-/** Resolves when the signal is aborted. */
-export async function untilAborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  signal.addEventListener('abort', () => resolve(), { once: true });
-  await promise;
-}

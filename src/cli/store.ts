@@ -1,17 +1,15 @@
-import { chmodSync, mkdirSync, readdirSync } from 'node:fs';
+import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Services } from '../api/call.ts';
 import { diskReserveBytes, readBlobPlace, type BlobPlace, type Config } from '../config.ts';
 import { openFileBlobs, type Blobs } from '../db/blobs.ts';
 import { openVaultOf, proveMasterKey } from '../db/canary.ts';
 import { createByteRelay } from '../streams/byte-relay.ts';
-import { createRecentChunks } from '../streams/recent-chunks.ts';
 import { createSubscriptions } from '../db/subscriptions.ts';
 import { migrate } from '../db/migrate.ts';
 import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase, type Database } from '../db/open.ts';
 import { keepReserve, type DiskReserve } from '../lib/disk-reserve.ts';
-import { SharedWork } from '../lib/shared-work.ts';
 import { createObservers } from '../lifecycle/endings.ts';
 import { closeComparing } from '../lifecycle/comparing.ts';
 import { closeJudging } from '../lifecycle/judging.ts';
@@ -58,7 +56,6 @@ export async function openStore(
       observers: createObservers(),
       subscriptions,
       broadcasts: new Map(),
-      recentChunks: createRecentChunks(),
       relay,
       blobs,
       disk,
@@ -66,7 +63,7 @@ export async function openStore(
       buildTimeout: config.build_timeout,
       shellHours: config.shell_hours,
       archiveBytes: unpackLimitsOf(config).bytes,
-      assembling: new SharedWork(),
+      assembling: new Map(),
       proveWritable: () => lease.renew(),
       proveReadable: () => proveMasterKey(db, vault),
       async close() {
@@ -126,19 +123,8 @@ export function masterKeyFile(config: Config): string {
   return config.master_key_file ?? join(config.data_dir, 'master.key');
 }
 
-/** Other users of the machine get no access to it, nor to files that earlier versions left readable there. */
+/** Other users of the machine get no access to it, also where the folder was made before. */
 export function makeDataFolder(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   chmodSync(folder, 0o700);
-  for (const name of readdirSync(folder)) {
-    if (name.startsWith('headrace.db')) keepPrivate(join(folder, name));
-  }
-}
-
-function keepPrivate(path: string): void {
-  try {
-    chmodSync(path, 0o600);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error; // the last user of the database removed it
-  }
 }

@@ -1,14 +1,10 @@
 import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import { isIP } from 'node:net';
 import tls from 'node:tls';
 import { Failure } from './failure.ts';
 import { Transport } from './transport.ts';
-import type { ServerAddress } from './server.ts';
-
-export interface SeenCertificate {
-  certificate: string;
-  /** SHA-256, in pairs of digits. */
-  fingerprint: string;
-}
+import type { Pinned, ServerAddress } from './server.ts';
 
 /** Whether the server's certificate is trusted, asked with a request that carries no credentials. */
 export async function isTrusted(server: ServerAddress): Promise<boolean> {
@@ -25,24 +21,19 @@ export async function isTrusted(server: ServerAddress): Promise<boolean> {
 }
 
 /** The certificate that a server shows, whoever issued it. Nothing is sent to it. */
-export async function certificateOf({ url }: ServerAddress): Promise<SeenCertificate> {
+export async function certificateOf(url: string): Promise<Pinned> {
   const { hostname, port } = new URL(url);
   const host = hostname.replaceAll(/[[\]]/g, '');
-  const { promise, resolve, reject } = Promise.withResolvers<SeenCertificate>();
-  const servername = /^[\d.:]+$/.test(host) || host.includes(':') ? {} : { servername: host };
-  const socket = tls.connect({
-    host,
-    port: Number(port === '' ? 443 : port),
-    rejectUnauthorized: false,
-    ...servername,
-  });
+  const servername = isIP(host) === 0 ? { servername: host } : {};
+  const socket = tls.connect({ host, port: Number(port || 443), rejectUnauthorized: false, ...servername });
   socket.setTimeout(15_000, () => socket.destroy(new Error('it does not answer')));
-  socket.once('secureConnect', () => {
-    const { raw } = socket.getPeerCertificate();
-    const { fingerprint256: fingerprint } = new X509Certificate(raw);
-    resolve({ certificate: new X509Certificate(raw).toString(), fingerprint });
-    socket.end();
-  });
-  socket.once('error', (error) => reject(new Failure('unreachable', `Cannot reach ${url}.`, error.message)));
-  return promise;
+  try {
+    await once(socket, 'secureConnect');
+    const { raw, fingerprint256: fingerprint } = socket.getPeerCertificate();
+    return { certificate: new X509Certificate(raw).toString(), fingerprint };
+  } catch (error) {
+    throw new Failure('unreachable', `Cannot reach ${url}.`, (error as Error).message);
+  } finally {
+    socket.destroy();
+  }
 }

@@ -53,8 +53,8 @@ export class Client {
   }
 
   /** What the server says, as it says it. */
-  async text(name: StreamName, params: Params, headers: Record<string, string> = {}): Promise<string> {
-    return this.#transport.textOf(await this.#open(fill(streams[name], params), { headers }));
+  async text(name: StreamName, params: Params): Promise<string> {
+    return this.#transport.textOf(await this.bytes(name, params));
   }
 
   /** The bytes of a log or a file, or a part of them, as they come. */

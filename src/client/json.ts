@@ -1,3 +1,5 @@
+import { exactJson } from '../lib/exact-json.ts';
+
 /** JSON with identifiers of 64 bits: a number that JavaScript cannot hold exactly becomes a bigint. */
 export function parseJson(text: string): unknown {
   return JSON.parse(text, exact as (key: string, value: unknown) => unknown);
@@ -13,12 +15,8 @@ function exact(_: string, value: unknown, { source = '' }: { source?: string }):
  * means the same to a program.
  */
 export function writeJson(value: unknown): string {
-  const text = JSON.stringify(value, (_, item: unknown) => (typeof item === 'bigint' ? raw(String(item)) : item), 2);
-  return text.replaceAll(
+  return exactJson(value, 2).replaceAll(
     /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 }
-
-/** JSON.rawJSON is in every engine we run on, but not yet in TypeScript's library. */
-const raw = (JSON as unknown as { rawJSON: (this: void, text: string) => unknown }).rawJSON;

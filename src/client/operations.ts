@@ -10,7 +10,7 @@ const project = {
   owned: 'boolean',
 } as const;
 
-const changedRequest = {
+const buildRequest = {
   id_str: 'string',
   build_state: 'string',
   commit_ref: 'string',
@@ -19,8 +19,8 @@ const changedRequest = {
   created_at: 'string',
   event: 'string',
   target_branch: 'string',
+  waiting_reason: 'string',
 } as const;
-const buildRequest = { ...changedRequest, waiting_reason: 'string' } as const;
 
 const build = {
   id_str: 'string',
@@ -77,9 +77,9 @@ export const operations = {
   ]),
   requests: list('GET /projects/{project_id}/build_requests', buildRequest, page),
   request: one('GET /projects/{project_id}/build_requests/{build_request_id}', buildRequest),
-  ask: one('POST /projects/{project_id}/build_requests', changedRequest, ['commit_ref', 'suites[]']),
-  cancel: one('POST /projects/{project_id}/build_requests/{build_request_id}/cancel', changedRequest),
-  rerun: one('POST /projects/{project_id}/build_requests/{build_request_id}/rerun', changedRequest, ['failed_only']),
+  ask: one('POST /projects/{project_id}/build_requests', buildRequest, ['commit_ref', 'suites[]']),
+  cancel: one('POST /projects/{project_id}/build_requests/{build_request_id}/cancel', buildRequest),
+  rerun: one('POST /projects/{project_id}/build_requests/{build_request_id}/rerun', buildRequest, ['failed_only']),
   explain: list('GET /projects/{project_id}/build_requests/{build_request_id}/explanation', {
     name: 'string',
     runs: 'boolean',
@@ -135,8 +135,6 @@ export type Name = keyof Operations;
 export type Answered<N extends Name> = AnswerOf<Operations[N]>;
 
 export type Project = Answered<'project'>;
-/** What every answer says about a request. */
-export type AskedRequest = Answered<'ask'>;
 export type BuildRequest = Answered<'request'>;
 export type Build = Answered<'builds'>[number];
 export type Commit = Answered<'commit'>;

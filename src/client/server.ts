@@ -1,5 +1,5 @@
-import { isIP } from 'node:net';
 import type { ConnectionOptions, PeerCertificate } from 'node:tls';
+import { isLoopback } from '../lib/networks.ts';
 import { Failure } from './failure.ts';
 
 /** A server, and by what its certificate is known. */
@@ -8,8 +8,13 @@ export interface ServerAddress {
   url: string;
   /** Certificates of authorities in PEM form; without them those of the machine. */
   ca?: string | undefined;
-  /** The one certificate that is accepted, in PEM form: a person has compared its fingerprint. */
-  pinned?: { certificate: string; fingerprint: string } | undefined;
+  pinned?: Pinned | undefined;
+}
+
+/** The one certificate that is accepted, in PEM form: a person has compared its fingerprint (SHA-256). */
+export interface Pinned {
+  certificate: string;
+  fingerprint: string;
 }
 
 /** Only TLS, but for a server on this machine behind nothing. */
@@ -19,13 +24,9 @@ export function readAddress(text: string): string {
   const { protocol, hostname, username, password, origin, pathname } = new URL(whole);
   if (username !== '' || password !== '')
     throw new Failure('invalid', 'The address of a server has no credentials in it. Leave them out.');
-  if (protocol === 'http:' && !isLoopback(hostname))
+  if (protocol === 'http:' && hostname !== 'localhost' && !isLoopback(hostname.replaceAll(/[[\]]/g, '')))
     throw new Failure('invalid', `Headrace is served over TLS alone. Use https://${hostname}.`);
   return `${origin}${pathname.replace(/\/+$/, '')}`;
-}
-
-function isLoopback(hostname: string): boolean {
-  return hostname === 'localhost' || hostname === '[::1]' || (isIP(hostname) === 4 && hostname.startsWith('127.'));
 }
 
 /**

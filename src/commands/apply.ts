@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { text as textOf } from 'node:stream/consumers';
 import type { Answered, Project } from '../client/operations.ts';
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 import { readDocument, type Document } from './documents.ts';
 import { WrongUse } from './errors.ts';
 import { lineDiff } from './line-diff.ts';
@@ -11,9 +11,18 @@ import { clean, width, words } from './text.ts';
 
 type Change = Answered<'configure'>['changes'][number];
 
-export async function run(call: Call): Promise<number> {
+interface Options {
+  file?: string;
+  dryRun?: true;
+  check?: true;
+  prune?: true;
+  create?: true;
+  fromEnv?: string[];
+}
+
+export async function run(call: Call<Options>): Promise<number> {
   const { client, screen, env } = call;
-  const file = call.value('file');
+  const { file, dryRun, check, prune = false } = call.options;
   if (file === undefined) throw new WrongUse('Say which file: headrace apply -f FILE');
   const said = await readDocument(await contentOf(file), file);
   const sources = sourcesIn(said, env);
@@ -28,21 +37,21 @@ export async function run(call: Call): Promise<number> {
   if (!screen.isJson) show(screen, changes, told);
   const deletions = changes.filter(({ action }) => action === 'delete').length;
   const name = project?.name ?? String(said.name);
-  if (call.has('dry-run') || call.has('check')) {
+  if (dryRun || check) {
     if (screen.isJson) screen.json({ applied: false, changes, sources: told });
     else if (changes.length === 0) screen.say(words`Nothing to change in ${name}.`);
-    if (deletions > 0 && !call.has('prune')) screen.hint('To delete this, apply needs --prune.');
-    return call.has('check') && changes.length > 0 ? 1 : 0;
+    if (deletions > 0 && !prune) screen.hint('To delete this, apply needs --prune.');
+    return check && changes.length > 0 ? 1 : 0;
   }
-  if (deletions > 0 && !call.has('prune'))
+  if (deletions > 0 && !prune)
     throw new WrongUse(
       `This would delete ${deletions === 1 ? 'something' : `${deletions} things`}. If that is meant, add --prune. Nothing was changed.`,
     );
-  await allowSources(call, unknown);
+  await allowSources(call, unknown, call.options.fromEnv);
   // Also where nothing changes: the server remembers the file, with its order, for export.
   const document = JSON.stringify(withValues(said, env));
   const made: Answered<'configure'> & Partial<Answered<'makeProject'>> = project
-    ? await client.call('configure', place, { document, prune: call.has('prune') })
+    ? await client.call('configure', place, { document, prune })
     : await client.call('makeProject', {}, { document });
   if (screen.isJson) screen.json({ ...made, sources: told });
   else if (made.changes.length === 0) screen.say(words`Nothing to change in ${name}.`);
@@ -61,8 +70,8 @@ export async function run(call: Call): Promise<number> {
 }
 
 /** The project that is meant; undefined where it is to be made. */
-async function projectOf(call: Call, { name, repository_url: repository }: Document, file: string) {
-  if (!call.has('create')) return call.project(typeof name === 'string' ? { name, file } : undefined);
+async function projectOf(call: Call<Options>, { name, repository_url: repository }: Document, file: string) {
+  if (!call.options.create) return call.project(typeof name === 'string' ? { name, file } : undefined);
   if (typeof name !== 'string' || typeof repository !== 'string')
     throw new WrongUse(words`${file} needs a name and a repository_url to make a project of.`);
   const projects: Project[] = await call.client.call('projects');

@@ -6,7 +6,7 @@ import type { Answered } from '../client/operations.ts';
 import { codeOf } from '../lib/error-code.ts';
 import { isPlainPath } from '../lib/file-types.ts';
 import { globMatcher } from '../lib/globs.ts';
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 import { download } from './download.ts';
 import { WrongUse } from './errors.ts';
 import { findBuild } from './named-build.ts';
@@ -16,16 +16,15 @@ import { words } from './text.ts';
 type Artifact = Answered<'artifacts'>[number];
 type Place = Readonly<{ project_id: string; build_id: string }>;
 
-export async function run(call: Call): Promise<void> {
-  const { client, screen, args } = call;
-  const [named = '', pattern] = args;
+export async function run(call: Call<{ output?: string }>, named: string, pattern?: string): Promise<void> {
+  const { client, screen } = call;
   const isMeant = pattern === undefined ? () => true : globMatcher(pattern);
   if (!isMeant) throw new WrongUse(words`${pattern ?? ''} is no pattern for files, such as dist, *.log or **/*.xml`);
   const project = await call.project();
   const build = await findBuild(call, project, named);
   const place = { project_id: project.id_str, build_id: build.id_str };
   const found = (await listed(client, place)).filter(({ path }) => isMeant(path));
-  const folder = call.value('output');
+  const { output: folder } = call.options;
   if (folder === undefined && screen.isJson) return screen.json(found);
   if (found.length === 0) {
     const none = `Build ${build.id_str} has no artifacts${pattern === undefined ? '' : ' that match'}.`;

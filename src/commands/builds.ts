@@ -1,12 +1,10 @@
-import type { Call } from './command.ts';
-import { WrongUse } from './errors.ts';
+import type { Call } from './call.ts';
 import { namer } from './suite-names.ts';
 import { ago, painted, tookFrom } from './states.ts';
 
-export async function run(call: Call): Promise<void> {
+export async function run(call: Call<{ limit?: string }>): Promise<void> {
   const { client, screen } = call;
-  const limit = call.value('limit') ?? '20';
-  if (!/^[1-9]\d{0,2}$|^1000$/.test(limit)) throw new WrongUse('--limit is a whole number from 1 to 1000');
+  const { limit = '20' } = call.options;
   const project = await call.project();
   const inProject = { project_id: project.id_str };
   const [builds, suites] = await Promise.all([

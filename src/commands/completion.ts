@@ -1,119 +1,70 @@
-import { catalog } from './catalog.ts';
-import { common, spellings, type Call, type Command, type Flag } from './command.ts';
-import { WrongUse } from './errors.ts';
+import type { Option } from 'commander';
+import type { Call } from './call.ts';
+import { developerProgram } from './catalog.ts';
+import { leavesOf, type Command } from './program.ts';
 
-/** Completions for shells, made of the same list as the help. */
-export async function run({ args, screen }: Call): Promise<void> {
-  const shells: Record<string, () => string> = { bash, zsh, fish };
-  const shell = args[0] ?? '';
-  const made = Object.hasOwn(shells, shell) ? shells[shell] : undefined;
-  if (!made) throw new WrongUse(`There are completions for ${Object.keys(shells).join(', ')}.`);
-  screen.out.write(made());
+/** Completions for shells, made of the commands as they are. */
+export async function run({ screen }: Call, shell: string): Promise<void> {
+  const { commands } = developerProgram();
+  screen.out.write({ bash, zsh, fish }[shell as 'bash' | 'zsh' | 'fish'](commands));
 }
 
-const flagsOf = (command: Command): string[] => [...command.flags, ...common].flatMap(spellings);
-
-/** Flags after which a file is meant. */
-const takesFile = new Set(['ca-file', 'file', 'output']);
-
-function fileFlags(): string[] {
-  const all = [...catalog.flatMap(({ flags }) => flags), ...common].filter(({ name }) => takesFile.has(name));
-  return [...new Set(all.flatMap(spellings))];
+/** The options of a command, and of those below it. */
+function optionsOf(command: Command): Option[] {
+  const all = [command, ...leavesOf(command)].flatMap(({ options }) => options);
+  return [...all, command.createOption('-h, --help', 'show this')];
 }
 
-function bash(): string {
-  const firsts = [...new Set(catalog.map(({ words }) => words.split(' ')[0] ?? ''))];
-  const cases = catalog.map((command) => {
-    const [first = '', second] = command.words.split(' ');
-    const flags = flagsOf(command).join(' ');
-    return `    ${first}) flags='${flags}'; seconds='${second ?? secondsOf(first)}' ;;`;
+/** The words that can follow a command: of what goes on below it, or of its argument. */
+function wordsAfter({ commands, registeredArguments: [first] }: Command): string {
+  return (commands.length > 0 ? commands.map((one) => one.name()) : (first?.argChoices ?? [])).join(' ');
+}
+
+const aboutOf = (command: Command): string => command.summary() || leavesOf(command)[0]?.summary() || '';
+const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+
+/** Where nothing fits, the shell completes names of files. */
+function bash(commands: readonly Command[]): string {
+  const names = commands.map((one) => one.name()).join(' ');
+  const cases = commands.map((one) => {
+    const flags = optionsOf(one).flatMap(({ short, long }) => [short, long].filter((flag) => flag !== undefined));
+    return `    ${one.name()}) words='${wordsAfter(one)}' flags='${flags.join(' ')}' ;;`;
   });
   return `# headrace: completion for bash. Use it with: source <(headrace completion bash)
 _headrace() {
-  local current=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD-1]} flags='' seconds=''
-  COMPREPLY=()
-  case $before in ${fileFlags().join('|')}) COMPREPLY=($(compgen -f -- "$current")); return ;; esac
-  if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W '${firsts.join(' ')} help' -- "$current"))
-    return
-  fi
-  case \${COMP_WORDS[1]} in
+  local current=\${COMP_WORDS[COMP_CWORD]} first=\${COMP_WORDS[1]} words='' flags=''
+  [ "$COMP_CWORD" -gt 1 ] || first=help
+  case $first in
+    help) words='${names} help' ;;
 ${cases.join('\n')}
-    help) seconds='${firsts.join(' ')}' ;;
   esac
-  case $current in
-    -*) COMPREPLY=($(compgen -W "$flags" -- "$current")) ;;
-    *)
-      [ "$COMP_CWORD" -eq 2 ] && COMPREPLY=($(compgen -W "$seconds" -- "$current"))
-      [ \${#COMPREPLY[@]} -eq 0 ] && COMPREPLY=($(compgen -f -- "$current"))
-      ;;
-  esac
+  [ "$COMP_CWORD" -le 2 ] || words=''
+  case $current in -*) words=$flags ;; esac
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
 }
-complete -o filenames -F _headrace headrace
+complete -o default -F _headrace headrace
 `;
 }
 
-/** Words that an argument can be. */
-function secondsOf(first: string): string {
-  return first === 'completion' ? 'bash zsh fish' : '';
+/** zsh can run completions for bash. */
+function zsh(commands: readonly Command[]): string {
+  return `# headrace: completion for zsh. Use it, after compinit, with: source <(headrace completion zsh)
+autoload -U +X bashcompinit && bashcompinit
+${bash(commands)}`;
 }
 
-const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
-
-function zsh(): string {
-  const described = catalog.map(({ words, about }) =>
-    quoted(`${words.split(' ')[0] ?? ''}:${about.replaceAll(':', ' ')}`),
-  );
-  const cases = catalog.map((command) => {
-    const [first = '', second] = command.words.split(' ');
-    const flags = [...command.flags, ...common].flatMap((flag) => {
-      const { name, value, about } = flag;
-      const what = about.replaceAll(/[[\]:]/g, ' ');
-      const taken = value === undefined ? '' : `:${value}:${takesFile.has(name) ? '_files' : ''}`;
-      return spellings(flag)
-        .filter((one) => one.startsWith('--'))
-        .map((one) => quoted(`${one}[${what}]${taken}`));
-    });
-    const words = second ?? secondsOf(first);
-    const place = words === '' ? quoted('*:argument:_files') : quoted(`1:word:(${words})`);
-    return `    ${first}) _arguments ${[...flags, place].join(' ')} ;;`;
-  });
-  return `#compdef headrace
-# headrace: completion for zsh. Put it into a folder of $fpath as _headrace.
-_headrace() {
-  local -a commands
-  commands=(${described.join(' ')} 'help:Show help')
-  if (( CURRENT == 2 )); then
-    _describe command commands
-    return
-  fi
-  local word=$words[2]
-  shift words
-  (( CURRENT-- ))
-  case $word in
-${cases.join('\n')}
-  esac
-}
-compdef _headrace headrace
-`;
-}
-
-function fish(): string {
-  const lines = catalog.flatMap(({ words, about, flags }) => {
-    const [first = '', second] = words.split(' ');
-    const within = `__fish_seen_subcommand_from ${first}`;
-    const seconds = second ?? secondsOf(first);
+function fish(commands: readonly Command[]): string {
+  const lines = commands.flatMap((one) => {
+    const within = `complete -c headrace -n '__fish_seen_subcommand_from ${one.name()}'`;
+    const words = wordsAfter(one);
     return [
-      `complete -c headrace -n __fish_use_subcommand -f -a ${first} -d ${quoted(about)}`,
-      ...(seconds === '' ? [] : [`complete -c headrace -n ${quoted(within)} -a ${quoted(seconds)}`]),
-      ...flags.map((flag) => `complete -c headrace -n ${quoted(within)}${fishFlag(flag)}`),
+      `complete -c headrace -n __fish_use_subcommand -f -a ${one.name()} -d ${quoted(aboutOf(one))}`,
+      ...(words === '' ? [] : [`${within} -a ${quoted(words)}`]),
+      ...optionsOf(one).map(({ short, long, required, description }) => {
+        const names = [...(short === undefined ? [] : ['-s', short.slice(1)]), '-l', long?.slice(2)].join(' ');
+        return `${within} ${names}${required ? ' -r' : ''} -d ${quoted(description)}`;
+      }),
     ];
   });
-  const everywhere = common.map((flag) => `complete -c headrace${fishFlag(flag)}`);
-  return `# headrace: completion for fish. Use it with: headrace completion fish | source\n${[...lines, ...everywhere].join('\n')}\n`;
-}
-
-function fishFlag({ name, short, also, value, about }: Flag): string {
-  const names = ` -l ${name}${also === undefined ? '' : ` -l ${also}`}${short === undefined ? '' : ` -s ${short}`}`;
-  return `${names}${value === undefined ? '' : ' -r'} -d ${quoted(about)}`;
+  return `# headrace: completion for fish. Use it with: headrace completion fish | source\n${lines.join('\n')}\n`;
 }

@@ -1,22 +1,20 @@
 import { stat } from 'node:fs/promises';
 import { uploadArchive } from '../client/upload.ts';
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
 import { followRecord } from './follow-record.ts';
+import { oneNamed } from './project.ts';
 import { ProgressBar } from './progress.ts';
 import { words } from './text.ts';
 
-export async function run(call: Call): Promise<number> {
-  const { client, screen, args } = call;
-  const [named = '', file = ''] = args;
+export async function run(call: Call, named: string, file: string): Promise<number> {
+  const { client, screen } = call;
   const found = await stat(file).catch((error: Error) => {
     throw new WrongUse(words`Cannot read ${file}: ${error.message}`);
   });
   if (!found.isFile()) throw new WrongUse(words`${file} is not a file. Pack the source into an archive first.`);
   if (found.size === 0) throw new WrongUse(words`${file} is empty.`);
-  const dependencies = await client.call('dependencies');
-  const dependency =
-    dependencies.find(({ name }) => name === named) ?? dependencies.find(({ id_str: id }) => id === named);
+  const dependency = oneNamed(await client.call('dependencies'), named);
   if (!dependency)
     throw new WrongUse(words`You have no dependency ${named}. Make it first, at ${client.url}/ui/dependencies`);
   const bar = new ProgressBar(screen, words`uploading ${named}`, found.size);

@@ -1,33 +1,43 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import type { Client } from '../client/client.ts';
 import { Failure } from '../client/failure.ts';
 import type { Answered, Project } from '../client/operations.ts';
 import { variablesIn, variantsOf } from '../lib/matrix.ts';
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
 import { currentCommit, currentRef, topOf } from './git.ts';
 import { LogWriter } from './log-output.ts';
 import { keptResults } from './kept-results.ts';
+import { choose } from './project.ts';
 import { duration, exitStatus } from './states.ts';
 import { clean, words } from './text.ts';
 
+interface Options {
+  image?: string;
+  variant?: string;
+  withVariables?: true;
+  write?: true;
+  offline?: true;
+}
+
 /** Runs a suite on the working tree as it is, in the sandbox of builds. */
-export async function run(call: Call): Promise<number> {
-  const { client, screen } = call;
+export async function run(call: Call<Options>, named: string): Promise<number> {
+  const { client, screen, options } = call;
   if (process.platform !== 'linux')
     throw new WrongUse('exec needs Linux: builds run in a sandbox of its kernel. Ask for a build: headrace run -f');
-  const isWritten = call.has('write');
+  const isWritten = options.write === true;
   if (isWritten && process.getuid?.() === 0)
     throw new WrongUse('--write is not for root, whose files a sandbox cannot have. Run it as the owner of the files.');
   const project = await call.project();
-  const suite = await suiteNamed(client, project, call.args[0] ?? '');
-  const place = { project_id: project.id_str, suite_id: suite.id_str };
+  const inProject = { project_id: project.id_str };
+  const { id_str: id } = choose(project, 'suite', await client.call('suites', inProject), named);
+  const suite = await client.call('suite', { ...inProject, suite_id: id });
+  const place = { ...inProject, suite_id: id };
   const software = await client.call('software', place);
   if (software.missing.length > 0)
     throw new Failure('unavailable', words`Not compiled yet: ${software.missing.join(', ')}`);
-  const variables = call.has('with-variables') ? await client.call('variables', place) : [];
-  const variant = variantOf(suite, call.value('variant'));
+  const variables = options.withVariables ? await client.call('variables', place) : [];
+  const variant = variantOf(suite, options.variant);
   const tree = (await topOf(call.cwd)) ?? call.cwd;
   const folder = cacheFolder(call.env);
   const ending = new AbortController();
@@ -42,7 +52,7 @@ export async function run(call: Call): Promise<number> {
       folder,
       tree,
       isWritten,
-      network: call.has('offline') ? 'none' : 'internet',
+      network: options.offline ? 'none' : 'internet',
       launches: software.launches,
       command: suite.command,
       environment: {
@@ -53,11 +63,11 @@ export async function run(call: Call): Promise<number> {
       secrets: variables.filter(({ secret }) => secret).map(({ content }) => content),
       software: software.layers.map(({ digest, prefix }) => ({ digest, prefix })),
       prefixes: software.prefixes,
-      image: { reference: call.value('image') ?? suite.image, isChosen: call.value('image') !== undefined },
+      image: { reference: options.image ?? suite.image, isChosen: options.image !== undefined },
       read: keptResults(client, { folder: join(folder, 'results'), suite: suite.id_str, layers: software.layers }),
       timeoutSeconds: suite.timeout,
       say: (chunk) => writer.write(chunk),
-      log: call.has('verbose') ? (message) => screen.hint(clean(message)) : () => {},
+      log: options.verbose ? (message) => screen.hint(clean(message)) : () => {},
       signal: ending.signal,
     });
     await writer.end();
@@ -91,14 +101,6 @@ function resultOf(
 }
 
 type Suite = Answered<'suite'>;
-
-async function suiteNamed(client: Client, project: Project, named: string): Promise<Suite> {
-  const suites = await client.call('suites', { project_id: project.id_str });
-  const found = suites.find(({ name, id_str: id }) => name === named || id === named);
-  if (found) return client.call('suite', { project_id: project.id_str, suite_id: found.id_str });
-  const names = suites.map(({ name }) => name).join(', ');
-  throw new WrongUse(words`${project.name} has no suite ${named}. It has: ${names === '' ? 'none' : names}`);
-}
 
 function variantOf({ matrix, name }: Suite, wanted: string | undefined): string {
   const variants = variantsOf(matrix);

@@ -1,11 +1,11 @@
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 import { findRequest } from './project.ts';
 import { clean } from './text.ts';
 
-export async function run(call: Call): Promise<void> {
-  const { client, screen, args, cwd } = call;
+export async function run(call: Call, named?: string): Promise<void> {
+  const { client, screen } = call;
   const project = await call.project();
-  const { id_str: id } = await findRequest(client, project, { named: args[0], cwd });
+  const { id_str: id } = await findRequest(call, project, named);
   const suites = await client.call('explain', { project_id: project.id_str, build_request_id: id });
   if (screen.isJson) return screen.json(suites);
   if (suites.length === 0) return screen.say('The commit was not fetched, so no suite could be chosen.');

@@ -1,10 +1,10 @@
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 import { formats, writeDocument, type Document } from './documents.ts';
 import { WrongUse } from './errors.ts';
 
-export async function run(call: Call): Promise<void> {
+export async function run(call: Call<{ format?: string }>): Promise<void> {
   const { client, screen } = call;
-  const wanted = call.value('format') ?? (screen.isJson ? 'json' : 'toml');
+  const wanted = call.options.format ?? (screen.isJson ? 'json' : 'toml');
   const format = formats.find((one) => one === wanted);
   if (!format) throw new WrongUse(`--format is one of ${formats.join(', ')}`);
   const project = await call.project();

@@ -1,6 +1,6 @@
 import type { Params } from '../client/client.ts';
 import type { StreamName } from '../client/operations.ts';
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 import { onInterrupt } from './follow.ts';
 import { LogWriter } from './log-output.ts';
 import { colourOf, exitStatus, resultOf } from './states.ts';

@@ -1,8 +1,8 @@
-import type { StreamName } from '../client/operations.ts';
-import type { AskedRequest, Build, Project } from '../client/operations.ts';
+import type { Build, BuildRequest, Project, StreamName } from '../client/operations.ts';
 import type { Params } from '../client/client.ts';
-import type { Call } from './command.ts';
-import { Following, type LookUp, type Row } from './following.ts';
+import { repeatedly } from '../lib/repeatedly.ts';
+import type { Call } from './call.ts';
+import { Following, type LookUps, type Row } from './following.ts';
 import { Live } from './live.ts';
 import { copyLog } from './log-output.ts';
 import { hintAtShell } from './shell-hint.ts';
@@ -12,12 +12,18 @@ import { words } from './text.ts';
 
 /** Of a log that is longer only the end is shown. */
 const longestLog = 256 * 1024;
+/** How often it is asked why something waits. What begins before that need not say it. */
+const lookEveryMs = 3000;
 
 /** Shows a request until it is over, and then the logs of what failed. Answers its result as an exit status. */
-export async function followRequest(call: Call, project: Project, request: AskedRequest): Promise<number> {
+export async function followRequest(call: Call, project: Project, request: BuildRequest): Promise<number> {
   const { client, screen } = call;
   const inProject = { project_id: project.id_str };
-  const following = new Following(request, lookUpIn(call, inProject));
+  const place = { ...inProject, build_request_id: request.id_str };
+  const following = new Following(request, {
+    build: lookUpIn(call, inProject),
+    request: () => client.call('request', place),
+  });
   const live = screen.isLive ? new Live(screen, () => following.lines(screen)) : undefined;
   using _ = onInterrupt(() => {
     live?.end();
@@ -25,29 +31,31 @@ export async function followRequest(call: Call, project: Project, request: Asked
   });
   if (!live) screen.say(words`request ${request.id_str} of ${request.commit_ref}: ${request.build_state}`);
   live?.changed();
+  const show = (said: string | undefined): void => {
+    if (live) live.changed();
+    else if (said !== undefined) screen.say(said);
+  };
+  const looking = repeatedly(
+    lookEveryMs,
+    async () => show(await following.look()),
+    () => {}, // where the server is away, the stream says so
+  );
   try {
-    const place = { ...inProject, build_request_id: request.id_str };
-    for await (const event of client.follow('requestEvents', place)) {
-      const said = await following.take(event);
-      if (live) live.changed();
-      else if (said !== undefined) screen.say(said);
-    }
+    for await (const event of client.follow('requestEvents', place)) show(await following.take(event));
   } finally {
+    await looking.stop();
     live?.end();
   }
   const failed = following.rows.filter(({ state }) => (resultOf(state) ?? 0) > 0 && state !== 'cancelled');
   if (screen.isJson) {
-    const place = { ...inProject, build_request_id: request.id_str };
     screen.json({ request: await client.call('request', place), builds: following.rows.map(asRecord) });
   } else {
     for (const { id, name } of failed)
       await showLog(call, words`log of ${name}, build ${id}`, 'buildLog', { ...inProject, build_id: id }, id);
     const [first] = failed;
     if (first && screen.isLive) await hintAtShell(call, { ...inProject, build_id: first.id });
-    if (following.rows.length === 0 && following.state === 'errored') {
-      const place = { ...inProject, build_request_id: request.id_str };
+    if (following.rows.length === 0 && following.state === 'errored')
       await showLog(call, 'log of the fetch', 'requestLog', place);
-    }
   }
   return resultOf(following.state) ?? exitStatus.errored;
 }
@@ -56,7 +64,7 @@ function asRecord({ id, name, attempt, state }: Row): object {
   return { id_str: id, suite: name, attempt, build_state: state };
 }
 
-function lookUpIn({ client }: Call, inProject: { project_id: string }): LookUp {
+function lookUpIn({ client }: Call, inProject: { project_id: string }): LookUps['build'] {
   let naming: Promise<(build: Build) => string> | undefined;
   return async (id) => {
     naming ??= client.call('suites', inProject).then(namer);

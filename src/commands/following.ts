@@ -1,4 +1,4 @@
-import type { Build, AskedRequest } from '../client/operations.ts';
+import type { Build, BuildRequest } from '../client/operations.ts';
 import type { StreamedEvent } from '../client/events.ts';
 import { colourOf, duration, isUnderWay, resultOf, signOf } from './states.ts';
 import type { Screen } from './screen.ts';
@@ -15,11 +15,18 @@ export interface Row {
   took: number | undefined;
   /** The last line of its log. */
   says: string;
-  /** Why it waited when it appeared. */
+  /** Why it waits, as it was last asked. */
   waits: string;
 }
 
-export type LookUp = (id: string) => Promise<{ build: Build; name: string }>;
+export interface LookUps {
+  /** A build, with its suite's name. */
+  build: (id: string) => Promise<{ build: Build; name: string }>;
+  request: () => Promise<BuildRequest>;
+}
+
+/** Of so many builds that wait it is asked why. */
+const mostAsked = 20;
 
 /** The newest whole line in what a log has said. */
 class LastLine {
@@ -38,16 +45,17 @@ class LastLine {
 export class Following {
   state: string;
   readonly #since = Date.now();
-  readonly #request: AskedRequest;
+  readonly #request: BuildRequest;
   readonly #rows = new Map<string, Row & { log: LastLine }>();
   readonly #fetch = new LastLine();
-  /** Looks up a build that is new here: its suite's name, its attempt. */
-  readonly #lookUp: LookUp;
+  readonly #lookUps: LookUps;
+  /** Why the request waits, as it was last asked. */
+  #waits = '';
 
-  constructor(request: AskedRequest, lookUp: LookUp) {
+  constructor(request: BuildRequest, lookUps: LookUps) {
     this.#request = request;
     this.state = request.build_state;
-    this.#lookUp = lookUp;
+    this.#lookUps = lookUps;
   }
 
   /** Of each suite its newest attempt. */
@@ -81,8 +89,19 @@ export class Following {
     return words`${row.name}: ${state} (${duration(row.took)})`;
   }
 
+  /** Asks why things wait, which no event tells. Answers what a plain line would say about it. */
+  async look(): Promise<string | undefined> {
+    const waiting = this.rows.filter(({ state }) => state === 'enqueued');
+    if (waiting.length === 0 && this.state !== 'enqueued' && this.state !== 'waiting_for_approval') return undefined;
+    for (const row of waiting.slice(0, mostAsked)) row.waits = (await this.#lookUps.build(row.id)).build.waiting_reason;
+    const { waiting_reason: reason } = await this.#lookUps.request();
+    const isNews = reason !== this.#waits && reason !== '';
+    this.#waits = reason;
+    return isNews ? words`request ${this.#request.id_str}: ${reason}` : undefined;
+  }
+
   async #appeared(id: string): Promise<Row & { log: LastLine }> {
-    const { build, name } = await this.#lookUp(id);
+    const { build, name } = await this.#lookUps.build(id);
     const { attempt, started_at: started, finished_at: finished } = build;
     const since = started === null ? Date.now() : Date.parse(started);
     const took = finished === null ? undefined : Date.parse(finished) - since;
@@ -106,11 +125,14 @@ export class Following {
   /** The lines of the screen. */
   lines(screen: Screen): string[] {
     const room = screen.columns - 1;
-    const elapsed = resultOf(this.state) === undefined ? ` ${duration(Date.now() - this.#since)}` : '';
+    const isOver = resultOf(this.state) !== undefined;
+    const elapsed = isOver ? '' : ` ${duration(Date.now() - this.#since)}`;
     const head = `${signOf(this.state)} ${this.state}${elapsed}`;
     const about = words` · request ${this.#request.id_str} of ${this.#request.commit_ref}`;
     const { rows } = this;
-    const said = rows.length === 0 && this.state === 'fetching' ? ` · ${clean(this.#fetch.line)}` : '';
+    const isFetching = this.state === 'fetching';
+    const line = rows.length > 0 ? '' : clean(isFetching ? this.#fetch.line : isOver ? '' : this.#waits);
+    const said = line === '' ? '' : ` · ${line}`;
     const rest = fit(about + said, room - width(head));
     const first = screen.paint(head, colourOf(this.state)) + screen.paint(rest, 'dim');
     const widest = Math.min(Math.max(0, ...rows.map(({ name }) => width(clean(name)))), Math.floor(room * 0.4));

@@ -1,4 +1,4 @@
-import { createReadStream } from 'node:fs';
+import { createReadStream, existsSync } from 'node:fs';
 import { mkdir, readdir, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Client } from '../client/client.ts';
@@ -24,7 +24,7 @@ export function keptResults(client: Client, { folder, suite, layers }: Kept) {
     const layer = layers.find((one) => one.digest === digest);
     if (!layer) return undefined;
     const file = join(folder, digest);
-    if (!(await isThere(file))) {
+    if (!existsSync(file)) {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       await forget(folder);
       await fetchTo(client, file, { suite, layer, digest });
@@ -32,13 +32,6 @@ export function keptResults(client: Client, { folder, suite, layers }: Kept) {
     await utimes(file, new Date(), new Date());
     return createReadStream(file, { start: offset, highWaterMark: 1024 * 1024 });
   };
-}
-
-async function isThere(file: string): Promise<boolean> {
-  return stat(file).then(
-    () => true,
-    () => false,
-  );
 }
 
 async function fetchTo(

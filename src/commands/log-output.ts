@@ -1,8 +1,7 @@
 import { once } from 'node:events';
 import type { Readable } from 'node:stream';
-import { finished } from 'node:stream/promises';
+import { pipeline } from 'node:stream/promises';
 import { StringDecoder } from 'node:string_decoder';
-import { createPassingBytes } from '../lib/passing-bytes.ts';
 import type { Screen } from './screen.ts';
 import { LogFilter } from './text.ts';
 
@@ -15,36 +14,10 @@ export async function copyLog(
   screen: Screen,
   { isFiltered = screen.out.isTTY }: { isFiltered?: boolean } = {},
 ): Promise<void> {
-  if (!isFiltered) return copyBytes(from, screen.out);
+  if (!isFiltered) return pipeline(from, screen.out, { end: false });
   const writer = new LogWriter(screen, isFiltered);
   for await (const piece of from as AsyncIterable<Buffer>) await writer.write(piece);
   await writer.end();
-}
-
-/** So much is written at once: a reader at the other end of a pipe is woken less often. */
-const gathered = 256 * 1024;
-
-/** Every byte as it is, without a promise for each piece, and in memory that is used again. */
-async function copyBytes(from: Readable, out: NodeJS.WriteStream): Promise<void> {
-  const passing = createPassingBytes();
-  let corked = 0;
-  from.on('data', (piece: Buffer) => {
-    if (corked === 0) out.cork();
-    corked += piece.length;
-    out.write(piece);
-    if (corked < gathered) return;
-    out.uncork();
-    corked = 0;
-    passing.passed(gathered);
-    if (!out.writableNeedDrain) return;
-    from.pause();
-    out.once('drain', () => from.resume());
-  });
-  try {
-    await finished(from);
-  } finally {
-    if (corked > 0) out.uncork();
-  }
 }
 
 export class LogWriter {

@@ -3,17 +3,17 @@ import { Client } from '../client/client.ts';
 import { Failure } from '../client/failure.ts';
 import { readAddress, type ServerAddress } from '../client/server.ts';
 import { beginSignIn, endSignIn, outOfBand, revoke } from '../client/sign-in.ts';
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 import { awaitCode, openBrowser } from './loopback.ts';
-import { ask } from './question.ts';
+import { agrees, ask } from './question.ts';
 import { readCaFile } from './session.ts';
 import { readStore, remember } from './store.ts';
 import { clean, words } from './text.ts';
 
-export async function run(call: Call): Promise<void> {
-  const { screen, env, args } = call;
-  const server = await trusted(call, readAddress(args[0] ?? ''));
-  const token = call.has('no-browser') ? await byCode(call, server) : await byBrowser(call, server);
+export async function run(call: Call<{ browser: boolean }>, address: string): Promise<void> {
+  const { screen, env } = call;
+  const server = await trusted(call, readAddress(address));
+  const token = await (call.options.browser ? byBrowser(call, server) : byCode(call, server));
   const client = new Client(server, token);
   const { email } = await client.call('whoami').finally(() => client.close());
   const before = readStore(env).servers.find(({ url }) => url === server.url);
@@ -26,8 +26,7 @@ export async function run(call: Call): Promise<void> {
 
 /** The server, with a certificate that is known to be its own. */
 async function trusted(call: Call, url: string): Promise<ServerAddress> {
-  const { screen, env } = call;
-  const file = call.value('ca-file') ?? (env.HEADRACE_CA_FILE === '' ? undefined : env.HEADRACE_CA_FILE);
+  const { screen, env, caFile: file } = call;
   if (file !== undefined) {
     const server = { url, ca: readCaFile(file) };
     if (await isTrusted(server)) return server;
@@ -36,7 +35,7 @@ async function trusted(call: Call, url: string): Promise<ServerAddress> {
   const known = readStore(env).servers.find((server) => server.url === url);
   for (const server of known ? [{ url, ca: known.ca, pinned: known.pinned }, { url }] : [{ url }])
     if (await isTrusted(server)) return server;
-  const pinned = await certificateOf({ url });
+  const pinned = await certificateOf(url);
   screen.hint(words`The certificate of ${url} is unknown here.`);
   screen.hint(`Its SHA-256 fingerprint:\n${inTwoLines(pinned.fingerprint)}`);
   if (known?.pinned) screen.hint(`You accepted another before:\n${inTwoLines(known.pinned.fingerprint)}`);
@@ -45,8 +44,8 @@ async function trusted(call: Call, url: string): Promise<ServerAddress> {
       'untrusted',
       'Nobody can be asked about the certificate here. Name its authority with --ca-file FILE.',
     );
-  const answer = await ask(screen, 'Compare it with what the operator tells you. Accept it from now on? [y/N] ');
-  if (!/^y(es)?$/i.test(answer)) throw new Failure('untrusted', 'Not accepted. Nothing was sent to the server.');
+  if (!(await agrees(screen, 'Compare it with what the operator tells you. Accept it from now on?')))
+    throw new Failure('untrusted', 'Not accepted. Nothing was sent to the server.');
   return { url, pinned };
 }
 

@@ -1,14 +1,14 @@
 import { readAddress } from '../client/server.ts';
 import { revoke } from '../client/sign-in.ts';
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
 import { forget, readStore } from './store.ts';
 import { words } from './text.ts';
 
 /** The token is revoked first: one that was only forgotten would still work for whoever has it. */
-export async function run({ args, env, screen }: Call): Promise<void> {
+export async function run({ env, screen }: Call, address?: string): Promise<void> {
   const { current, servers } = readStore(env);
-  const url = args[0] === undefined ? current : readAddress(args[0]);
+  const url = address === undefined ? current : readAddress(address);
   const server = servers.find((one) => one.url === url);
   if (!server)
     throw new WrongUse(url === undefined ? 'You are not signed in.' : words`You are not signed in to ${url}.`);

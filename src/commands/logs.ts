@@ -1,16 +1,16 @@
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 import { onInterrupt } from './follow.ts';
 import { copyLog, LogWriter } from './log-output.ts';
 import { findBuild } from './named-build.ts';
 import { hintAtShell } from './shell-hint.ts';
 
-export async function run(call: Call): Promise<void> {
+export async function run(call: Call<{ follow?: true }>, named: string): Promise<void> {
   const { client, screen } = call;
   const project = await call.project();
-  const build = await findBuild(call, project, call.args[0] ?? '');
+  const build = await findBuild(call, project, named);
   const place = { project_id: project.id_str, build_id: build.id_str };
   if (screen.isJson) return screen.json({ build, log: await client.text('buildLog', place) });
-  if (!call.has('follow')) {
+  if (!call.options.follow) {
     await copyLog(await client.bytes('buildLog', place), screen);
     if (screen.isLive) await hintAtShell(call, place);
     return;

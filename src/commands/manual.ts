@@ -1,9 +1,16 @@
-import { catalog } from './catalog.ts';
-import { common, usageOf } from './command.ts';
-import { flagText } from './help.ts';
+import { developerProgram } from './catalog.ts';
+import { leavesOf, termOf, usageOf } from './program.ts';
 
-/** The manual page, made of the same list as the help. */
+/** The manual page, made of the commands as they are. */
 export function manual(version: string): string {
+  const commands = leavesOf(developerProgram());
+  const described = commands.flatMap((command) => [
+    ...item(usageOf(command), `${command.summary()}.`),
+    ...(command.description() === '' ? [] : ['.br', escaped(command.description())]),
+    ...command.options
+      .filter((option) => !command.common.includes(option))
+      .flatMap((option) => ['.RS', ...item(termOf(option), option.description), '.RE']),
+  ]);
   const lines = [
     `.TH HEADRACE 1 "" "headrace ${escaped(version)}"`,
     '.SH NAME',
@@ -13,23 +20,15 @@ export function manual(version: string): string {
     '.I COMMAND',
     '[\\fIARGUMENTS\\fR] [\\fIFLAGS\\fR]',
     '.SH COMMANDS',
-    ...catalog.flatMap((command) => [
-      '.TP',
-      `.B ${escaped(usageOf(command))}`,
-      `${escaped(command.about)}.`,
-      ...(command.details === undefined ? [] : ['.br', escaped(command.details)]),
-      ...command.flags.flatMap((flag) => ['.RS', '.TP', `.B ${escaped(flagText(flag))}`, escaped(flag.about), '.RE']),
-    ]),
+    ...described,
     '.SH FLAGS OF EVERY COMMAND',
-    ...common.flatMap((flag) => ['.TP', `.B ${escaped(flagText(flag))}`, escaped(flag.about)]),
+    ...(commands[0]?.common ?? []).flatMap((option) => item(termOf(option), option.description)),
     '.SH ENVIRONMENT',
-    ...variables.flatMap(([name, about]) => ['.TP', `.B ${name}`, escaped(about)]),
+    ...variables.flatMap(([name, about]) => item(name, about)),
     '.SH EXIT STATUS',
-    ...statuses.flatMap(([status, about]) => ['.TP', `.B ${status}`, escaped(about)]),
+    ...statuses.flatMap((about, status) => item(String(status), about)),
     '.SH EXAMPLES',
-    ...catalog.flatMap(({ examples }) =>
-      examples.flatMap(([line, means]) => ['.TP', `.B ${escaped(line)}`, escaped(means === '' ? '' : `${means}.`)]),
-    ),
+    ...commands.flatMap(({ examples }) => examples.flatMap(([line, means]) => item(line, means && `${means}.`))),
   ];
   return `${lines.filter((line) => line !== '').join('\n')}\n`;
 }
@@ -43,13 +42,17 @@ const variables: [string, string][] = [
   ['XDG_CONFIG_HOME', 'where servers.json is kept, in the folder headrace'],
 ];
 
-const statuses: [string, string][] = [
-  ['0', 'passed, or done'],
-  ['1', 'failed'],
-  ['2', 'wrong use'],
-  ['3', 'could not be run, or the server cannot be reached or refuses the credentials'],
-  ['4', 'cancelled'],
+const statuses = [
+  'passed, or done',
+  'failed',
+  'wrong use',
+  'could not be run, or the server cannot be reached or refuses the credentials',
+  'cancelled',
 ];
+
+function item(term: string, about: string): string[] {
+  return ['.TP', `.B ${escaped(term)}`, escaped(about)];
+}
 
 /** Nothing in a text is a command of roff. */
 function escaped(text: string): string {

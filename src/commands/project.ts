@@ -7,6 +7,12 @@ import { words } from './text.ts';
 
 /** Finding what a person means: the project of the folder, the newest request of a branch. */
 
+/** Who asks, and in which folder. */
+interface Asking {
+  client: Client;
+  cwd: string;
+}
+
 export interface Named {
   /** From `--project` or the environment: an identifier or a name. */
   project: string | undefined;
@@ -22,25 +28,17 @@ export interface NamedIn {
 
 export async function findProject(client: Client, { project: named, cwd, named: said }: Named): Promise<Project> {
   if (named !== undefined && /^\d+$/.test(named)) {
-    return client.call('project', { project_id: named }).catch((error: unknown) => {
-      if (!(error instanceof Failure) || error.kind !== 'not_found') throw error;
-      throw new WrongUse(words`There is no project ${named} that you may see. List them with: headrace projects`);
-    });
+    const project = await ifThere(client.call('project', { project_id: named }));
+    return only(project ? [project] : [], named);
   }
   const [projects, addresses] = await Promise.all([client.call('projects'), named === undefined ? remotes(cwd) : []]);
-  if (named !== undefined)
-    return only(
-      projects.filter(({ name }) => name === named),
-      words`named ${named}`,
-    );
-  if (addresses.length === 0) {
-    if (!said)
-      throw new WrongUse('This folder is no git repository with a remote. Say which project with --project NAME.');
-    return only(
-      projects.filter(({ name }) => name === said.name),
-      words`named ${said.name}`,
-    );
+  const wanted = named ?? (addresses.length === 0 ? said?.name : undefined);
+  if (wanted !== undefined) {
+    const found = projects.filter(({ name }) => name === wanted);
+    return only(found, words`named ${wanted}`);
   }
+  if (addresses.length === 0)
+    throw new WrongUse('This folder is no git repository with a remote. Say which project with --project NAME.');
   for (const address of addresses) {
     const found = projects.filter(({ repository_url: repository }) => isSamePlace(address, repository));
     const both = said ? found.filter(({ name }) => name === said.name) : found;
@@ -69,21 +67,39 @@ function only(found: readonly Project[], what: string): Project {
   throw new WrongUse(`There are several projects ${what}. Say which with --project ID: ${ids}`);
 }
 
+/** A record; undefined where there is none. */
+export async function ifThere<T>(asked: Promise<T>): Promise<T | undefined> {
+  return asked.catch((error: unknown) => {
+    if (error instanceof Failure && error.kind === 'not_found') return undefined;
+    throw error;
+  });
+}
+
+/** One of several records, by its name or else by its identifier. */
+export function oneNamed<T extends { name: string; id_str: string }>(records: readonly T[], named: string) {
+  return records.find(({ name }) => name === named) ?? records.find(({ id_str: id }) => id === named);
+}
+
+export function choose<T extends { name: string; id_str: string }>(
+  project: Project,
+  kind: string,
+  records: readonly T[],
+  named: string,
+): T {
+  const found = oneNamed(records, named);
+  if (found) return found;
+  const names = records.map(({ name }) => name).join(', ');
+  throw new WrongUse(words`${project.name} has no ${kind} ${named}. It has: ${names || 'none'}`);
+}
+
 /** How far back a request is looked for. */
 const mostRequests = 1000;
 
 /** A request by its identifier, or the newest one of a branch, tag or commit; by default of the branch of the folder. */
-export async function findRequest(
-  client: Client,
-  project: Project,
-  { named, cwd }: { named: string | undefined; cwd: string },
-): Promise<BuildRequest> {
+export async function findRequest({ client, cwd }: Asking, project: Project, named?: string): Promise<BuildRequest> {
   const inProject = { project_id: project.id_str };
   if (named !== undefined && /^\d{8,}$/.test(named)) {
-    const known = await client.call('request', { ...inProject, build_request_id: named }).catch((error: unknown) => {
-      if (error instanceof Failure && error.kind === 'not_found') return undefined;
-      throw error;
-    });
+    const known = await ifThere(client.call('request', { ...inProject, build_request_id: named }));
     if (known) return known;
   }
   const ref = named ?? (await currentRef(cwd));
@@ -107,7 +123,8 @@ function isOf(request: BuildRequest, ref: string): boolean {
 }
 
 /** A commit by its identifier or its SHA, also a short one. */
-export async function findCommit(client: Client, project: Project, named: string): Promise<Commit> {
+export async function findCommit(call: Asking, project: Project, named: string): Promise<Commit> {
+  const { client } = call;
   const inProject = { project_id: project.id_str };
   if (/^[0-9a-f]{7,40}$/i.test(named)) {
     const commits = await client.call('commits', inProject, { limit: '1000' });
@@ -116,7 +133,7 @@ export async function findCommit(client: Client, project: Project, named: string
     if (newest) return client.call('commit', { ...inProject, commit_id: newest.id_str });
   }
   if (/^\d+$/.test(named)) return client.call('commit', { ...inProject, commit_id: named });
-  const request = await findRequest(client, project, { named, cwd: '/' });
+  const request = await findRequest(call, project, named);
   if (request.commit_id_str === '')
     throw new WrongUse(words`The commit of ${named} was not fetched yet. Try again later.`);
   return client.call('commit', { ...inProject, commit_id: request.commit_id_str });

@@ -1,4 +1,4 @@
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 import { painted } from './states.ts';
 
 export async function run({ client, screen }: Call): Promise<void> {

@@ -1,22 +1,18 @@
+import { once } from 'node:events';
+import { createInterface } from 'node:readline/promises';
 import type { Screen } from './screen.ts';
 
 /** Asks for one line. Where nobody sits at a terminal, it is read from what is piped in. */
 export async function ask(screen: Screen, question: string): Promise<string> {
-  screen.err.write(question);
-  const { stdin } = process;
-  const { promise, resolve } = Promise.withResolvers<string>();
-  let text = '';
-  const take = (piece: Buffer): void => {
-    text += piece.toString();
-    const end = text.indexOf('\n');
-    if (end >= 0) resolve(text.slice(0, end));
-  };
-  const end = (): void => resolve(text);
-  stdin.on('data', take).on('end', end);
+  const lines = createInterface({ input: process.stdin, output: screen.err, terminal: false });
   try {
-    return (await promise).trim();
+    const nothing = once(lines, 'close').then(() => '');
+    return (await Promise.race([lines.question(question), nothing])).trim();
   } finally {
-    stdin.off('data', take).off('end', end);
-    stdin.pause();
+    lines.close();
   }
+}
+
+export async function agrees(screen: Screen, question: string): Promise<boolean> {
+  return /^y(es)?$/i.test(await ask(screen, `${question} [y/N] `));
 }

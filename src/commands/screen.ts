@@ -2,9 +2,8 @@ import { writeJson } from '../client/json.ts';
 import { fit, padded, width, clean } from './text.ts';
 
 /** Where a command writes: for people on a terminal, for people elsewhere, or for programs. */
-export type Colour = 'red' | 'green' | 'yellow' | 'blue' | 'dim' | 'bold';
-
-const codes: Record<Colour, string> = { red: '31', green: '32', yellow: '33', blue: '36', dim: '2', bold: '1' };
+const codes = { red: 31, green: 32, yellow: 33, cyan: 36, dim: 2, bold: 1 };
+export type Colour = keyof typeof codes;
 
 /** Text from the server, and how it is shown. */
 export interface Painted {
@@ -20,28 +19,18 @@ export interface Column {
   isNumber?: boolean;
 }
 
-export interface ScreenOptions {
-  out: NodeJS.WriteStream;
-  err: NodeJS.WriteStream;
-  isPlain: boolean;
-  isJson: boolean;
-  env: NodeJS.ProcessEnv;
-}
-
 export class Screen {
-  readonly out: NodeJS.WriteStream;
-  readonly err: NodeJS.WriteStream;
+  readonly out = process.stdout;
+  readonly err = process.stderr;
   readonly isJson: boolean;
   /** Whether lines may be rewritten. */
   readonly isLive: boolean;
   readonly hasColours: boolean;
 
-  constructor({ out, err, isPlain, isJson, env }: ScreenOptions) {
-    this.out = out;
-    this.err = err;
-    this.isJson = isJson;
-    const isTerminal = out.isTTY && !isPlain && env.TERM !== 'dumb';
-    this.isLive = isTerminal && !isJson;
+  constructor({ plain = false, json = false }: { plain?: boolean; json?: boolean }, env: NodeJS.ProcessEnv) {
+    this.isJson = json;
+    const isTerminal = this.out.isTTY && !plain && env.TERM !== 'dumb';
+    this.isLive = isTerminal && !json;
     this.hasColours = isTerminal && (env.NO_COLOR ?? '') === '';
   }
 

@@ -1,5 +1,5 @@
 import type { Params } from '../client/client.ts';
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 
 /** Says how to look around in a build that failed, where its server and its runner let people do that. */
 export async function hintAtShell({ client, screen }: Call, place: Params): Promise<void> {

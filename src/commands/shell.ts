@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { Failure } from '../client/failure.ts';
 import type { Build } from '../client/operations.ts';
 import { shellFrame, windowFrame, type Hello } from '../lib/shell-frames.ts';
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
 import { findBuild } from './named-build.ts';
 import { ShellConnection } from './shell-connection.ts';
@@ -10,7 +10,7 @@ import { exitStatus } from './states.ts';
 import { clean } from './text.ts';
 
 /** A shell in the files of a failed build, in this terminal. */
-export async function run(call: Call): Promise<number> {
+export async function run(call: Call, named: string): Promise<number> {
   const { client, screen } = call;
   const { stdin } = process;
   const isTerminal = stdin.isTTY && screen.out.isTTY;
@@ -19,7 +19,7 @@ export async function run(call: Call): Promise<number> {
       'A shell needs a terminal to write to. Without one, pipe commands in: headrace shell BUILD < FILE',
     );
   const project = await call.project();
-  const build = await findBuild(call, project, call.args[0] ?? '');
+  const build = await findBuild(call, project, named);
   const inBuild = { project_id: project.id_str, build_id: build.id_str };
   const { id_str: id } = await client.call('openShell', inBuild).catch((error: unknown) => {
     throw inWords(error, build);

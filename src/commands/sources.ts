@@ -1,7 +1,7 @@
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 import type { Document } from './documents.ts';
 import { WrongUse } from './errors.ts';
-import { ask } from './question.ts';
+import { agrees } from './question.ts';
 import { words } from './text.ts';
 
 /**
@@ -55,9 +55,11 @@ export function newSources(sources: readonly Source[], current: Document): Sourc
 }
 
 /** Goes on only where the person has said that the values of these may be sent. */
-export async function allowSources(call: Call, sources: readonly Source[]): Promise<void> {
-  const { client, screen } = call;
-  const allowed = call.values('from-env');
+export async function allowSources(
+  { client, screen }: Call,
+  sources: readonly Source[],
+  allowed: readonly string[] = [],
+): Promise<void> {
   const asked = [...new Set(sources.map(({ from_env: name }) => name))].filter((name) => !allowed.includes(name));
   if (asked.length === 0) return;
   if (!process.stdin.isTTY || !screen.err.isTTY) {
@@ -66,8 +68,8 @@ export async function allowSources(call: Call, sources: readonly Source[]): Prom
       words`The file takes variables of your environment that the project did not have before: ${asked.join(', ')}. If that is meant, add ${flags}. No value was sent, and nothing was changed.`,
     );
   }
-  const answer = await ask(screen, words`Send ${asked.join(', ')} of your environment to ${client.url}? [y/N] `);
-  if (!/^y(es)?$/i.test(answer)) throw new WrongUse('No value was sent, and nothing was changed.');
+  if (!(await agrees(screen, words`Send ${asked.join(', ')} of your environment to ${client.url}?`)))
+    throw new WrongUse('No value was sent, and nothing was changed.');
 }
 
 function withVariables(document: Document, change: (variable: Document, suite: Document) => Document): Document {

@@ -25,7 +25,7 @@ export function resultOf(state: string): number | undefined {
 const colours: Record<number, Colour> = { 0: 'green', 1: 'red', 3: 'red', 4: 'yellow' };
 
 export function colourOf(state: string): Colour {
-  return colours[results[state] ?? -1] ?? (isUnderWay(state) ? 'blue' : 'dim');
+  return colours[results[state] ?? -1] ?? (isUnderWay(state) ? 'cyan' : 'dim');
 }
 
 export function isUnderWay(state: string): boolean {

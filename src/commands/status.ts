@@ -1,16 +1,16 @@
 import type { BuildRequest, Commit } from '../client/operations.ts';
-import type { Call } from './command.ts';
+import type { Call } from './call.ts';
 import { findRequest } from './project.ts';
 import { namer } from './suite-names.ts';
 import { ago, painted, tookFrom } from './states.ts';
 import type { Screen } from './screen.ts';
 
-export async function run(call: Call): Promise<void> {
-  const { client, screen, args, cwd } = call;
+export async function run(call: Call, named?: string): Promise<void> {
+  const { client, screen } = call;
   const project = await call.project();
   const inProject = { project_id: project.id_str };
   // One after the other, on the connection that is open: to open another one takes longer than these answers.
-  const request = await findRequest(client, project, { named: args[0], cwd });
+  const request = await findRequest(call, project, named);
   const suites = await client.call('suites', inProject);
   const inCommit = { ...inProject, commit_id: request.commit_id_str };
   const isKnown = request.commit_id_str !== '';

@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { Failure } from '../client/failure.ts';
+import { codeOf } from '../lib/error-code.ts';
 import type { ServerAddress } from '../client/server.ts';
 
 /** The servers that a person has signed in to. The file is theirs alone: it holds their tokens. */
@@ -31,7 +32,7 @@ export function readStore(env: NodeJS.ProcessEnv): Stored {
   try {
     text = readFileSync(fileOf(env), 'utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { current: undefined, servers: [] };
+    if (['ENOENT', 'ENOTDIR'].includes(codeOf(error))) return { current: undefined, servers: [] };
     throw new Failure('refused', `Cannot read ${fileOf(env)}: ${(error as Error).message}`);
   }
   try {

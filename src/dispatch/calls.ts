@@ -4,7 +4,6 @@ import { LeaseLapsedError } from '../db/node-lease.ts';
 import { BlobsAwayError, isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
 import { bytes, most } from '../lib/bounds.ts';
-import { createPassingBytes } from '../lib/passing-bytes.ts';
 import {
   blobsAwayField,
   decodeMessage,
@@ -103,7 +102,6 @@ interface Call {
 export function serveCalls(socket: WebSocket, runner: Runner, signal: AbortSignal, parts: CallParts): void {
   const { dispatch, translate, onTrouble } = parts;
   const calls: Call[] = [];
-  const passing = createPassingBytes();
   let [atWork, bytesAtWork, waiting] = [0, 0, 0];
 
   const send = (answer: ToRunner): void => {
@@ -132,7 +130,6 @@ export function serveCalls(socket: WebSocket, runner: Runner, signal: AbortSigna
     if (waits) waiting += 1;
     else [atWork, bytesAtWork] = [atWork + 1, bytesAtWork + call.size];
     await answer(call);
-    passing.passed(call.size);
     if (waits) waiting -= 1;
     else [atWork, bytesAtWork] = [atWork - 1, bytesAtWork - call.size];
     begin();

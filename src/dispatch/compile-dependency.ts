@@ -50,7 +50,7 @@ export const compileDependency: JobHandler = {
     };
   },
 
-  outcomes: ['compiled', 'uncompilable', 'timed_out', 'killed', 'cancelled'],
+  outcomes: ['compiled', 'uncompilable', 'timed_out', 'killed', 'cancelled', 'store_away'],
 
   async settle(context, job, outcome) {
     const dependency = await dependencyOf(context, job.subject_id);

@@ -139,7 +139,6 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     db,
     disk,
     limit: logBytes,
-    recentChunks: parts.recentChunks,
     onStored: parts.onLogStored,
   });
   const tests = testIntake(db, disk);

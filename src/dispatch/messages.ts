@@ -325,6 +325,7 @@ const details: Details = {
   pushed: () => ({ kind: 'pushed' }),
   refused: () => ({ kind: 'refused' }),
   cancelled: () => ({ kind: 'cancelled' }),
+  store_away: () => ({ kind: 'store_away' }),
   lost: ({ message }) => ({ kind: 'lost', message: words(message, 'outcome[message]') }),
 };
 

@@ -108,22 +108,22 @@ export function createOrdering(parts: OrderingParts): Ordering {
       return 'again';
     }
     if ('awaits' in work) {
-      await queue.putOff(trx, job, Date.now() + longestPutOff);
+      await queue.putOff(db, trx, job, Date.now() + longestPutOff);
       return { job: job.id, awaits: work.awaits };
     }
-    const stored = await findLog(trx, job.subject_id);
     const named = blobsOf(work);
     if (named.length > 0) await nameBlobs(trx, job.claim, named);
+    const stored = await findLog(trx, job.subject_id);
     return { claim: job.claim, work, logOffset: Number(stored?.size ?? 0n), logLimit: logBytes };
   };
 
   /**
-   * On PostgreSQL, transactions run side by side: the awaited compile may have ended while the job was put off, and its
+   * Where transactions run side by side, the awaited compile may have ended while the job was put off, and its
    * end cannot have seen this job. So the dependencies are checked once more. By then such an end is either committed,
    * or finds the waiting job.
    */
   const lookOnceMore = async ({ job, awaits }: PutOff): Promise<void> => {
-    if (!db.inTurns && !(await isAwaited(db, awaits))) await db.transaction((trx) => queue.hurryJob(db, trx, job));
+    if (!(await isAwaited(db, awaits))) await db.transaction((trx) => queue.hurryJob(db, trx, job));
   };
 
   /** One transaction. */
@@ -159,20 +159,19 @@ export function createOrdering(parts: OrderingParts): Ordering {
     });
   };
 
-  return {
-    serving,
-    async now(asking, isWanted = () => true) {
-      for (let overtaken = 0, waiting = 0; overtaken < mostOvertaken && waiting < mostPutOff;) {
-        const order = await attempt(asking, isWanted);
-        if (order === undefined) return undefined;
-        if (order === 'again') continue;
-        if (order === 'overtaken') overtaken += 1;
-        else if ('awaits' in order) {
-          await lookOnceMore(order);
-          waiting += 1;
-        } else return order;
-      }
-      return undefined;
-    },
+  const now = async (asking: Asking, isWanted = () => true): Promise<Order | undefined> => {
+    for (let overtaken = 0, waiting = 0; overtaken < mostOvertaken && waiting < mostPutOff;) {
+      const order = await attempt(asking, isWanted);
+      if (order === undefined) return undefined;
+      if (order === 'again') continue;
+      if (order === 'overtaken') overtaken += 1;
+      else if ('awaits' in order) {
+        await lookOnceMore(order);
+        waiting += 1;
+      } else return order;
+    }
+    return undefined;
   };
+
+  return { serving, now };
 }

@@ -21,7 +21,6 @@ export interface RunnerRoutes {
 export function runnerRoutes({ dispatch, identify }: RunnerRoutes): BareRoutes<Runner> {
   return {
     provenBy: 'runner',
-    isCounted: false,
     async admit(head, reply) {
       head.raw.socket.setKeepAlive(true, vanishedAfterMs);
       const runner = await identify(head);

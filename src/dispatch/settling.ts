@@ -1,8 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Runner } from '../auth/runners.ts';
 import type { Database, Transaction } from '../db/open.ts';
-import { forEachKind, prepared } from '../db/prepared.ts';
-import type { JobRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Outcome, Receipt, WorkKind } from '../protocol/index.ts';
@@ -19,6 +17,9 @@ import { wordsFor } from './log-intake.ts';
 
 /** Outcomes that every kind of job can have. */
 const alwaysPossible: readonly Outcome['kind'][] = ['lost', 'cut_short'];
+/** A job that the store of the blobs kept from being done is tried again after this time. */
+const storeAwayMs = 30_000;
+const storeAway = 'The store of the server’s files is away. This goes on when it is back.';
 /** Logs up to this size stay as they are: packing one costs more than running a short build. */
 const smallLog = 64n * 1024n;
 export const packKind = 'pack_log';
@@ -40,21 +41,6 @@ export interface Settling {
   /** This server or the runner failed: the job is tried again, or ends. */
   giveUp(trx: Transaction, job: ClaimedJob): Promise<void>;
 }
-
-/** A job and the size of its log. The job is locked until the transaction is over. */
-const holdWithLog = forEachKind((db) =>
-  prepared<{ claim: string }, JobRow & { size: bigint | null }>((queries, value) =>
-    db.locked(
-      queries
-        .selectFrom('jobs')
-        .leftJoin('logs', 'logs.id', 'jobs.subject_id')
-        .selectAll('jobs')
-        .select('logs.size')
-        .where('jobs.claim', '=', value('claim')),
-      'jobs',
-    ),
-  ),
-);
 
 export function createSettling({
   db,
@@ -91,11 +77,9 @@ export function createSettling({
     },
 
     async settle(trx, { holder }, { claim, outcome, logSize, steps = [], lines, kept, uploads, output }) {
-      const [held] = await holdWithLog(db)(trx, { claim });
-      if (held?.holder !== holder) return { gone: true };
-      const { size, ...row } = held;
-      const job: ClaimedJob = { ...row, claim };
-      const stored = size ?? 0n;
+      const job = await queue.holdJob(db, trx, claim);
+      if (job?.holder !== holder) return { gone: true };
+      const stored = (await findLog(trx, job.subject_id))?.size ?? 0n;
       if (Number(stored) !== logSize) return { expected: Number(stored) };
       const kind = kinds[job.kind as WorkKind];
       if (!alwaysPossible.includes(outcome.kind) && !kind.outcomes.includes(outcome.kind))
@@ -103,6 +87,11 @@ export function createSettling({
       // A runner creates a result and cannot choose one: otherwise it could name another account's blob.
       if (outcome.kind === 'compiled' && outcome.digest !== job.stored_blob)
         throw new ApiError('not_found', 'outcome[digest]');
+      if (outcome.kind === 'store_away' && job.cancelled === 0) {
+        if (job.run_after === 0n) await addLine(db, trx, job.subject_id, storeAway); // the first time
+        await queue.putOff(db, trx, job, Date.now() + storeAwayMs);
+        return { taken: true };
+      }
       if (job.kind === 'run_suite') traceSteps(context(trx), job.subject_id, steps);
       if (outcome.kind === 'lost') {
         log.error({ holder, kind: job.kind, why: outcome.message }, 'runner failed a job; it will be tried again');

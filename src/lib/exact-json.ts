@@ -1,6 +1,10 @@
 /** JSON in which 64-bit integers keep all their digits. */
-export function exactJson(value: unknown): string {
-  return JSON.stringify(value, (_, item: unknown) => (typeof item === 'bigint' ? rawJson(String(item)) : item));
+export function exactJson(value: unknown, indentation = 0): string {
+  return JSON.stringify(value, withRaw, indentation);
+}
+
+function withRaw(_: string, item: unknown): unknown {
+  return typeof item === 'bigint' ? rawJson(String(item)) : item;
 }
 
 /** JSON.rawJSON is in every engine we run on, but not yet in TypeScript's library. */

@@ -17,3 +17,6 @@ export function placeOf(kind: string): PlaceKind {
 export function fetchPlaces(builds: number): number {
   return Math.max(2, builds);
 }
+
+/** Why work waits that is in the queue, where nothing else keeps it there. */
+export const inTurn = 'waits for its turn';

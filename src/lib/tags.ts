@@ -1,4 +1,4 @@
-import { most } from './bounds.ts';
+import { longest, most } from './bounds.ts';
 
 /**
  * Tags: words by which a suite chooses its runners. A runner may do work that needs tags only if it has all of them.
@@ -7,6 +7,9 @@ import { most } from './bounds.ts';
 
 /** Nothing that a shell, a list or a header would read as something else. */
 export const tagForm = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
+
+/** For who has written something else. */
+export const tagRule = `a tag is a word of at most ${longest.tag} letters, digits and . _ : - that begins with a letter or a digit`;
 
 export function isTag(text: string): boolean {
   return tagForm.test(text);

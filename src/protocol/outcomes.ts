@@ -64,6 +64,8 @@ export type Outcome =
   | { kind: 'cancelled' }
   /** It was ended because no more of its log or result could be stored. */
   | { kind: 'cut_short'; reason: CutReason }
+  /** What it needs, or what it made, cannot pass through the store of the blobs now: it is tried again in a while. */
+  | { kind: 'store_away' }
   /** The runner failed, not the work: it is tried again. `message` is for the operator. */
   | { kind: 'lost'; message: string };
 

@@ -61,6 +61,15 @@ async function load(call: InPath) {
   return { dependency, open: orNotFound(await findUpload(call.db, dependency.id, call.params.upload_id)) };
 }
 
+const partial = 'application/partial-upload';
+
+/** A body of another type was meant for something else: a form around the file, say, would become part of the archive. */
+function checkType(headers: Incoming['headers']): void {
+  const [type = ''] = String(headers['content-type'] ?? '').split(';', 1);
+  if (type.trim().toLowerCase() !== partial)
+    throw ApiError.ofHttp(415, 'invalid_format', 'content_type', { 'accept-patch': partial });
+}
+
 const unavailable = () => new ApiError('resource_temporary_unavailable');
 
 function offsetIn(headers: Incoming['headers']): bigint {
@@ -162,7 +171,6 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'See how much of an upload has arrived; HEAD answers Upload-Offset and Upload-Complete alone',
-    goesByTheClock: true,
     answer,
     load,
     handle: async ({ open }) => new WithHeaders(headersOf(open), view(open)),
@@ -175,11 +183,12 @@ export const routes = [
     makesWork: true,
     summary:
       'Send the bytes of an upload from Upload-Offset on. What arrives counts, also when the connection breaks; with the last byte the archive is taken and compiled next',
-    uploads: { types: ['application/partial-upload'] },
+    uploads: { types: [partial] },
     answer: uploadedAnswer,
     load,
     audit: { action: 'dependency.uploaded' },
     async handle({ database, ids, observers, blobs, assembling, headers, upload, take, dependency, open }) {
+      checkType(headers);
       const offset = offsetIn(headers);
       if (offset !== open.received) throw otherOffset(open);
       if (open.complete === 1) return new WithHeaders(headersOf(open), uploadedView(dependency));
@@ -189,7 +198,7 @@ export const routes = [
       const arrived = offset === open.size ? open : await append({ database, blobs }, open, upload);
       if (arrived.received < arrived.size) return new WithHeaders(headersOf(arrived));
       // Putting a large archive together is work that nobody may ask for many times at once.
-      const taken = await assembling.do(String(open.id), async () => {
+      const assemble = async (): Promise<unknown> => {
         const { id, complete } = orNotFound(await findUpload(database.read, dependency.id, open.id));
         if (complete === 1) return uploadedView(await reloaded(database.read, dependency));
         const content = arrivedContent(database.read, blobs, id);
@@ -199,7 +208,10 @@ export const routes = [
           if (!(await completeUpload(trx, id))) throw new ApiError('not_found');
           return uploadedView(await reloaded(trx, dependency));
         });
-      });
+      };
+      const begun = assembling.get(open.id) ?? assemble().finally(() => assembling.delete(open.id));
+      assembling.set(open.id, begun);
+      const taken = await begun;
       return new WithHeaders(headersOf({ ...arrived, complete: 1 }), taken);
     },
   }),

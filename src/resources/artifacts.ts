@@ -10,8 +10,7 @@ import type { Incoming, StreamAnswer } from '../http/route.ts';
 import * as schema from '../http/schema.ts';
 import { attachment } from '../lib/attachments.ts';
 import { contentTypes } from '../lib/file-types.ts';
-import { frugally } from '../lib/passing-bytes.ts';
-import { zip, zipLength, zipNames } from '../lib/zip.ts';
+import { zip, zipNames } from '../lib/zip.ts';
 import { logged } from './builds.ts';
 import { idTwin, orNotFound, twin } from './common.ts';
 import { loggedId } from './logs.ts';
@@ -132,15 +131,14 @@ async function archiveOf({ db, blobs }: Storage, build: bigint): Promise<StreamA
   const entries = rows.map((row, at) => ({
     name: paths[at] ?? '',
     size: Number(row.size),
-    crc32: Number(row.crc32),
     modifiedAt: new Date(Number(row.created_at)),
     sha256: row.sha256,
   }));
-  const content = zip(entries, ({ sha256, size }) => bytesOf(blobs, sha256, 0, size));
+  const { length, content } = zip(entries, ({ sha256, size }) => bytesOf(blobs, sha256, 0, size));
   return {
     contentType: 'application/zip',
-    headers: { ...asDownload(`artifacts-${build}.zip`), 'content-length': String(zipLength(entries)) },
-    body: frugally(content),
+    headers: { ...asDownload(`artifacts-${build}.zip`), 'content-length': String(length) },
+    body: content,
   };
 }
 
@@ -152,16 +150,14 @@ async function* bytesOf(blobs: Blobs, digest: string, from: number, to: number):
 /** Reads the first piece before the answer begins: if there is none to be had, that can still be said. */
 async function begun(pieces: AsyncGenerator<Buffer>): Promise<AsyncGenerator<Buffer>> {
   const first = await pieces.next();
-  return frugally(
-    (async function* all() {
-      try {
-        if (first.done !== true) yield first.value;
-        yield* pieces;
-      } finally {
-        await pieces.return(undefined);
-      }
-    })(),
-  );
+  return (async function* all() {
+    try {
+      if (first.done !== true) yield first.value;
+      yield* pieces;
+    } finally {
+      await pieces.return(undefined);
+    }
+  })();
 }
 
 async function* nothing(): AsyncGenerator<Buffer> {}

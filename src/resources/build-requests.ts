@@ -1,6 +1,7 @@
+import type { Call } from '../api/call.ts';
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
-import type { Database, Queries } from '../db/open.ts';
+import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { flag, identifiers, required } from '../http/fields.ts';
@@ -15,7 +16,7 @@ import { commitRef } from './forms.ts';
 import { explain } from './explanations.ts';
 import { requestFirehose } from './firehoses.ts';
 import { logRoutes, type Logged } from './logs.ts';
-import { withReason, reasonsToWait } from './waiting.ts';
+import { reasonsToWait, waitingReason } from './waiting.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -31,20 +32,25 @@ const answer = schema.record({
   from_fork: schema.boolean,
   sender: schema.string,
   suites: schema.listOf(schema.record(idTwin)),
+  waiting_reason: waitingReason,
 });
-const shownAnswer = withReason(answer);
 
 const mayWait = ({ build_state: state }: BuildRequestRow): boolean =>
   !isFinal(buildRequestMachine, state as BuildRequestState);
 
-/** With the reason why each of them waits. */
-async function shown(database: Database, { owner_id: account }: Pick<ProjectRow, 'owner_id'>, rows: Shown[]) {
-  const reason = await reasonsToWait(database, { account, rows, mayWait });
-  const held = { waiting_reason: 'waits for approval' };
-  return rows.map((row) => ({
-    ...buildRequestView(row),
-    ...(row.build_state === buildRequestMachine.held ? held : reason(row)),
-  }));
+const isHeld = ({ build_state: state }: BuildRequestRow): boolean => state === buildRequestMachine.held;
+
+type Reading = Pick<Call, 'database'> & { db: Queries; project: Pick<ProjectRow, 'id' | 'owner_id'> };
+
+/** As everybody sees them, with why each of them waits. */
+async function showing(call: Reading, rows: readonly Shown[]) {
+  const reason = await reasonsToWait(call, { account: call.project.owner_id, rows, mayWait });
+  return (row: Shown) => buildRequestView(row, isHeld(row) ? 'waits for approval' : reason(row));
+}
+
+async function shownRequest(call: Reading & { params: { build_request_id: bigint } }) {
+  const request = await findRequest(call.db, call.project.id, call.params.build_request_id);
+  return (await showing(call, [request]))(request);
 }
 
 function requestsOf(db: Queries, projectId: bigint) {
@@ -81,10 +87,11 @@ export const routes = [
     scope: 'build_requests',
     summary: 'List the build requests of a project',
     paged: true,
-    answer: schema.listOf(shownAnswer),
-    async handle({ db, database, project, page }) {
+    answer: schema.listOf(answer),
+    async handle(call) {
+      const { db, project, page } = call;
       const rows = await onPage(requestsOf(db, project.id), 'build_requests.id', page).execute();
-      return pageOf(page, await shown(database, project, rows));
+      return pageOf(page, rows.map(await showing(call, rows)));
     },
   }),
   projectRoute({
@@ -105,7 +112,8 @@ export const routes = [
       const { commit_ref: ref, 'suites[]': suites } = input;
       const asked = { commitRef: ref, createdBy: caller.id, traceparent: call.headers.traceparent, suites };
       const request = await openRequest(writeContextOf(call), project, asked);
-      return buildRequestView({ ...request, created_by_email: caller.email });
+      const made = { ...request, created_by_email: caller.email };
+      return (await showing(call, [made]))(made);
     },
   }),
   projectRoute({
@@ -114,13 +122,8 @@ export const routes = [
     access: 'both',
     scope: 'build_requests',
     summary: 'Fetch a build request',
-    goesByTheClock: true,
-    answer: shownAnswer,
-    async handle({ db, database, project, params }) {
-      const request = await findRequest(db, project.id, params.build_request_id);
-      const [found] = await shown(database, project, [request]);
-      return found ?? {};
-    },
+    answer,
+    handle: shownRequest,
   }),
   projectRoute({
     method: 'POST',
@@ -133,7 +136,7 @@ export const routes = [
     async handle(call) {
       const { db, project, params } = call;
       await cancelRequest(writeContextOf(call), await findRequest(db, project.id, params.build_request_id));
-      return buildRequestView(await findRequest(db, project.id, params.build_request_id));
+      return shownRequest(call);
     },
   }),
   projectRoute({
@@ -153,7 +156,7 @@ export const routes = [
       await findRequest(db, project.id, params.build_request_id);
       if (!(await approveRequest(writeContextOf(call), project, params.build_request_id)))
         throw new ApiError('resource_temporary_unavailable');
-      return buildRequestView(await findRequest(db, project.id, params.build_request_id));
+      return shownRequest(call);
     },
   }),
   projectRoute({
@@ -174,7 +177,7 @@ export const routes = [
       const request = await findRequest(db, project.id, params.build_request_id);
       const again = { failedOnly: input.failed_only, traceparent: call.headers.traceparent };
       if (!(await rerunRequest(context, project, request, again))) throw new ApiError('resource_temporary_unavailable');
-      return buildRequestView(await findRequest(db, project.id, params.build_request_id));
+      return shownRequest(call);
     },
   }),
   projectRoute({

@@ -1,7 +1,8 @@
+import type { Call } from '../api/call.ts';
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import type { BuildRow } from '../db/schema.ts';
+import type { BuildRow, ProjectRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { flag } from '../http/fields.ts';
 import { pageOf } from '../http/paging.ts';
@@ -10,13 +11,13 @@ import { loadCommit } from './commits.ts';
 import { cancelBuilds } from '../lifecycle/builds.ts';
 import { restartBuild } from '../lifecycle/requests.ts';
 import { newestAttempts, ofLastSeries } from '../lifecycle/rollup.ts';
-import { buildView as view } from '../views/build.ts';
+import { buildView } from '../views/build.ts';
 import { idTwin, writeContextOf, orNotFound } from './common.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedBuild } from './followed.ts';
 import { keptUntil, orKept } from './kept-files.ts';
 import { logRoutes, type Logged } from './logs.ts';
-import { withReason, reasonsToWait } from './waiting.ts';
+import { reasonsToWait, waitingReason } from './waiting.ts';
 
 const answer = schema.record({
   ...idTwin,
@@ -39,10 +40,19 @@ const answer = schema.record({
   tests_skipped: schema.integer,
   uploads_pending: schema.boolean,
   uploads_lost: schema.string,
+  waiting_reason: waitingReason,
 });
-const shownAnswer = withReason(answer);
 
-const mayWait = ({ build_state: state }: BuildRow): boolean => state === 'enqueued';
+const mayWait = ({ build_state: state }: BuildRow): boolean => state === 'enqueued' || state === 'running';
+
+/** As everybody sees them, with why each of them waits. */
+async function showing(
+  call: Pick<Call, 'database'> & { db: Queries; project: Pick<ProjectRow, 'owner_id'> },
+  rows: readonly BuildRow[],
+) {
+  const reason = await reasonsToWait(call, { account: call.project.owner_id, rows, mayWait });
+  return (row: BuildRow) => buildView(row, reason(row));
+}
 
 export async function findBuild(db: Queries, projectId: bigint, id: bigint): Promise<BuildRow> {
   const builds = db.selectFrom('builds').selectAll().where('project_id', '=', projectId);
@@ -74,15 +84,12 @@ export const routes = [
     scope: 'commits',
     summary: 'List the builds of a project, every attempt of every suite on every commit',
     paged: true,
-    answer: schema.listOf(shownAnswer),
-    async handle({ db, database, project, page }) {
+    answer: schema.listOf(answer),
+    async handle(call) {
+      const { db, project, page } = call;
       const builds = db.selectFrom('builds').selectAll().where('project_id', '=', project.id);
       const rows = await onPage(builds, 'id', page).execute();
-      const reason = await reasonsToWait(database, { account: project.owner_id, rows, mayWait });
-      return pageOf(
-        page,
-        rows.map((row) => ({ ...view(row), ...reason(row) })),
-      );
+      return pageOf(page, rows.map(await showing(call, rows)));
     },
   }),
   projectRoute({
@@ -95,18 +102,15 @@ export const routes = [
       'state: of each suite, in the variants with which it was last started, the newest attempt',
     query: { counted: flag() },
     paged: true,
-    answer: schema.listOf(shownAnswer),
+    answer: schema.listOf(answer),
     load: loadCommit,
-    async handle({ db, database, project, commit, page, query: { counted } }) {
+    async handle(call) {
+      const { db, commit, page, query } = call;
       const all = db.selectFrom('builds').selectAll().where('commit_id', '=', commit.id);
-      const ids = counted ? await countedBuilds(db, commit.id) : [];
+      const ids = query.counted ? await countedBuilds(db, commit.id) : [];
       const builds = ids.length === 0 ? all : all.where('id', 'in', ids); // where none counts, there is none
       const rows = await onPage(builds, 'id', page).execute();
-      const reason = await reasonsToWait(database, { account: project.owner_id, rows, mayWait });
-      return pageOf(
-        page,
-        rows.map((row) => ({ ...view(row), ...reason(row) })),
-      );
+      return pageOf(page, rows.map(await showing(call, rows)));
     },
   }),
   projectRoute({
@@ -115,13 +119,12 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary: 'Fetch a build',
-    goesByTheClock: true,
-    answer: orKept(shownAnswer),
+    answer: orKept(answer),
     async handle(call) {
-      const { db, database, project, params } = call;
+      const { db, project, params } = call;
       const build = await findBuild(db, project.id, params.build_id);
-      const reason = await reasonsToWait(database, { account: project.owner_id, rows: [build], mayWait });
-      return { ...view(build), ...reason(build), ...(await keptUntil(call, build)) };
+      const show = await showing(call, [build]);
+      return { ...show(build), ...(await keptUntil(call, build)) };
     },
   }),
   projectRoute({
@@ -135,7 +138,8 @@ export const routes = [
     async handle(call) {
       const { db, project, params } = call;
       await cancelBuilds(writeContextOf(call), [await findBuild(db, project.id, params.build_id)]);
-      return view(await findBuild(db, project.id, params.build_id));
+      const stopped = await findBuild(db, project.id, params.build_id);
+      return (await showing(call, [stopped]))(stopped);
     },
   }),
   projectRoute({
@@ -156,7 +160,7 @@ export const routes = [
       orNotFound(await suites.executeTakeFirst());
       const next = await restartBuild(context, project, build, call.headers.traceparent);
       if (!next) throw new ApiError('resource_temporary_unavailable');
-      return view(next);
+      return (await showing(call, [next]))(next);
     },
   }),
   ...logRoutes(logged),

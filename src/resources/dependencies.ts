@@ -82,11 +82,11 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'List your dependencies',
-    goesByTheClock: true,
     answer: schema.listOf(orInVain(answer)),
-    async handle({ db, database, caller }) {
+    async handle(call) {
+      const { db, caller } = call;
       const rows = await allRows(db.selectFrom('dependencies').selectAll().where('owner_id', '=', caller.id), 'id');
-      const reason = await reasonsInVain(database, { account: caller.id, rows, mayWait });
+      const reason = await reasonsInVain(call, { account: caller.id, rows, mayWait });
       return mapByTurns(await viewsWithRelated(db, rows), (view) => ({ ...view, ...reason(view) }));
     },
   }),
@@ -110,12 +110,12 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'Fetch one of your dependencies, or a shared one; collaborators may fetch shared ones',
-    goesByTheClock: true,
     answer: orInVain(answer),
     isForEverybody: isSharedByOther,
     load: loadUsableDependency,
-    async handle({ db, database, dependency }) {
-      const reason = await reasonsInVain(database, { account: dependency.owner_id, rows: [dependency], mayWait });
+    async handle(call) {
+      const { db, dependency } = call;
+      const reason = await reasonsInVain(call, { account: dependency.owner_id, rows: [dependency], mayWait });
       return { ...(await viewWithRelated(db, dependency)), ...reason(dependency) };
     },
   }),

@@ -156,9 +156,10 @@ export const routes = [
     summary: 'List the deploys of a project',
     paged: true,
     answer: schema.listOf(orInVain(schema.record(itemFields))),
-    async handle({ db, database, project, page }) {
+    async handle(call) {
+      const { db, project, page } = call;
       const rows = await onPage(deploysOf(db, project.id), 'deploys.id', page).execute();
-      const reason = await reasonsInVain(database, { account: project.owner_id, rows, mayWait });
+      const reason = await reasonsInVain(call, { account: project.owner_id, rows, mayWait });
       return pageOf(
         page,
         rows.map((row) => ({ ...itemView(row), ...reason(row) })),
@@ -198,11 +199,11 @@ export const routes = [
     access: 'both',
     scope: 'deploys',
     summary: 'Fetch a deploy',
-    goesByTheClock: true,
     answer: orInVain(answer),
-    async handle({ db, database, project, params }) {
+    async handle(call) {
+      const { db, project, params } = call;
       const deploy = await findDeploy(db, project.id, params.deploy_id);
-      const reason = await reasonsInVain(database, { account: project.owner_id, rows: [deploy], mayWait });
+      const reason = await reasonsInVain(call, { account: project.owner_id, rows: [deploy], mayWait });
       return { ...view(deploy), ...reason(deploy) };
     },
   }),

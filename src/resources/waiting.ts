@@ -1,13 +1,13 @@
 import { whyWaiting, type WhyWaiting } from '../auth/runner-visits.ts';
-import type { Database } from '../db/open.ts';
+import type { Call } from '../api/call.ts';
+import type { Queries } from '../db/open.ts';
 import * as schema from '../http/schema.ts';
 import type { JsonSchema } from '../http/schema.ts';
 
-/** An answer with the field `waiting_reason`. */
-export function withReason(answer: JsonSchema): JsonSchema {
-  const reason = { ...schema.string, description: 'Why it waits, in words; blank when it does not wait' };
-  return schema.record({ ...answer.properties, waiting_reason: reason });
-}
+export const waitingReason: JsonSchema = {
+  ...schema.string,
+  description: 'Why it waits, in words; blank when it does not wait',
+};
 
 /** An answer that has the field only where no runner can take the work. */
 export function orInVain(answer: JsonSchema): JsonSchema {
@@ -28,21 +28,24 @@ interface Work<Shown> {
   mayWait: (row: Shown) => boolean;
 }
 
+/** What is read from: in a call that writes, its transaction, which has the jobs that the call has made. */
+type Reading = Pick<Call, 'database'> & { db: Queries };
+
 /** For each row, why it waits. The queries are the same for one row and for many, and none where no row may wait. */
 export async function reasonsToWait<Shown extends Waiting>(
-  database: Database,
+  call: Reading,
   work: Work<Shown>,
-): Promise<(row: Waiting) => { waiting_reason: string }> {
-  const reasons = await reasonsFor(database, work, true);
-  return ({ id }) => ({ waiting_reason: reasons.get(id) ?? '' });
+): Promise<(row: Waiting) => string> {
+  const reasons = await reasonsFor(call, work, true);
+  return ({ id }) => reasons.get(id) ?? '';
 }
 
 /** For each row that waits without a possible runner, the reason. */
 export async function reasonsInVain<Shown extends Waiting>(
-  database: Database,
+  call: Reading,
   work: Work<Shown>,
 ): Promise<(row: Waiting) => { waiting_reason?: string }> {
-  const reasons = await reasonsFor(database, work, false);
+  const reasons = await reasonsFor(call, work, false);
   return ({ id }) => {
     const reason = reasons.get(id);
     return reason === undefined ? {} : { waiting_reason: reason };
@@ -50,15 +53,16 @@ export async function reasonsInVain<Shown extends Waiting>(
 }
 
 async function reasonsFor<Shown extends Waiting>(
-  database: Database,
+  { database, db }: Reading,
   { account, rows, mayWait }: Work<Shown>,
   isAny: boolean,
 ): Promise<ReadonlyMap<bigint, string>> {
   const reasons = new Map<bigint, string>();
   const ids = rows.filter(mayWait).map(({ id }) => id);
-  if (ids.length === 0) return reasons;
-  const why = await whyWaiting(database, account);
-  for (const [id, jobs] of Map.groupBy(await inTheQueue(database, ids), (job) => job.id)) {
+  const queued = ids.length === 0 ? [] : await inTheQueue(db, ids);
+  if (queued.every(({ claim }) => claim !== null)) return reasons;
+  const why = await whyWaiting(database, account, db);
+  for (const [id, jobs] of Map.groupBy(queued, (job) => job.id)) {
     const waiting = jobs.filter(({ claim }) => claim === null);
     const inVain = waiting.map(({ tags }) => why.nobody(tags)).find((reason) => reason !== undefined);
     // A request of which something is under way does not wait, unless the rest of it would wait for ever.
@@ -70,8 +74,11 @@ async function reasonsFor<Shown extends Waiting>(
 
 function inTurn(why: WhyWaiting, job: QueuedJob | undefined): string | undefined {
   if (!job) return undefined;
-  // A build is put off while a dependency of its suite is compiled.
-  return job.run_after > BigInt(Date.now()) ? 'waits for a dependency to be compiled' : why.busy(job.tags, job.kind);
+  if (job.run_after <= BigInt(Date.now())) return why.busy(job.tags, job.kind);
+  // A build is put off before it begins while a dependency of its suite is compiled, and afterwards for its software.
+  return job.state === 'running'
+    ? 'waits for the store of the server’s files, which is away'
+    : 'waits for a dependency to be compiled';
 }
 
 interface QueuedJob {
@@ -81,16 +88,20 @@ interface QueuedJob {
   tags: string;
   claim: string | null;
   run_after: bigint;
+  /** Of the build that it is for. */
+  state: string | null;
 }
 
 /** The work that is in the queue for these records; of a request that may be its builds. */
-async function inTheQueue({ read }: Database, ids: readonly bigint[]): Promise<QueuedJob[]> {
-  const jobs = read.selectFrom('jobs').select(['jobs.tags', 'jobs.kind', 'jobs.claim', 'jobs.run_after']);
-  const own = await jobs.select('jobs.subject_id as id').where('jobs.subject_id', 'in', ids).execute();
-  const ofBuilds = await jobs
-    .innerJoin('builds', 'builds.id', 'jobs.subject_id')
+async function inTheQueue(db: Queries, ids: readonly bigint[]): Promise<QueuedJob[]> {
+  const jobs = db
+    .selectFrom('jobs')
+    .leftJoin('builds', 'builds.id', 'jobs.subject_id')
+    .select(['jobs.tags', 'jobs.kind', 'jobs.claim', 'jobs.run_after', 'builds.build_state as state']);
+  const own = jobs.select('jobs.subject_id as id').where('jobs.subject_id', 'in', ids);
+  const ofBuilds = jobs
     .select('builds.build_request_id as id')
     .where('builds.build_request_id', 'in', ids)
-    .execute();
-  return [...own, ...ofBuilds];
+    .$narrowType<{ id: bigint }>();
+  return (await Promise.all([own.execute(), ofBuilds.execute()])).flat();
 }

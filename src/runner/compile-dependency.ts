@@ -7,9 +7,13 @@ import { ImageError } from './images/failures.ts';
 import { packTree } from './packages.ts';
 import { quote } from './sandbox/steps.ts';
 import { CannotMountError, type Ended, type Limits } from './sandbox/types.ts';
+import { unlessStoreAway, unlessStoreAwayFor } from './retry.ts';
 import { findable } from './search-paths.ts';
 import { fetchBlob, storeBlob, TooLargeError } from './transfers.ts';
 import type { JobRunner, Task, RunnerServices } from './job-runner.ts';
+
+/** To compile again costs more than to wait for a store that is started anew, but others need the place too. */
+const patienceMs = 5 * 60 * 1000;
 
 /** Unpacks an archive, runs its command, and stores the files under the prefix on the server. */
 export const compileDependency: JobRunner<CompileOrder> = async (services, order, task) => {
@@ -40,8 +44,8 @@ async function compile(
   const { archive, prefix, source } = order;
   const { memoryBytes, processes, timeoutSeconds } = order.limits;
   const limits: Limits = { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 };
+  await fetchBlob(link, archive.digest, join(place('archive'), 'source'), signal, unlessStoreAway);
   await say(`Unpacking the archive (${archive.kind}, ${archive.size} bytes)\n`);
-  await fetchBlob(link, archive.digest, join(place('archive'), 'source'), signal);
   const opening = { id, sandboxes, folder: place('archive'), file: 'source', limits, signal };
   await inspect(opening, order.unpacked);
   await unpack(opening, place('source'));
@@ -73,7 +77,7 @@ async function compile(
   }
   await removeTree(place('source'));
   const packed = await packTree({ id: `${id}-pack`, sandboxes, limits, signal }, place('prefix'), place('packed'));
-  const digest = await storeBlob(link, id, packed, signal);
+  const digest = await storeBlob(link, id, packed, signal, unlessStoreAwayFor(patienceMs));
   if (digest === undefined) return { kind: 'lost', message: 'the claim expired' };
   await say('\nCompiled.\n');
   return { kind: 'compiled', digest };

@@ -3,6 +3,7 @@ import { isNoSpace } from '../lib/disk-reserve.ts';
 import type { CutReason, FinishReport, KeptFiles, Link, LogPart, Order, Outcome, Work } from '../protocol/index.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
+import { StoreAwayError } from './failures.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import { foldCache } from './fold-cache.ts';
 import type { RunnerServices, Task } from './job-runner.ts';
@@ -104,6 +105,7 @@ async function outcomeOf(
   } catch (error) {
     if (calledOff.reason === cancelled) return { kind: 'cancelled' };
     if (isNoSpace(error)) return { kind: 'cut_short', reason: 'disk_full' };
+    if (error instanceof StoreAwayError) return { kind: 'store_away' };
     return { kind: 'lost', message: error instanceof Error ? error.message : String(error) };
   }
 }

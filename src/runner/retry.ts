@@ -37,3 +37,11 @@ export async function untilAnswered<T>(
 export function unlessStoreAway(error: unknown): void {
   if (error instanceof StoreAwayError) throw error;
 }
+
+/** For calls that are repeated for this time at the most while it is away. */
+export function unlessStoreAwayFor(ms: number): (error: unknown) => void {
+  const since = performance.now();
+  return (error) => {
+    if (performance.now() - since >= ms) unlessStoreAway(error);
+  };
+}

@@ -40,9 +40,10 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       );
     steps.begin('checkout');
     using checkout = await checkouts.of(source, order, (text) => heard.add(Buffer.from(text)), signal);
-    for (const miss of checkout.misses) await say(mask.push(Buffer.from(`${miss}\n`)));
     if (order.software.length > 0) steps.begin('software');
     using software = await dependencyCache.take(order.software, signal);
+    // Only now: where the software cannot be fetched, the build begins again, and would say it again.
+    for (const miss of checkout.misses) await say(mask.push(Buffer.from(`${miss}\n`)));
     if (wanted) steps.begin('image');
     const image = await coming?.result;
     if (image) await tell(aboutImage);

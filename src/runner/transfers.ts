@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
-import { finished } from 'node:stream/promises';
 import { DiskFullError, isNoSpace } from '../lib/disk-reserve.ts';
 import type { Link } from '../protocol/index.ts';
 import { untilAnswered } from './retry.ts';
@@ -15,6 +14,8 @@ export class MissingBlobError extends Error {
 export class TooLargeError extends Error {
   override name = 'TooLargeError';
 }
+const pieceSize = 1024 * 1024;
+
 /** What is thrown here ends a transfer that failed; else it is tried again. */
 type OnAway = (error: unknown) => void;
 
@@ -61,28 +62,32 @@ export async function storeBlob(
   const stored = await untilAnswered(
     signal,
     async () => {
-      const content = file.createReadStream({ start: 0, autoClose: false, highWaterMark: 1024 * 1024 });
       const hash = createHash('sha256');
       async function* hashed(): AsyncGenerator<Buffer> {
-        for await (const piece of content) {
-          hash.update(piece as Buffer);
-          yield piece as Buffer;
+        for await (const piece of piecesOf(file)) {
+          hash.update(piece);
+          yield piece;
         }
       }
-      try {
-        const answer = await link.store(claim, hashed(), signal);
-        if ('digest' in answer && answer.digest !== hash.digest('hex'))
-          throw new Error('the blob changed on its way to the server');
-        return answer;
-      } finally {
-        content.destroy();
-        await finished(content).catch(() => {}); // it was closed before its end, on purpose
-      }
+      const answer = await link.store(claim, hashed(), signal);
+      if ('digest' in answer && answer.digest !== hash.digest('hex'))
+        throw new Error('the blob changed on its way to the server');
+      return answer;
     },
     onAway,
   );
   if ('refused' in stored) throw stored.refused === 'too_large' ? new TooLargeError() : new DiskFullError();
   return 'digest' in stored ? stored.digest : undefined;
+}
+
+/** The file from its start. A stream that is given up would close the file, and the next try needs it. */
+async function* piecesOf(file: FileHandle): AsyncGenerator<Buffer> {
+  for (let position = 0; ;) {
+    const { bytesRead, buffer } = await file.read({ buffer: Buffer.allocUnsafe(pieceSize), position });
+    if (bytesRead === 0) return;
+    position += bytesRead;
+    yield buffer.subarray(0, bytesRead);
+  }
 }
 
 /**

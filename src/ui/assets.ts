@@ -1,38 +1,37 @@
+import { execFileSync } from 'node:child_process';
 import { hash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
-import { stripTypeScriptTypes } from 'node:module';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
-import packageJson from '../../package.json' with { type: 'json' };
-import { packedOnce } from '../http/compression.ts';
-import { sourceFile } from '../lib/source-files.ts';
+import { sendPacked } from '../http/compression.ts';
+import { mainProgram, sourceFile } from '../lib/source-files.ts';
 
 /**
  * Stylesheet, icons and scripts of pages. The digest in each name changes with the content, so browsers may cache them
  * for ever.
  */
-export interface Asset {
+interface Asset {
+  name: string;
   path: string;
   type: string;
-  content: () => string;
+  content: string;
 }
 
-/** `known` is the source of the content, for the digest. */
-function asset(name: string, ending: string, type: string, known: string, content = () => known): Asset {
-  return { path: `/ui/${name}.${hash('sha256', known, 'hex').slice(0, 16)}.${ending}`, type, content };
+/** What esbuild makes of which source: the script of all pages, the one of the worker that their tabs share, and what a shell needs. */
+const entries = {
+  'style.css': ['text/css; charset=utf-8', 'style.css'],
+  'main.js': ['text/javascript; charset=utf-8', 'browser/main.ts'],
+  'changes-worker.js': ['text/javascript; charset=utf-8', 'browser/changes-worker.ts'],
+  'shell.js': ['text/javascript; charset=utf-8', 'browser/shell.ts'],
+  'terminal.css': ['text/css; charset=utf-8', 'terminal.css'],
+} as const;
+
+type Name = keyof typeof entries | `icon-${IconName}.svg`;
+
+function asset(name: string, type: string, content: string): Asset {
+  const [base, ending] = name.split('.');
+  return { name, path: `/ui/${base}.${hash('sha256', content, 'hex').slice(0, 16)}.${ending}`, type, content };
 }
-
-const read = (file: string): string => readFileSync(sourceFile('ui', file), 'utf8');
-
-export const stylesheet = asset('style', 'css', 'text/css; charset=utf-8', read('style.css'));
-
-/** A file of a package that browsers get as it is; its version stands for its content. */
-function packaged(name: '@xterm/xterm' | '@xterm/addon-fit', file: string, ending: string, type: string): Asset {
-  const content = (): string =>
-    readFileSync(sourceFile('..', 'node_modules', name, file), 'utf8').replace(/\n\/\/# sourceMappingURL=.*/, '');
-  return asset(name.replaceAll(/\W+/g, '-').slice(1), ending, type, packageJson.dependencies[name], content);
-}
-
-export const terminalStyle = packaged('@xterm/xterm', 'css/xterm.css', 'css', 'text/css; charset=utf-8');
 
 /** The icon shows a page's state by its colour and by its shape. */
 const iconMarks = {
@@ -49,88 +48,44 @@ function iconOf(name: IconName): Asset {
   const [ground, path] = iconMarks[name];
   const shape = name === 'plain' ? '<rect width="32" height="32" rx="7" ' : '<circle cx="16" cy="16" r="16" ';
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">${shape}fill="${ground}"/><path d="${path}" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" stroke-linejoin="round"/></svg>`;
-  return asset(`icon-${name}`, 'svg', 'image/svg+xml', svg);
+  return asset(`icon-${name}.svg`, 'image/svg+xml', svg);
 }
-
-export const icons = Object.fromEntries(
-  (Object.keys(iconMarks) as IconName[]).map((name) => [name, iconOf(name)]),
-) as Record<IconName, Asset>;
-
-/** A script for browsers, and the scripts that it imports, directly or not. */
-export interface Script extends Asset {
-  imports: ReadonlySet<Script>;
-}
-
-const javascript = 'text/javascript; charset=utf-8';
-
-/** Modules of packages that ours import. */
-const packages: Record<string, Script> = {
-  '@xterm/xterm': { ...packaged('@xterm/xterm', 'lib/xterm.mjs', 'js', javascript), imports: new Set() },
-  '@xterm/addon-fit': { ...packaged('@xterm/addon-fit', 'lib/addon-fit.mjs', 'js', javascript), imports: new Set() },
-};
-
-const scripts = new Map<string, Script>();
-
-const named = /'(?:\.\/([\w-]+)\.ts|(@xterm\/[\w-]+)|script:([\w-]+))'/g;
 
 /**
- * A file of `browser/` as browsers take it: without types, and with the names of its imports and workers
- * (`'script:NAME'`) replaced by their addresses. Types are removed on the first request: Node needs memory for that,
- * and a server that shows no pages should not use it.
+ * One file of all that an entry imports, as esbuild makes it: beside a bundled program there is one (scripts/setup.sh),
+ * and a program that runs from its sources has it made now.
  */
-export function script(name: string): Script {
-  const known = packages[name] ?? scripts.get(name);
-  if (known) return known;
-  const source = read(`browser/${name}.ts`);
-  const imports = new Set<Script>();
-  for (const [, own, packageName] of source.matchAll(named)) {
-    const imported = own ?? packageName;
-    const other = imported === undefined ? undefined : script(imported);
-    if (other) for (const one of [other, ...other.imports]) imports.add(one);
-  }
-  const withAddresses = (text: string): string =>
-    text.replaceAll(
-      named,
-      (_, own?: string, packageName?: string, started?: string) =>
-        `'${script(own ?? packageName ?? started ?? '').path}'`,
-    );
-  const content = (): string => squeezed(withAddresses(stripTypeScriptTypes(source)));
-  const made = { ...asset(name, 'js', javascript, withAddresses(source), content), imports };
-  scripts.set(name, made);
-  return made;
+function built(entry: string, name: string): string {
+  const ready = join(dirname(mainProgram), 'pages', name);
+  if (existsSync(ready)) return readFileSync(ready, 'utf8');
+  const esbuild = sourceFile('..', 'node_modules', '@esbuild', `linux-${process.arch}`, 'bin', 'esbuild');
+  return execFileSync(esbuild, ['--bundle', '--minify', '--format=esm', sourceFile('ui', entry)], { encoding: 'utf8' });
 }
 
-/** Removes the white space that the types left, and comments on lines of their own. */
-function squeezed(text: string): string {
-  return text
-    .replaceAll(/^\s*\/\*[^]*?\*\/\s*$/gm, '')
-    .replaceAll(/^\s*\/\/.*$/gm, '')
-    .replaceAll(/[ \t]+$/gm, '')
-    .replaceAll(/\n{2,}/g, '\n');
+let made: Map<string, Asset> | undefined;
+
+/** They are made when the first server with pages is. */
+function assets(): Map<string, Asset> {
+  const files = Object.entries(entries).map(([name, [type, entry]]) => asset(name, type, built(entry, name)));
+  const icons = (Object.keys(iconMarks) as IconName[]).map(iconOf);
+  return new Map([...files, ...icons].map((one) => [one.name, one]));
+}
+
+/** The address of a file, which pages name. */
+export function addressOf(name: Name): string {
+  made ??= assets();
+  return made.get(name)?.path ?? '';
 }
 
 export function addAssets(server: FastifyInstance): void {
-  const files = readdirSync(sourceFile('ui', 'browser')).filter(
-    (file) => file.endsWith('.ts') && !file.endsWith('.d.ts'),
-  );
-  const all = [
-    stylesheet,
-    terminalStyle,
-    ...Object.values(packages),
-    ...Object.values(icons),
-    ...files.map((file) => script(file.slice(0, -3))),
-  ];
-  for (const one of all) {
-    const { path, type } = one;
-    const send = packedOnce(() => one.content());
-    server.get(path, { config: { provenBy: 'none' } }, ({ headers }, reply) =>
-      send(
-        headers['accept-encoding'],
-        reply
-          .type(type)
-          .header('cache-control', 'public, max-age=31536000, immutable')
-          .header('cross-origin-resource-policy', 'same-origin'),
-      ),
-    );
+  made ??= assets();
+  for (const { path, type, content } of made.values()) {
+    server.get(path, { config: { provenBy: 'none' } }, ({ headers }, reply) => {
+      reply
+        .type(type)
+        .header('cache-control', 'public, max-age=31536000, immutable')
+        .header('cross-origin-resource-policy', 'same-origin');
+      return sendPacked(content, headers['accept-encoding'], reply);
+    });
   }
 }

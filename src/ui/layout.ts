@@ -1,4 +1,4 @@
-import { icons, script, stylesheet } from './assets.ts';
+import { addressOf } from './assets.ts';
 import { html, type Html } from './html.ts';
 import { iconFor, stateBadge, stateWord } from './states.ts';
 
@@ -20,9 +20,7 @@ export interface Page {
   searched?: string;
   /** The records on the page. It is updated when one of them changes. */
   live?: Live;
-  /** Scripts of `browser/` that it needs in addition to those of every page. */
-  scripts?: readonly string[];
-  /** It shows a terminal, which makes styles of its own. */
+  /** It shows a terminal, with a script and styles of its own. */
   hasTerminal?: boolean;
   /** Other sites that the page's forms may lead to, as in a content security policy. */
   formTarget?: string | undefined;
@@ -75,8 +73,8 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <title>${told}${title}${project && ` – ${project.name}`} &ndash; Headrace</title>
-        <link rel="stylesheet" href="${stylesheet.path}" />
-        <link rel="icon" href="${icons[iconFor(state)].path}" />
+        <link rel="stylesheet" href="${addressOf('style.css')}" />
+        <link rel="icon" href="${addressOf(`icon-${iconFor(state)}.svg`)}" />
         ${nonce !== undefined && scriptTags(page, nonce)}
       </head>
       <body class="${isNarrow ? 'narrow' : 'wide'} ${isFilled && 'filled'}">
@@ -91,12 +89,14 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
     </html> `.text;
 }
 
-function scriptTags({ scripts = [], live = [] }: Page, nonce: string): Html {
-  const wanted = ['main', ...scripts].map(script);
-  const imported = new Set(wanted.flatMap((one) => [...one.imports]));
-  return html`${wanted.map((one) => html`<script type="module" nonce="${nonce}" src="${one.path}"></script>`)}
-  ${[...imported].map((one) => html`<link rel="modulepreload" nonce="${nonce}" href="${one.path}" />`)}
-  ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" />`}`;
+function scriptTags({ live = [], hasTerminal = false }: Page, nonce: string): Html {
+  return html`<script type="module" nonce="${nonce}" src="${addressOf('main.js')}"></script>
+    ${
+      hasTerminal &&
+      html`<link rel="stylesheet" href="${addressOf('terminal.css')}" />
+        <script type="module" nonce="${nonce}" src="${addressOf('shell.js')}"></script>`
+    }
+    ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" data-worker="${addressOf('changes-worker.js')}" />`}`;
 }
 
 function navigation(email: string, { formKey, path, isOperator }: Viewer, searched = ''): Html {

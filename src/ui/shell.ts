@@ -1,4 +1,3 @@
-import { terminalStyle } from './assets.ts';
 import { html } from './html.ts';
 import { orMissing } from './parts.ts';
 import { projectPage } from './project-pages.ts';
@@ -19,9 +18,7 @@ export const places: Place[] = projectPage({
       live: [],
       isFilled: true,
       hasTerminal: true,
-      scripts: ['shell'],
-      main: html`<link rel="stylesheet" href="${terminalStyle.path}" />
-        <div class="title">
+      main: html`<div class="title">
           <h1>
             Shell <span class="aside">in the files of <a href="${at}">build ${build.id_str}</a></span>
           </h1>

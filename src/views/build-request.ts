@@ -14,7 +14,8 @@ export function shownRequests(db: Queries) {
     .select('users.email as created_by_email');
 }
 
-export function buildRequestView(request: Shown): { id: bigint } {
+/** With why it waits, in words; blank when it does not wait. */
+export function buildRequestView(request: Shown, waitingReason: string) {
   return {
     ...twin('id', request.id),
     build_state: request.build_state,
@@ -29,5 +30,6 @@ export function buildRequestView(request: Shown): { id: bigint } {
     from_fork: request.from_fork === 1,
     sender: request.sender,
     suites: (JSON.parse(request.suites) as string[]).map((id) => twin('id', BigInt(id))),
-  } as { id: bigint };
+    waiting_reason: waitingReason,
+  };
 }

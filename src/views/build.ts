@@ -2,7 +2,8 @@ import type { BuildRow } from '../db/schema.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { twin } from './twin.ts';
 
-export function buildView(build: BuildRow) {
+/** With why it waits, in words; blank when it does not wait. */
+export function buildView(build: BuildRow, waitingReason: string) {
   return {
     ...twin('id', build.id),
     ...twin('suite_id', build.suite_id),
@@ -22,5 +23,6 @@ export function buildView(build: BuildRow) {
     tests_skipped: build.tests_skipped,
     uploads_pending: build.uploads === 'pending',
     uploads_lost: build.uploads === 'pending' ? '' : build.uploads,
+    waiting_reason: waitingReason,
   };
 }

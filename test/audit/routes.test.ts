@@ -148,7 +148,7 @@ describeService('the audit log', (service) => {
       const body = await archiveOf({ x: '' });
       const path = `/dependencies/${dependency.id}/uploads`;
       const upload = (await alice.post(path, { size: BigInt(body.length) })).record;
-      const headers = { authorization, 'upload-offset': '0' };
+      const headers = { authorization, 'upload-offset': '0', 'content-type': 'application/partial-upload' };
       return service.api.ask('PATCH', `${path}/${upload.id}`, { body, headers });
     }
     const body = route.uploads ? { body: await archiveOf({ x: '' }) } : { form };

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, lstatSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, statSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -111,10 +111,6 @@ describe('a server that starts', () => {
         first.process.kill('SIGTERM');
         await first.exited;
         first.api.close();
-        // As an earlier version left it.
-        for (const name of readdirSync(folder).filter((one) => one.startsWith('headrace.db'))) {
-          chmodSync(join(folder, name), 0o644);
-        }
         const restored = join(folder, '..', 'restored');
         const into = await settingsFor(database);
         assert.equal((await headrace(['restore', target, '--data-dir', restored], into)).status, 0);

@@ -43,6 +43,17 @@ describeCommands('on a terminal', ['unit', '水門の試験'], ({ service, runne
     assert.match(terminal.raw, /\u001b\[31mleaks\u001b\[0m/);
   });
 
+  test('a request says why it has not begun', async () => {
+    const terminal = at.developer.sit(['run', '-f']);
+    await terminal.until(/^· enqueued \d+s · request \d+ of main · no runner is connected$/m);
+    const plain = at.developer.sit(['watch', '--plain']);
+    await plain.until(/^request \d+: no runner is connected$/m);
+    for (const task of await begun(terminal)) await task.exit(0);
+    assert.equal(await terminal.end(), 0);
+    assert.equal(await plain.end(), 0);
+    assert.doesNotMatch(terminal.text, /no runner/);
+  });
+
   test('a shell is offered where one can be opened, and only there', async () => {
     await noteVisit(service.store.db, runner.self, { version: '', trouble: '' });
     const offer = 'Open a shell where it failed with: headrace shell ID';

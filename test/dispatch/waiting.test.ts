@@ -143,13 +143,24 @@ describeService('work that nobody can take', (service) => {
   test('says which tags are missing, until a runner comes that has them', async () => {
     const carol = await service.user();
     const far = await registered(service, [carol]);
-    const { suite, build, request: asked } = await waitingBuild(carol, ['gpu', 'arm', 'gpu']);
+    const { suite, build: first, request: asked } = await waitingBuild(carol, ['gpu', 'arm', 'gpu']);
+    let build = first;
     assert.deepEqual((await carol.get(suite)).record.tags, ['arm', 'gpu']);
-    const reason = async (path = build): Promise<unknown> => (await carol.get(path)).record.waiting_reason;
+    const reason = async (path?: string): Promise<unknown> => (await carol.get(path ?? build)).record.waiting_reason;
     const missing = (tags: string): string => `no runner has the tags ${tags}`;
     await nothingFor(far.link);
     assert.equal(await reason(), missing('arm, gpu'));
     assert.equal(await reason(asked), missing('arm, gpu'));
+    // Whoever asks for something is told at once.
+    const told = async (path: string): Promise<unknown> => (await carol.post(path)).record.waiting_reason;
+    assert.equal(await told(`${asked}/cancel`), '');
+    assert.equal(await told(`${asked}/rerun`), missing('arm, gpu'));
+    const [again] = (await carol.get(build.replace(/\/\d+$/, ''))).list;
+    build = build.replace(/\d+$/, String(again?.id));
+    assert.equal(await told(`${build}/cancel`), '');
+    const next = (await carol.post(`${build}/restart`)).record;
+    assert.equal(next.waiting_reason, missing('arm, gpu'));
+    build = build.replace(/\d+$/, String(next.id));
     assert.equal((await health()).runner.reason, 'some of the work that waits needs tags that no connected runner has');
 
     const half = linkWith(service, far.token, { tags: 'arm' });

@@ -9,6 +9,7 @@ import { onEveryDatabase } from '../support/databases.ts';
 import { startFaultyProxy, type Fault, type FaultyProxy } from '../support/faulty-proxy.ts';
 import { startInstallation, type Build, type Installation, type Item, type Project } from '../support/installation.ts';
 import { growingPauses } from '../support/looks.ts';
+import { archiveOf, dependenciesOf } from '../support/software.ts';
 import { startSwift, type Swift } from '../support/swift.ts';
 
 /** A build is told to be over at once, and nothing of it is lost, while the store of the blobs is away. */
@@ -23,7 +24,8 @@ onEveryDatabase((database) => {
     proxy = await startFaultyProxy(swift.endpoint);
     database.afterwards(() => proxy.close());
     const place = `s3://${await swift.bucket()}/ci?endpoint=${proxy.endpoint}&region=${swift.region}&path_style=true`;
-    installation = await startInstallation(database, { ...swift.credentials, HEADRACE_BLOB_URL: place });
+    const settings = { HEADRACE_BLOB_URL: place, HEADRACE_CONCURRENCY: '1' };
+    installation = await startInstallation(database, { ...swift.credentials, ...settings });
     project = await installation.project();
   });
 
@@ -200,6 +202,35 @@ onEveryDatabase((database) => {
     isBack();
     await untilArrived(build);
     await assertWhole(build);
+  });
+
+  test('a build without its software and a compile hold no place, and go on when the store is back', async (t) => {
+    const software = dependenciesOf(() => installation.api());
+    const archive = await archiveOf({ tool: '#!/bin/sh\necho from the tool\n' }, 'tar');
+    const told = 'The store of the server’s files is away. This goes on when it is back.\n';
+    const prefix = '/srv/tool';
+    const command = 'chmod 755 tool; mkdir /srv/tool/bin && cp tool /srv/tool/bin';
+    const tool = await software.compile({ name: 'tool', command, prefix }, archive);
+    assert.equal(tool.marketplace_state, 'compiled', await software.log(tool));
+    const other = await software.describe({ name: 'other', command, prefix });
+    const uses = await installation.project('uses');
+    const suite = await uses.suite(t, 'uses', 'tool');
+    await uses.attach(suite, tool);
+    // Everything can be stored, and nothing be fetched.
+    proxy.when(({ method }) => (method === 'GET' ? 'refused' : undefined));
+    await uses.ask('main');
+    await software.upload(other, archive);
+    await uses.untilLogged(suite, /is away/);
+    while ((await software.log(other)) !== told) await pause(100);
+    const [build] = await uses.api().get<Build[]>(`${uses.path}/builds`);
+    assert.ok(build);
+    assert.deepEqual([build.build_state, await uses.log(build)], ['running', told]);
+    assert.equal(build.waiting_reason, 'waits for the store of the server’s files, which is away');
+    assert.equal((await runBuild()).build_state, 'passed', 'it has the only place');
+    isBack();
+    assert.equal((await software.end(other)).marketplace_state, 'compiled');
+    while ((await uses.api().get<Build>(`${uses.path}/builds/${build.id_str}`)).finished_at === null) await pause(100);
+    assert.equal(await uses.log(build), `${told}from the tool\n`);
   });
 
   test('what waits of a deleted project goes', async () => {

@@ -34,11 +34,16 @@ onEveryDatabase((database) => {
     const path = `/dependencies/${dependency.id}/uploads/${begun.record.id}`;
     const offset = async (): Promise<number> =>
       Number((await api().ask('HEAD', path, { as })).headers['upload-offset']);
+    const type = { 'content-type': 'application/partial-upload' };
     const send = (from: number): Promise<Answer> =>
-      api().ask('PATCH', path, { as, body: archive.subarray(from), headers: { 'upload-offset': String(from) } });
+      api().ask('PATCH', path, {
+        as,
+        body: archive.subarray(from),
+        headers: { ...type, 'upload-offset': String(from) },
+      });
 
     // All but the last byte is on its way when the server dies, after it has kept a part.
-    const headers = { 'upload-offset': '0', 'content-length': String(archive.length) };
+    const headers = { ...type, 'upload-offset': '0', 'content-length': String(archive.length) };
     const [request, answer] = api().begin(path, { as, headers, method: 'PATCH' });
     request.write(archive.subarray(0, -1));
     while ((await offset()) === 0) await pause(10);

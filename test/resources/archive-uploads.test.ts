@@ -15,6 +15,7 @@ const unavailable = { generic: ['resource_temporary_unavailable'] };
 const notFound = { generic: ['not_found'] };
 /** More than one part. */
 const enough = 5_500_000;
+const type = 'application/partial-upload';
 const offsetOf = ({ headers }: Answer): number => Number(headers['upload-offset']);
 
 describeWithRunner('an upload in several requests', (service, runner) => {
@@ -35,11 +36,19 @@ describeWithRunner('an upload in several requests', (service, runner) => {
   };
   const head = (path: string): Promise<Answer> => service.api.ask('HEAD', path, { as: alice.credentials });
   const send = (path: string, offset: number | string, body: Uint8Array, by = alice): Promise<Answer> =>
-    service.api.ask('PATCH', path, { as: by.credentials, body, headers: { 'upload-offset': String(offset) } });
+    service.api.ask('PATCH', path, {
+      as: by.credentials,
+      body,
+      headers: { 'upload-offset': String(offset), 'content-type': type },
+    });
 
   /** Sends all up to there of more that it promises, and breaks the connection when that is gone. */
   const breakOff = async (path: string, offset: number, end: number): Promise<void> => {
-    const headers = { 'upload-offset': String(offset), 'content-length': String(archive.length - offset) };
+    const headers = {
+      'upload-offset': String(offset),
+      'content-type': type,
+      'content-length': String(archive.length - offset),
+    };
     const [request, answer] = service.api.begin(path, { as: alice.credentials, headers, method: 'PATCH' });
     // From its first part on the server reads what comes at once: what it was not told yet, it could not keep.
     request.write(archive.subarray(offset, offset + enough));
@@ -119,11 +128,12 @@ describeWithRunner('an upload in several requests', (service, runner) => {
     }
     for (const offset of ['', 'x', '-1', '1e3', '9'.repeat(40)])
       assertRefused(await send(path, offset, archive), 403, wrong);
-    const unsaid = await service.api.ask('PATCH', path, { as: alice.credentials, body: archive });
+    const headers = { 'content-type': type };
+    const unsaid = await service.api.ask('PATCH', path, { as: alice.credentials, body: archive, headers });
     assertRefused(unsaid, 403, { upload_offset: ['is_blank'] });
     const both = [1, 2].map(() => {
-      const headers = { 'upload-offset': '80000' };
-      return service.api.begin(path, { as: alice.credentials, headers, method: 'PATCH' });
+      const at = { ...headers, 'upload-offset': '80000' };
+      return service.api.begin(path, { as: alice.credentials, headers: at, method: 'PATCH' });
     });
     for (const [request] of both) request.write(archive.subarray(80_000, 80_001));
     for (const [request] of both) request.end(archive.subarray(80_001, 90_000));
@@ -132,6 +142,22 @@ describeWithRunner('an upload in several requests', (service, runner) => {
     assert.deepEqual(answers.map(offsetOf), [90_000, 90_000]);
     assert.equal((await send(path, 90_000, archive.subarray(90_000))).status, 200);
     await assertTaken(dependency);
+  });
+
+  test('has the type of a part, and what comes as anything else is none of it', async () => {
+    const { path } = await begin();
+    const form = 'multipart/form-data; boundary=x';
+    for (const other of [undefined, form, 'application/octet-stream', 'application/x-tar', `${type}s`]) {
+      const headers = { 'upload-offset': '0', ...(other !== undefined && { 'content-type': other }) };
+      const refused = await service.api.ask('PATCH', path, { as: alice.credentials, body: archive, headers });
+      assertRefused(refused, 415, { content_type: ['invalid_format'] });
+      assert.equal(refused.headers['accept-patch'], type);
+    }
+    assert.equal(offsetOf(await head(path)), 0);
+    const headers = { 'upload-offset': '0', 'content-type': 'Application/Partial-Upload ; x=y' };
+    const some = { as: alice.credentials, body: archive.subarray(0, 80_000), headers };
+    assert.equal((await service.api.ask('PATCH', path, some)).status, 204);
+    assertDestroyed(await alice.delete(path));
   });
 
   test('takes neither more bytes nor more parts than it may, nor what is no archive [promise: bounds]', async () => {
@@ -145,7 +171,7 @@ describeWithRunner('an upload in several requests', (service, runner) => {
     const { path } = await begin(100_000, dependency);
     const tooMuch = { archive: ['invalid_format'] };
     assertRefused(await send(path, 0, archive.subarray(0, 100_001)), 403, tooMuch);
-    const headers = { 'upload-offset': '0' };
+    const headers = { 'upload-offset': '0', 'content-type': type };
     const [request, answer] = service.api.begin(path, { as: alice.credentials, headers, method: 'PATCH' });
     request.write(archive.subarray(0, 90_000));
     request.end(archive.subarray(90_000, 200_000));
@@ -188,7 +214,7 @@ describeWithRunner('an upload in several requests', (service, runner) => {
     const { path, dependency } = await begin();
     const [request, answer] = service.api.begin(path, {
       as: alice.credentials,
-      headers: { 'upload-offset': '0' },
+      headers: { 'upload-offset': '0', 'content-type': type },
       method: 'PATCH',
     });
     request.write(archive.subarray(0, 5_000_000));

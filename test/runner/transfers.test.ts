@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { run } from '../../src/lib/processes.ts';
 import type { Link } from '../../src/protocol/index.ts';
+import { StoreAwayError } from '../../src/runner/failures.ts';
+import { unlessStoreAwayFor } from '../../src/runner/retry.ts';
 import { storeBlob } from '../../src/runner/transfers.ts';
 import { temporaryFolder } from '../support/folders.ts';
 
@@ -26,6 +28,21 @@ describe('a result of a sandbox', () => {
     writeFileSync(join(folder, 'file'), 'made');
     assert.equal(await store('file'), undefined);
     assert.deepEqual(sent.splice(0), ['made']);
+  });
+
+  test('waits for a store that is away as long as it is worth it, and then says so', async () => {
+    const path = join(folder, 'patient');
+    writeFileSync(path, 'content');
+    const heard: string[] = [];
+    const away: typeof link = {
+      async store(_claim, content) {
+        for await (const piece of content) heard.push(Buffer.from(piece).toString());
+        throw new StoreAwayError('away');
+      },
+    };
+    const patience = unlessStoreAwayFor(100);
+    await assert.rejects(storeBlob(away, 'claim', path, AbortSignal.timeout(10_000), patience), StoreAwayError);
+    assert.ok(heard.length > 1 && heard.every((text) => text === 'content'), String(heard));
   });
 
   test('is not sent if it is anything else [promise: dependency-links]', async () => {

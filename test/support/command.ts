@@ -1,33 +1,12 @@
 import { format } from 'node:util';
-import { admin } from '../../src/cli/admin.ts';
-import { appAdmin } from '../../src/cli/apps.ts';
-import { auditCommand } from '../../src/cli/audit.ts';
-import { backup } from '../../src/cli/backup.ts';
-import { blobsCommand } from '../../src/cli/blobs.ts';
-import { failureOf, runCommand } from '../../src/cli/commands.ts';
-import { rotateMasterKey } from '../../src/cli/master-key.ts';
-import { migrateCommand } from '../../src/cli/migrate.ts';
-import { restore } from '../../src/cli/restore.ts';
-import { runnerAdmin } from '../../src/cli/runners.ts';
+import { failureOf } from '../../src/cli/call.ts';
+import { operatorProgram } from '../../src/cli/catalog.ts';
 import type { Finished } from '../../src/lib/processes.ts';
-
-/** The commands that end by themselves and leave the process as it was. */
-const commands = [
-  ...admin,
-  ...appAdmin,
-  ...runnerAdmin,
-  rotateMasterKey,
-  auditCommand,
-  migrateCommand,
-  backup,
-  restore,
-  blobsCommand,
-];
 
 let last: Promise<unknown> = Promise.resolve();
 
 /**
- * Runs a command of the program in this process. Arguments, settings, output and errors are the same as behind
+ * Runs a command of the program in this process: one that ends by itself, and leaves the process as it was. Arguments, settings, output and errors are the same as behind
  * bin/headrace, but it need not load hundreds of modules first. `headrace` in program.ts starts the real program, for
  * behaviour that only shows there. Each command is also run that way, in one test.
  */
@@ -47,7 +26,7 @@ async function captured(args: string[], env: Record<string, string>): Promise<Fi
   const umask = process.umask(0o077);
   let status = 0;
   try {
-    await runCommand(commands, args, env);
+    await operatorProgram(env).perform(args);
   } catch (failure) {
     const { status: exit, complaint } = failureOf(failure);
     status = exit;

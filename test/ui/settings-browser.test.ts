@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { BrowserContextOptions, Page } from 'playwright-core';
 import { assertAccessible } from '../support/accessibility.ts';
+import { startBreakingProxy } from '../support/breaking-proxy.ts';
 import { TestBrowser } from '../support/browser.ts';
 import type { Record_ } from '../support/client.ts';
 import { compiling } from '../support/compiling.ts';
@@ -78,6 +79,63 @@ describe('settings, deploys and dependencies in a real browser', () => {
       await page.locator('#dependency-facts').getByText('compiling').waitFor();
       await task.finish({ kind: 'uncompilable' });
       await page.locator('#dependency-facts').getByText('compile failed').waitFor();
+    });
+
+    /** The page of a new dependency, over connections that break, with an archive of three megabytes chosen. */
+    const overBreaking = async (name: string) => {
+      const proxy = await startBreakingProxy(service.address);
+      database.afterwards(() => proxy.close());
+      const dependency = await owner.createDependency({ name });
+      const page = await browser.signIn(proxy.address, owner.credentials);
+      await page.goto(`${proxy.address}/ui/dependencies/${dependency.id}`);
+      const archive = await archiveOf({ noise: 'x'.repeat(3_000_000) }, 'tar');
+      const chosen = { name: 'x.tar', mimeType: 'application/x-tar', buffer: archive };
+      await page.getByLabel('Archive').setInputFiles(chosen);
+      const offsets: number[] = [];
+      page.on('request', (request) => {
+        if (request.method() === 'PATCH') offsets.push(Number(request.headers()['upload-offset']));
+      });
+      return { dependency, page, proxy, archive, offsets };
+    };
+
+    test('an upload whose connection breaks goes on where it was', async () => {
+      const { dependency, page, proxy, archive, offsets } = await overBreaking('goes on');
+      proxy.breaksAfter(1_200_000);
+      await page.getByRole('button', { name: 'Upload source' }).click();
+      await page.getByText('The connection broke. Going on…').waitFor();
+      await page.getByText('Uploaded. It is compiled next.').waitFor();
+      assert.ok(offsets.length >= 3, String(offsets));
+      for (const [at, offset] of offsets.entries())
+        assert.ok(at === 0 || offset > (offsets[at - 1] ?? 0), String(offsets));
+      const task = await runner.take('compile_dependency');
+      assert.equal(task.order.work.archive.size, archive.length);
+      await task.finish({ kind: 'uncompilable' });
+      assert.equal((await owner.get(`/dependencies/${dependency.id}`)).record.archive_file_size, archive.length);
+    });
+
+    test('an upload whose connection breaks again and again says how far it came, and can be sent again', async () => {
+      const { page, proxy, offsets } = await overBreaking('breaks');
+      proxy.breaksAfter(1_200_000);
+      // From the second on, nothing of it arrives any more.
+      await page.route('**/uploads/*', (route) => {
+        const isMore = route.request().method() === 'PATCH' && offsets.length > 1;
+        return isMore ? route.abort('connectionreset') : route.continue();
+      });
+      const send = page.getByRole('button', { name: 'Upload source' });
+      await send.click();
+      const told = page.getByText(/^The connection broke 5 times/);
+      await told.waitFor({ timeout: 60_000 }); // it waits longer and longer between them
+      assert.equal(offsets.length, 6);
+      const [first, second = 0] = offsets;
+      assert.deepEqual([first, new Set(offsets.slice(1))], [0, new Set([second])]);
+      const far = `${(second / 1e6).toFixed(1)} of 3.0 MB`;
+      assert.equal(await told.textContent(), `The connection broke 5 times after ${far} had arrived. Try again.`);
+      assert.notEqual(second, 0);
+      await page.unroute('**/uploads/*');
+      proxy.breaksAfter(Infinity);
+      await send.click();
+      await page.getByText('Uploaded. It is compiled next.').waitFor();
+      await (await runner.take('compile_dependency')).finish({ kind: 'uncompilable' });
     });
 
     test('no page has anything that WCAG 2.2 AA forbids, nor is wider than a phone', async () => {

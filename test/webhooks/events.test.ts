@@ -12,7 +12,7 @@ import type { User } from '../support/user.ts';
 import { moveDependency } from './support.ts';
 
 const buildFields =
-  'id id_str suite_id suite_id_str commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped uploads_pending uploads_lost';
+  'id id_str suite_id suite_id_str commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped uploads_pending uploads_lost waiting_reason';
 
 describeService(
   'webhooks tell',
@@ -67,16 +67,19 @@ describeService(
       assert.deepEqual(ended?.commit, fetched);
       assert.deepEqual(waiting?.commit, { ...fetched, build_state: 'waiting_for_builds' });
       assert.deepEqual(building?.commit, { ...fetched, build_state: 'building' });
-      // Why it waits would be old when it arrives.
-      const shown = (await alice.get(`/projects/${project.id}/commits/${commit.id}/builds`)).list;
-      const builds = shown.map(withoutReason);
+      const builds = (await alice.get(`/projects/${project.id}/commits/${commit.id}/builds`)).list;
       assert.deepEqual(failed?.build, builds[0]);
       assert.deepEqual([builds[0]?.exit_status, builds[0]?.suite_id], [3, suite.id]);
       const { started_at: startedAt } = builds[0] as Record_;
       assertFields(failed?.build as Record_, buildFields);
       const before = { ...builds[0], exit_status: null, finished_at: null };
       assert.deepEqual(running?.build, { ...before, build_state: 'running' });
-      assert.deepEqual(enqueued?.build, { ...before, build_state: 'enqueued', started_at: null });
+      assert.deepEqual(enqueued?.build, {
+        ...before,
+        build_state: 'enqueued',
+        started_at: null,
+        waiting_reason: 'waits for its turn',
+      });
       assertRecent(startedAt);
       assert.deepEqual(
         told.map(({ project: shown }) => (shown as Record_).build_state),
@@ -101,7 +104,7 @@ describeService(
       const { id } = await alice.requestBuild(project);
       await (await runner.take('fetch_commit')).finish({ kind: 'unfetchable', reason: 'key_refused' });
       const path = `/projects/${project.id}/build_requests/${id}`;
-      const shown = withoutReason((await alice.get(path)).record);
+      const shown = (await alice.get(path)).record;
       assert.equal((await alice.post(`${path}/rerun`)).status, 200);
       await (await runner.take('fetch_commit')).finish({ kind: 'cut_short', reason: 'disk_full' });
       assert.equal((await alice.post(`${path}/rerun`)).status, 200);
@@ -210,10 +213,3 @@ describeService(
   },
   { settings: { webhook_allow: '127.0.0.0/8' } },
 );
-
-/** A record as it is told to others. */
-function withoutReason(record: Record_): Record_ {
-  const told = { ...record };
-  delete told.waiting_reason;
-  return told;
-}

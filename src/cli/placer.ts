@@ -1,0 +1,38 @@
+import { mkdir, open, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Blobs } from '../db/blobs.ts';
+import { codeOf } from '../lib/error-code.ts';
+
+/** Puts the files and blobs of a backup where they belong, and can undo it. What was there before stays as it is. */
+export class Placer {
+  readonly #undoing: (() => Promise<unknown>)[] = [];
+
+  async file(path: string, bytes: AsyncIterable<Buffer>): Promise<void> {
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await using file = await open(path, 'wx', 0o600);
+    this.#undoing.push(() => rm(path, { force: true }));
+    await file.writeFile(bytes);
+    await file.sync();
+  }
+
+  /** A blob is checked by its digest. */
+  async blob(store: Blobs, digest: string, bytes: AsyncIterable<Buffer>): Promise<void> {
+    if (await has(store, digest)) return;
+    this.#undoing.push(() => store.remove(digest, async () => false));
+    await store.put(bytes, digest);
+  }
+
+  async undo(): Promise<void> {
+    for (const takeBack of this.#undoing.splice(0)) await takeBack();
+  }
+}
+
+async function has(store: Blobs, digest: string): Promise<boolean> {
+  try {
+    await using _ = await store.open(digest);
+    return true;
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error;
+    return false;
+  }
+}

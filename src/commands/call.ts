@@ -1,0 +1,47 @@
+import { Client } from '../client/client.ts';
+import type { Project } from '../client/operations.ts';
+import { findProject, type NamedIn } from './project.ts';
+import { Screen } from './screen.ts';
+import { openClient } from './session.ts';
+
+/** Of every command. */
+export interface CommonOptions {
+  project?: string;
+  json?: true;
+  plain?: true;
+  caFile?: string;
+  verbose?: true;
+}
+
+/** What a command is called with, besides its arguments. */
+export class Call<Options = object> implements Disposable {
+  readonly options: Readonly<Options & CommonOptions>;
+  readonly env = process.env;
+  readonly cwd = process.cwd();
+  readonly screen: Screen;
+  #client: Client | undefined;
+
+  constructor(options: Options & CommonOptions) {
+    this.options = options;
+    this.screen = new Screen(options, this.env);
+  }
+
+  get caFile(): string | undefined {
+    return this.options.caFile ?? (this.env.HEADRACE_CA_FILE || undefined);
+  }
+
+  get client(): Client {
+    this.#client ??= openClient(this.env, this.caFile);
+    return this.#client;
+  }
+
+  /** The project that is meant, also by a file that names one. */
+  project(named?: NamedIn): Promise<Project> {
+    const { options, env, cwd } = this;
+    return findProject(this.client, { project: options.project ?? (env.HEADRACE_PROJECT || undefined), cwd, named });
+  }
+
+  [Symbol.dispose](): void {
+    this.#client?.close();
+  }
+}

@@ -1,0 +1,113 @@
+import { Command as Base, Option, type Help } from 'commander';
+import { WrongUse } from './errors.ts';
+
+/** How a command line is read and explained: the one for developers, and the one for those who run servers. */
+export class Command extends Base {
+  declare readonly commands: readonly Command[];
+  declare parent: Command | null;
+  readonly examples: (readonly [line: string, means: string])[] = [];
+  /** Options that every command has. */
+  common: readonly Option[] = [];
+
+  constructor(name?: string) {
+    super(name);
+    this.helpCommand(false).helpOption('-h, --help', 'show this');
+    this.configureHelp({ formatHelp, visibleCommands: leavesOf, subcommandTerm: wordsOf, optionTerm: termOf });
+  }
+
+  override createCommand(name?: string): Command {
+    return new Command(name);
+  }
+
+  /** Adds a command by its words and its arguments, such as `dependency upload <NAME> <FILE>`. */
+  add(usage: string, run: (options: object, args: string[]) => Promise<void>): Command {
+    const [words = '', ...args] = usage.split(/ (?=[<[])/);
+    const groups = words.split(' ');
+    const name = groups.pop() ?? '';
+    const find = (at: Command, word: string): Command =>
+      at.commands.find((one) => one.name() === word) ?? at.command(word).usage('COMMAND');
+    const made = groups.reduce<Command>(find, this).command([name, ...args].join(' '));
+    return made.action(() => run(made.opts(), made.processedArgs as string[]));
+  }
+
+  example(line: string, means = ''): this {
+    this.examples.push([line, means]);
+    return this;
+  }
+
+  /** Gives every command that was added these options. */
+  everywhere(...options: Option[]): this {
+    for (const command of leavesOf(this)) {
+      command.common = options;
+      for (const option of options) command.addOption(option);
+    }
+    return this;
+  }
+
+  /** `help run` is `run --help`, and to say nothing is to ask for help. */
+  async perform(argv: readonly string[]): Promise<void> {
+    const [first = 'help', ...rest] = argv;
+    await this.parseAsync(first === 'help' ? [...rest, '--help'] : argv, { from: 'user' });
+  }
+
+  override error(message: string): never {
+    const said = message.replace(/^error: /, '').replace(/^missing required argument '(.*)'$/, '$1 is missing');
+    throw new WrongUse(`${said.replaceAll('\n', ' ').replace(/\.$/, '')}. usage: ${usageOf(this)}`);
+  }
+
+  /** Where only the beginning of a command was typed. */
+  override help(): never {
+    return this.error('COMMAND is missing');
+  }
+}
+
+/** An option that may be given several times. */
+export function repeated(flags: string, about: string, read = (value: string): string => value): Option {
+  const option = new Option(flags, `${about}; can be repeated`);
+  return option.argParser((value, before: string[] = []) => [...before, read(value)]);
+}
+
+/** The commands below one that do something. */
+export function leavesOf(command: Base): Command[] {
+  return (command as Command).commands.flatMap((one) => (one.commands.length > 0 ? leavesOf(one) : [one]));
+}
+
+/** The words of a command and its arguments: `dependency upload NAME FILE`. */
+export function wordsOf(command: Base): string {
+  const args = command.registeredArguments.map((one) => (one.required ? one.name() : `[${one.name()}]`));
+  const { parent } = command;
+  return [...(parent?.parent ? [wordsOf(parent)] : []), command.name(), ...args].join(' ');
+}
+
+export function usageOf(command: Command): string {
+  if (command.commands.length > 0) {
+    const words = command.parent ? ` ${wordsOf(command)}` : '';
+    return `headrace${words} ${command.usage()}; see: headrace help${words}`;
+  }
+  const options = command.options
+    .filter((option) => !option.hidden && !command.common.includes(option))
+    .map((option) => (option.mandatory ? termOf(option) : `[${termOf(option).replace(', ', '|')}]`));
+  return ['headrace', wordsOf(command), ...options].join(' ');
+}
+
+export function termOf({ flags }: Option): string {
+  return flags.replaceAll(/[<>]/g, '');
+}
+
+function formatHelp(base: Base, helper: Help): string {
+  const command = base as Command;
+  const isRoot = command.parent === null;
+  const wide = helper.padWidth(command, helper);
+  const item = (term: string, about: string): string => helper.formatItem(term, wide, about, helper);
+  const paragraphs = [
+    command.summary() === '' ? [] : [`${command.summary()}.`],
+    [`usage: ${usageOf(command).replace(/; see: .*/, '')}`],
+    command.description() === '' ? [] : [helper.boxWrap(command.description(), helper.helpWidth ?? 80)],
+    isRoot ? [] : helper.visibleOptions(command).map((one) => item(termOf(one), one.description)),
+    helper.visibleCommands(command).map((one) => item(wordsOf(one), one.summary())),
+    command.examples.length === 0 ? [] : ['examples:'],
+  ];
+  const examples = command.examples.map(([line, means]) => `  ${line}\n${means === '' ? '' : `      ${means}\n`}`);
+  const text = paragraphs.filter((lines) => lines.length > 0).map((lines) => `${lines.join('\n')}\n`);
+  return text.join('\n') + examples.join('');
+}

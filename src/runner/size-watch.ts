@@ -1,0 +1,48 @@
+import { lstat } from 'node:fs/promises';
+import { treeSize } from '../lib/tree-size.ts';
+
+/*
+ * The size limit of a tree that strangers have made: a few kilobytes can hold a tree that fills any disk, so it is
+ * measured while it is written.
+ */
+
+export interface SizeWatch {
+  /** These files are there too, and do not count. */
+  discount(paths: readonly string[]): Promise<void>;
+  /** Aborted when the tree is too large, with the reason that was given. */
+  readonly signal: AbortSignal;
+  /** Measures once more. */
+  check(): Promise<void>;
+  close(): void;
+}
+
+const everyMs = 1000;
+
+export function watchSize(folder: string, mostBytes: number, reason: Error): SizeWatch {
+  const tooLarge = new AbortController();
+  let looking: Promise<void> | undefined;
+  const discounted = new Map<string, number>(); // by inode: several names of one file count once
+  const look = async (): Promise<void> => {
+    const discount = Array.from(discounted.values()).reduce((sum, bytes) => sum + bytes, 0);
+    if ((await treeSize(folder)) - discount > mostBytes) tooLarge.abort(reason);
+  };
+  const timer = setInterval(() => {
+    looking ??= look()
+      .catch(() => {}) // a failed measurement says nothing
+      .finally(() => (looking = undefined));
+  }, everyMs);
+  return {
+    signal: tooLarge.signal,
+    discount: async (paths) => {
+      for (const path of paths) {
+        const { dev, ino, blocks } = await lstat(path);
+        discounted.set(`${dev}:${ino}`, blocks * 512);
+      }
+    },
+    check: async () => {
+      await look();
+      tooLarge.signal.throwIfAborted();
+    },
+    close: () => clearInterval(timer),
+  };
+}
