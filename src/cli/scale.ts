@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { runnerEnvironment, type Config } from '../config.ts';
+import { messageOf } from '../lib/error-code.ts';
 import { tryLockFolder } from '../lib/file-lock.ts';
 import { openLink, type OpenLink } from '../runner/link.ts';
 import { WrongUse } from '../commands/errors.ts';
@@ -42,7 +43,7 @@ export async function scaleSlurm(call: Call<Options>): Promise<void> {
   await scale({ link, slurm, max, log, stopping });
   await slurm
     .cancelPending()
-    .catch((error: unknown) => log.error(`jobs that wait were not called off: ${wordsOf(error)}`));
+    .catch((error: unknown) => log.error(`jobs that wait were not called off: ${messageOf(error)}`));
   link.close();
   if (lock !== 'impossible') await lock.release();
   process.exit(0);
@@ -105,8 +106,8 @@ export async function scale({ link, slurm, max, log, stopping }: Scaling): Promi
       wait = lookEveryMs;
     } catch (error) {
       if (stopping.aborted) return;
-      if (trouble !== wordsOf(error)) log.warn(`trying again: ${wordsOf(error)}`);
-      trouble = wordsOf(error);
+      if (trouble !== messageOf(error)) log.warn(`trying again: ${messageOf(error)}`);
+      trouble = messageOf(error);
       wait = Math.min(wait * 2, longestPauseMs);
     }
     await pause(wait, undefined, { signal: stopping }).catch(() => {});
@@ -151,8 +152,4 @@ function nameFor(token: string): string {
 /** Jobs have the scaler's settings, as far as they are for runners; none of these is a secret. */
 function environmentOf(config: Config): Record<string, string> {
   return { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', ...runnerEnvironment(config) };
-}
-
-function wordsOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

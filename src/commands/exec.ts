@@ -1,6 +1,7 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { Failure } from '../client/failure.ts';
+import { messageOf } from '../lib/error-code.ts';
 import type { Answered, Project } from '../client/operations.ts';
 import { variablesIn, variantsOf } from '../lib/matrix.ts';
 import type { Call } from './call.ts';
@@ -83,8 +84,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
 
 /** The sandbox speaks to those who run servers. */
 function inOurWords(error: unknown): string {
-  const said = error instanceof Error ? error.message : String(error);
-  return said
+  return messageOf(error)
     .replace('run builds without a network (HEADRACE_BUILD_NETWORK=none)', 'add --offline')
     .replace(/^builds cannot/, 'Suites cannot');
 }
