@@ -37,7 +37,7 @@ async function measure(host: GitHost, settings: NodeJS.ProcessEnv, name: Databas
     return {
       what: `${name}: ${projects} projects, polled every ${intervalSeconds} s, in processors`,
       value: share,
-      limit: { atMost: 0.1 },
+      limit: { atMost: 0.5 },
       from: `${(share * intervalSeconds).toFixed(2)} s of processor time a round, ${host.logins() - logins} new connections`,
     };
   } finally {

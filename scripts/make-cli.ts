@@ -1,41 +1,45 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { stripTypeScriptTypes } from 'node:module';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join, relative, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { manual } from '../src/commands/manual.ts';
 
-/**
- * The package holds what the commands import, as JavaScript: Node strips no types below node_modules. The packages that
- * they use are in it, so that nothing else is fetched.
- */
+/** The package holds the commands and the packages that they use as one file, and what the sandbox of `exec` needs. */
 const root = resolve(import.meta.dirname, '..');
 const out = resolve(process.argv[2] ?? join(root, 'dist'));
-const bundled = ['commander', 'smol-toml', 'yaml'];
+const { version, license } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, string>;
 
-const { version, license, dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
-  version: string;
-  license: string;
-  dependencies: Record<string, string>;
-};
+const program = `import { main } from './src/commands/main.ts';
+process.umask(0o077);
+await main(process.argv.slice(2));
+`;
+const banner = `#!/usr/bin/env node
+import { createRequire as toRequire } from 'node:module'; const require = toRequire(import.meta.url);`;
 
 const staged = mkdtempSync(join(tmpdir(), 'headrace-cli-'));
 const place = join(staged, 'package');
 try {
-  const copied = new Set<string>();
-  copy(join(root, 'src/commands/main.ts'), copied);
-  // What the sandbox of `exec` needs beside its modules.
-  for (const folder of ['src/runner/sandbox', 'src/runner/images'])
-    cpSync(join(root, folder), join(place, folder), { recursive: true, filter: isHelper });
-  put(
-    'bin/headrace.js',
-    `#!/usr/bin/env node
-import { main } from '../src/commands/main.js';
-
-process.umask(0o077);
-await main(process.argv.slice(2));
-`,
+  mkdirSync(join(place, 'licenses'), { recursive: true });
+  const parts = join(staged, 'parts.json');
+  execFileSync(
+    join(root, 'node_modules/@esbuild', `linux-${process.arch}`, 'bin/esbuild'),
+    [
+      '--bundle',
+      '--platform=node',
+      '--format=esm',
+      '--target=node24',
+      '--loader=ts',
+      '--log-level=error',
+      '--define:wayToSources="../src"',
+      `--banner:js=${banner}`,
+      `--metafile=${parts}`,
+      `--outfile=${join(place, 'bin/headrace.js')}`,
+    ],
+    { cwd: root, input: program },
   );
+  for (const name of packagesIn(readFileSync(parts, 'utf8'))) copyLicense(name);
+  for (const helpers of ['src/runner/sandbox', 'src/runner/proxy-relay.pl'])
+    cpSync(join(root, helpers), join(place, helpers), { recursive: true, filter: isHelper });
   const described = {
     name: 'headrace-cli',
     version,
@@ -45,15 +49,11 @@ await main(process.argv.slice(2));
     bin: { headrace: 'bin/headrace.js' },
     man: 'headrace.1',
     engines: { node: '>=24' },
-    dependencies: Object.fromEntries(bundled.map((name) => [name, dependencies[name]])),
-    bundleDependencies: bundled,
   };
-  put('package.json', `${JSON.stringify(described, undefined, 2)}\n`);
-  put('headrace.1', manual(version));
+  writeFileSync(join(place, 'package.json'), `${JSON.stringify(described, undefined, 2)}\n`);
+  writeFileSync(join(place, 'headrace.1'), manual(version ?? ''));
   cpSync(join(root, 'LICENSE'), join(place, 'LICENSE'));
   cpSync(join(root, 'docs/command-line.md'), join(place, 'README.md'));
-  for (const name of bundled)
-    cpSync(join(root, 'node_modules', name), join(place, 'node_modules', name), { recursive: true });
   mkdirSync(out, { recursive: true });
   const file = join(out, `headrace-cli-${version}.tgz`);
   execFileSync('tar', ['-C', staged, '--owner=0', '--group=0', '--mode=u=rwX,go=rX', '-czf', file, 'package']);
@@ -67,17 +67,16 @@ function isHelper(path: string): boolean {
   return statSync(path).isDirectory() || /\.(?:pl|bpf)$/.test(path);
 }
 
-function put(name: string, text: string): void {
-  mkdirSync(dirname(join(place, name)), { recursive: true });
-  writeFileSync(join(place, name), text, { mode: name.startsWith('bin/') ? 0o755 : 0o644 });
+function packagesIn(metafile: string): Set<string> {
+  const { inputs } = JSON.parse(metafile) as { inputs: Record<string, unknown> };
+  const names = Object.keys(inputs).map((path) => /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1]);
+  return new Set(names.filter((name) => name !== undefined));
 }
 
-/** A file and what it imports. */
-function copy(file: string, copied: Set<string>): void {
-  if (copied.has(file)) return;
-  copied.add(file);
-  const code = stripTypeScriptTypes(readFileSync(file, 'utf8'));
-  const specifier = /((?:from\s*|import\s*\(\s*|import\s+)['"])(\.[^'"]+)\.ts(['"])/g;
-  for (const [, , target = ''] of code.matchAll(specifier)) copy(`${resolve(dirname(file), target)}.ts`, copied);
-  put(relative(root, file).replace(/\.ts$/, '.js'), code.replaceAll(specifier, '$1$2.js$3'));
+/** Whoever passes on a package passes on its licence. */
+function copyLicense(name: string): void {
+  const folder = join(root, 'node_modules', name);
+  const [file] = readdirSync(folder).filter((one) => /^licen[cs]e/i.test(one));
+  if (file === undefined) throw new Error(`${name} has no licence`);
+  cpSync(join(folder, file), join(place, 'licenses', name.replace('/', '-')));
 }

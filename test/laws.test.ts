@@ -104,7 +104,7 @@ describe('what a module needs, it is handed', () => {
   const keptForAll = new Map([
     ['api/endpoints.ts: noFields', 'stays empty'],
     ['http/fields.ts: plans', 'follows from the fields of a route, which never change'],
-    ['ui/assets.ts: scripts', 'follows from the files of the program'],
+    ['ui/assets.ts: made', 'follows from the files of the program'],
     ['streams/search-worker.ts: matchers', 'a thread of its own, which is handed everything by messages'],
     ['runner/sandbox/sandbox-root.ts: known', "the machine's directories of programs"],
     ['lib/passing-bytes.ts: collect', "Node's own garbage collector"],

@@ -1,4 +1,3 @@
-import { crc32 } from 'node:zlib';
 import { checkRunner, type Runner } from '../auth/runners.ts';
 import type { Blobs } from '../db/blobs.ts';
 import { doomSent } from '../db/doomed-blobs.ts';
@@ -78,15 +77,8 @@ export function artifactIntake(parts: {
         }
       }
       const store = async (path: string, pieces: AsyncIterable<Buffer>): Promise<void> => {
-        let sum = 0;
-        async function* counted(): AsyncGenerator<Buffer> {
-          for await (const piece of pieces) {
-            sum = crc32(piece, sum);
-            yield piece;
-          }
-        }
-        const { digest, size } = await blobs.put(counted());
-        const facts = { size: BigInt(size), sha256: digest, crc32: BigInt(sum), content_type: contentTypeOf(path) };
+        const { digest, size } = await blobs.put(pieces);
+        const facts = { size: BigInt(size), sha256: digest, content_type: contentTypeOf(path) };
         stored.push({ build_id: buildId, path, ...facts });
       };
       const arriving = whileHeld(content, check);

@@ -63,11 +63,7 @@ export function sendHead(status: number, request: FastifyRequest, reply: Fastify
 }
 
 /** Sends JSON text, wrapped in a JSON-P call if one was requested. */
-export function sendJson(
-  json: string,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): FastifyReply | Promise<FastifyReply> {
+export function sendJson(json: string, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const { callback, suppressesStatus, server } = request;
   server.answered(reply.statusCode, elapsed(request));
   if (callback === undefined) return sendText(json, request, reply.type(jsonType));
@@ -78,20 +74,12 @@ export function sendJson(
   return sendText(wrapInCallback(callback, told), request, reply.status(200));
 }
 
-function sendText(
-  text: string,
-  { method, headers, routeOptions }: FastifyRequest,
-  reply: FastifyReply,
-): FastifyReply | Promise<FastifyReply> {
+function sendText(text: string, { method, headers, routeOptions }: FastifyRequest, reply: FastifyReply): FastifyReply {
   if (text.length < worthPacking || method !== 'GET' || routeOptions.config.showsSecrets) return reply.send(text);
   return sendPacked(text, headers['accept-encoding'], reply);
 }
 
-export function answerError(
-  error: ApiError,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): FastifyReply | Promise<FastifyReply> {
+export function answerError(error: ApiError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   if (error.status === 401) reply.header('www-authenticate', challengesFor(request.headers));
   reply.headers(error.headers);
   return sendJson(JSON.stringify(error.body), request, reply.status(error.status));

@@ -1,7 +1,6 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { ConnectionWatcher } from './connections.ts';
-import { Histogram } from './histogram.ts';
-import { addProcessMetrics, watchEventLoop } from './process-metrics.ts';
-import { Counter, Gauge, Registry } from './prometheus.ts';
 
 /** What the operator's Prometheus reads. Labels have few values that are known beforehand, and never names of others. */
 export interface Metrics {
@@ -41,102 +40,88 @@ const long = [0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_4
 
 export function createMetrics({ buildStates = [] }: { buildStates?: readonly string[] } = {}): Metrics {
   const registry = new Registry();
-  const count = counters(registry);
-  const statuses = new Map<number, number>();
-  const answers = new Counter({
-    name: 'headrace_http_requests_total',
-    help: 'Requests answered, by status',
-    labelNames: ['status'],
-    registers: [registry],
-  });
-  const requests = histogram(registry, 'headrace_http_request_seconds', 'Time from a request to its answer', quick);
-  const calls = count('headrace_webhook_calls_total', 'Calls of webhooks, by what came of them', {
-    outcome: ['delivered', 'failed'],
-  });
-  const connections = new Gauge({
-    name: 'headrace_connections',
-    help: 'Connections at this moment',
-    registers: [registry],
-  });
-  const refused = count(
-    'headrace_connections_refused_total',
-    'Connections for which there was no room, at all or for their network',
-    { reason: ['full', 'network'] },
-  );
-  const ended = count(
-    'headrace_connections_ended_total',
-    'Connections closed for what did not come in time, or to make room',
-    { reason: ['handshake', 'head', 'body', 'room'] },
-  );
-  const builds = count('headrace_builds_total', 'Builds that ended, by state', { state: buildStates });
-  const took = histogram(registry, 'headrace_build_seconds', 'Time from the start of a build to its end', long);
-  const waited = histogram(registry, 'headrace_build_wait_seconds', 'Time that a build waited for a runner', long);
-  const logBytes = new Counter({
-    name: 'headrace_log_bytes_total',
-    help: 'Bytes added to logs',
-    registers: [registry],
-  });
-  const database = new Histogram<DatabaseOperation>({
-    name: 'headrace_database_seconds',
-    help: 'Time that the database took for a query that reads, or for a transaction until it was durable',
-    bounds: quicker,
-    label: { name: 'operation', values: ['read', 'transaction'] },
-    registry,
-  });
-  const blobs = new Histogram<BlobOperation>({
-    name: 'headrace_blob_seconds',
-    help: 'Time that the store of blobs took; of a put, with the wait for its content',
-    bounds: quicker,
-    label: { name: 'operation', values: ['put', 'open', 'read', 'remove'] },
-    registry,
-  });
-  const unwatch = watchEventLoop(registry);
-  addProcessMetrics(registry);
+  const registers = [registry];
+  /** Counters begin at 0 for every value of their label: a rate needs to see where they began. */
+  const counter = (name: string, help: string, label: string, values: readonly string[] = []) => {
+    const made = new Counter({ name, help, labelNames: [label], registers });
+    for (const value of values) made.inc({ [label]: value }, 0);
+    return (value: string | number) => made.inc({ [label]: value });
+  };
+  const histogram = (name: string, help: string, buckets: number[]) => {
+    const made = new Histogram({ name, help, buckets, registers });
+    return (milliseconds: number) => made.observe(seconds(milliseconds));
+  };
+  const byOperation = <Operation extends string>(name: string, help: string, operations: Operation[]) => {
+    const made = new Histogram({ name, help, labelNames: ['operation'], buckets: quicker, registers });
+    const observers = operations.map((operation) => {
+      made.zero({ operation });
+      return [operation, (milliseconds: number) => made.observe({ operation }, seconds(milliseconds))];
+    });
+    return Object.fromEntries(observers) as Record<Operation, (milliseconds: number) => void>;
+  };
+
+  const answers = counter('headrace_http_requests_total', 'Requests answered, by status', 'status');
+  const requests = histogram('headrace_http_request_seconds', 'Time from a request to its answer', quick);
+  const builds = counter('headrace_builds_total', 'Builds that ended, by state', 'state', buildStates);
+  const took = histogram('headrace_build_seconds', 'Time from the start of a build to its end', long);
+  const waited = histogram('headrace_build_wait_seconds', 'Time that a build waited for a runner', long);
+  const logBytes = new Counter({ name: 'headrace_log_bytes_total', help: 'Bytes added to logs', registers });
+  const connections = new Gauge({ name: 'headrace_connections', help: 'Connections at this moment', registers });
   const work = workGauges();
+  collectDefaultMetrics({ register: registry });
+  const close = watchEventLoop(registry);
 
   return {
     contentType: registry.contentType,
     answered(status, milliseconds) {
-      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      answers(status);
       requests(milliseconds);
     },
-    called: (outcome) => calls.inc({ outcome }),
+    called: counter('headrace_webhook_calls_total', 'Calls of webhooks, by what came of them', 'outcome', [
+      'delivered',
+      'failed',
+    ]),
     built(state, { waitedMs, tookMs }) {
-      builds.inc({ state });
+      builds(state);
       waited(waitedMs);
       if (tookMs !== undefined) took(tookMs);
     },
     logged: (bytes) => logBytes.inc(bytes),
-    database: { read: database.of('read'), transaction: database.of('transaction') },
-    blobs: { put: blobs.of('put'), open: blobs.of('open'), read: blobs.of('read'), remove: blobs.of('remove') },
+    database: byOperation(
+      'headrace_database_seconds',
+      'Time that the database took for a query that reads, or for a transaction until it was durable',
+      ['read', 'transaction'],
+    ),
+    blobs: byOperation(
+      'headrace_blob_seconds',
+      'Time that the store of blobs took; of a put, with the wait for its content',
+      ['put', 'open', 'read', 'remove'],
+    ),
     connections: {
-      refused: (reason) => refused.inc({ reason }),
-      ended: (reason) => ended.inc({ reason }),
+      refused: counter(
+        'headrace_connections_refused_total',
+        'Connections for which there was no room, at all or for their network',
+        'reason',
+        ['full', 'network'],
+      ),
+      ended: counter(
+        'headrace_connections_ended_total',
+        'Connections closed for what did not come in time, or to make room',
+        'reason',
+        ['handshake', 'head', 'body', 'room'],
+      ),
     },
     async text(now) {
       connections.set(now.connections);
-      answers.reset();
-      for (const [status, number] of statuses) answers.inc({ status }, number);
       const own = await registry.metrics();
       return now.work ? `${own}\n${await work(now.work)}` : own;
     },
-    close: unwatch,
+    close,
   };
 }
 
-/** Makes counters that begin at 0 for every value of their label: a rate needs to see where they began. */
-function counters(registry: Registry) {
-  return (name: string, help: string, labels: Record<string, readonly string[]>) => {
-    const counter = new Counter({ name, help, labelNames: Object.keys(labels), registers: [registry] });
-    for (const [label, values] of Object.entries(labels))
-      for (const value of values) counter.inc({ [label]: value }, 0);
-    return counter;
-  };
-}
-
-function histogram(registry: Registry, name: string, help: string, bounds: readonly number[]) {
-  return new Histogram({ name, help, bounds, registry }).of('');
-}
+/** Clocks of several servers may be apart. */
+const seconds = (milliseconds: number): number => Math.max(0, milliseconds / 1000);
 
 /** Apart from the others: without the database they are left out, because an old value would be taken for a new one. */
 function workGauges(): (work: WorkGauges) => Promise<string> {
@@ -153,5 +138,43 @@ function workGauges(): (work: WorkGauges) => Promise<string> {
     for (const [kind, number] of Object.entries(work.running)) running.set({ kind }, number);
     for (const [state, number] of Object.entries(work.runners)) runners.set({ state }, number);
     return registry.metrics();
+  };
+}
+
+/** So often it is looked how late the event loop is: a few wake-ups a second, and nothing longer is missed. */
+const resolutionMs = 50;
+const windowMs = 60_000;
+const percentiles = [50, 99, 100];
+
+/**
+ * How late the event loop gets to what is due, over the last whole minute: a minute that ends by itself, and not with the
+ * next look at the metrics, so that two who look do not take it from each other. Returns what ends the watching.
+ */
+function watchEventLoop(registry: Registry): () => void {
+  const monitor = monitorEventLoopDelay({ resolution: resolutionMs });
+  const delays = (): number[] =>
+    percentiles.map((percentile) =>
+      monitor.count === 0 ? 0 : Math.max(0, monitor.percentile(percentile) / 1e9 - resolutionMs / 1000),
+    );
+  let lastWindow: number[] | undefined;
+  const timer = setInterval(() => {
+    lastWindow = delays();
+    monitor.reset();
+  }, windowMs).unref();
+  const gauge = new Gauge({
+    name: 'headrace_event_loop_delay_seconds',
+    help: 'How late the event loop was in the last whole minute, by percentile',
+    labelNames: ['percentile'],
+    registers: [],
+    collect() {
+      const values = lastWindow ?? delays();
+      for (const [at, percentile] of percentiles.entries()) this.set({ percentile }, values[at] ?? 0);
+    },
+  });
+  registry.registerMetric(gauge);
+  monitor.enable();
+  return () => {
+    clearInterval(timer);
+    monitor.disable();
   };
 }

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import { isLoopback } from '../lib/networks.ts';
-import { packedOnce } from './compression.ts';
+import { sendPacked } from './compression.ts';
 import { hasMetricsToken } from './metrics-token.ts';
 import type { Metrics, WorkGauges } from './metrics.ts';
 
@@ -24,10 +24,11 @@ export interface WorkOverview extends WorkGauges {
 
 /** Routes for monitoring. Their answers have no envelope. */
 export function addOperations(server: FastifyInstance, operations: Operations): void {
-  const sendDocument = packedOnce(() => JSON.stringify(operations.document()));
-  server.get('/openapi.json', { config: { provenBy: 'none' } }, ({ headers }, reply) =>
-    sendDocument(headers['accept-encoding'], reply.type('application/json; charset=utf-8')),
-  );
+  let document: string | undefined;
+  server.get('/openapi.json', { config: { provenBy: 'none' } }, ({ headers }, reply) => {
+    document ??= JSON.stringify(operations.document());
+    return sendPacked(document, headers['accept-encoding'], reply.type('application/json; charset=utf-8'));
+  });
 
   server.get('/healthz', { config: { provenBy: 'none' } }, async (_request, reply) => {
     const reason = await operations.trouble().catch(() => 'the health check failed');

@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import { pipeline, Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import type { StreamWriter } from '../lib/stream-writer.ts';
-import { encodingFor, packing } from './compression.ts';
+import { sendPacked } from './compression.ts';
 import { elapsed } from './elapsed.ts';
 import { sendHead } from './json-answers.ts';
 import type { StreamAnswer } from './route.ts';
@@ -80,15 +80,8 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       // Bytes, not objects, so that the limit is one of memory, however long the pieces are.
       const stream = Readable.from(answer.body, { objectMode: false, highWaterMark: readAhead });
       stream.once('error', brokeOff);
-      const encoding = answer.isWorthPacking ? encodingFor(request.headers['accept-encoding']) : undefined;
-      if (answer.isWorthPacking) reply.header('vary', 'accept-encoding');
-      if (encoding === undefined) {
-        reply.send(stream);
-      } else {
-        // The length and the ranges of the compressed answer are unknown.
-        reply.removeHeader('content-length').removeHeader('accept-ranges').header('content-encoding', encoding);
-        reply.send(pipeline(stream, packing(encoding), () => {}));
-      }
+      if (answer.isWorthPacking) sendPacked(stream, request.headers['accept-encoding'], reply);
+      else reply.send(stream);
       // The client learns at once that the stream is open, even if the first event takes long.
       reply.raw.flushHeaders();
       return reply;

@@ -11,7 +11,7 @@ import * as schema from '../http/schema.ts';
 import { attachment } from '../lib/attachments.ts';
 import { contentTypes } from '../lib/file-types.ts';
 import { frugally } from '../lib/passing-bytes.ts';
-import { zip, zipLength, zipNames } from '../lib/zip.ts';
+import { zip, zipNames } from '../lib/zip.ts';
 import { logged } from './builds.ts';
 import { idTwin, orNotFound, twin } from './common.ts';
 import { loggedId } from './logs.ts';
@@ -132,14 +132,13 @@ async function archiveOf({ db, blobs }: Storage, build: bigint): Promise<StreamA
   const entries = rows.map((row, at) => ({
     name: paths[at] ?? '',
     size: Number(row.size),
-    crc32: Number(row.crc32),
     modifiedAt: new Date(Number(row.created_at)),
     sha256: row.sha256,
   }));
-  const content = zip(entries, ({ sha256, size }) => bytesOf(blobs, sha256, 0, size));
+  const { length, content } = zip(entries, ({ sha256, size }) => bytesOf(blobs, sha256, 0, size));
   return {
     contentType: 'application/zip',
-    headers: { ...asDownload(`artifacts-${build}.zip`), 'content-length': String(zipLength(entries)) },
+    headers: { ...asDownload(`artifacts-${build}.zip`), 'content-length': String(length) },
     body: frugally(content),
   };
 }

@@ -38,12 +38,13 @@ const answer = schema.record({
 const mayWait = ({ build_state: state }: BuildRequestRow): boolean =>
   !isFinal(buildRequestMachine, state as BuildRequestState);
 
+const isHeld = ({ build_state: state }: BuildRequestRow): boolean => state === buildRequestMachine.held;
+
 type Reading = Pick<Call, 'database'> & { db: Queries; project: Pick<ProjectRow, 'id' | 'owner_id'> };
 
 /** As everybody sees them, with why each of them waits. */
 async function showing(call: Reading, rows: readonly Shown[]) {
   const reason = await reasonsToWait(call, { account: call.project.owner_id, rows, mayWait });
-  const isHeld = ({ build_state: state }: Shown): boolean => state === buildRequestMachine.held;
   return (row: Shown) => buildRequestView(row, isHeld(row) ? 'waits for approval' : reason(row));
 }
 

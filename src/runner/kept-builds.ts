@@ -2,9 +2,9 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, statfs, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
-import { run } from '../lib/processes.ts';
 import { randomName } from '../lib/random-name.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
+import { treeSize } from '../lib/tree-size.ts';
 import type { CacheLayer, KeptFiles, SuiteOrder } from '../protocol/index.ts';
 import type { Left } from './sandbox/types.ts';
 
@@ -97,7 +97,7 @@ export async function openKeptBuilds({
   /** Nobody waits for its size: a build may have left millions of files. */
   const add = (entry: Entry): void => {
     entries.set(entry.name, entry);
-    sizeOf(join(folder, entry.name)).then(
+    treeSize(join(folder, entry.name)).then(
       (bytes) => (entry.bytes = bytes),
       () => {}, // it is gone
     );
@@ -210,11 +210,6 @@ async function aboutIn(place: string): Promise<About> {
 
 async function bootOf(): Promise<string> {
   return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
-}
-
-async function sizeOf(path: string): Promise<number> {
-  const { stdout } = await run('du', ['--summarize', '--one-file-system', '--block-size=1', '--', path]);
-  return Number.parseInt(stdout.toString(), 10) || 0;
 }
 
 const [ivLength, tagLength] = [12, 16];

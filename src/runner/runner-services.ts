@@ -81,7 +81,6 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     sshConfig: options.sshConfig,
     timeoutMs: options.fetchTimeoutMs,
     checkoutBytes: options.checkoutBytes,
-    takeRoom: (bytes) => disk.take(bytes),
     allowedAddresses: options.buildAllow ?? [],
     disk,
     log,

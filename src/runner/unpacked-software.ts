@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isThere } from '../lib/is-there.ts';
-import { run } from '../lib/processes.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
+import { treeSize } from '../lib/tree-size.ts';
 import type { Link } from '../protocol/index.ts';
 import { unpackTree } from './packages.ts';
 import type { Limits, Sandboxes } from './sandbox/types.ts';
@@ -46,7 +46,7 @@ export async function bring(
     const packing = { id: `unpack-${randomUUID()}`, sandboxes, limits, signal };
     await unpackTree(packing, packed, 'software', tree);
     await removeTree(packed);
-    const bytes = await sizeOf(tree);
+    const bytes = await treeSize(tree);
     await writeFile(join(making, 'size'), String(bytes));
     await rename(making, join(folder, digest));
     const placed = treeOf(folder, digest);
@@ -92,9 +92,4 @@ function isDigest(name: string): boolean {
 export async function sweepDependencyCache(folder: string, log: (message: string) => void): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   for (const name of names) if (!isDigest(name)) await sweepTree(join(folder, name), log);
-}
-
-async function sizeOf(tree: string): Promise<number> {
-  const { stdout } = await run('du', ['--summarize', '--block-size=1', '--', tree]);
-  return Number.parseInt(stdout.toString(), 10) || 0;
 }

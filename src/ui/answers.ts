@@ -44,12 +44,7 @@ export function protect(reply: FastifyReply, allowed: Allowed = {}): FastifyRepl
     .header('cross-origin-opener-policy', 'same-origin');
 }
 
-export function sendPage(
-  page: Page,
-  viewer: Viewer,
-  { headers }: FastifyRequest,
-  reply: FastifyReply,
-): FastifyReply | Promise<FastifyReply> {
+export function sendPage(page: Page, viewer: Viewer, { headers }: FastifyRequest, reply: FastifyReply): FastifyReply {
   const nonce = viewer.email === undefined || page.isNarrow ? undefined : randomBytes(16).toString('base64');
   const text = render(page, viewer, nonce);
   protect(reply, { formTarget: page.formTarget, nonce })
@@ -67,7 +62,7 @@ export function sendError(
   request: FastifyRequest,
   reply: FastifyReply,
   onTrouble: (error: unknown, requestId: string) => void,
-): FastifyReply | Promise<FastifyReply> {
+): FastifyReply {
   const send = (page: Page) => sendPage(page, nobody, request, reply);
   const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
   // The record was deleted at this moment.

@@ -1,28 +1,33 @@
+import { execFileSync } from 'node:child_process';
 import { hash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
-import { stripTypeScriptTypes } from 'node:module';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
-import { packedOnce } from '../http/compression.ts';
-import { sourceFile } from '../lib/source-files.ts';
+import { sendPacked } from '../http/compression.ts';
+import { mainProgram, sourceFile } from '../lib/source-files.ts';
 
 /**
  * Stylesheet, icons and scripts of pages. The digest in each name changes with the content, so browsers may cache them
  * for ever.
  */
-export interface Asset {
+interface Asset {
   path: string;
   type: string;
-  content: () => string;
+  content: string;
 }
 
-/** `known` is the source of the content, for the digest. */
-function asset(name: string, ending: string, type: string, known: string, content = () => known): Asset {
-  return { path: `/ui/${name}.${hash('sha256', known, 'hex').slice(0, 16)}.${ending}`, type, content };
+interface Assets {
+  stylesheet: Asset;
+  icons: Record<IconName, Asset>;
+  /** The script of all pages, and the one of the worker that their tabs share. */
+  script: Asset;
+  worker: Asset;
 }
 
-const read = (file: string): string => readFileSync(sourceFile('ui', file), 'utf8');
-
-export const stylesheet = asset('style', 'css', 'text/css; charset=utf-8', read('style.css'));
+function asset(name: string, type: string, content: string): Asset {
+  const [base, ending] = name.split('.');
+  return { path: `/ui/${base}.${hash('sha256', content, 'hex').slice(0, 16)}.${ending}`, type, content };
+}
 
 /** The icon shows a page's state by its colour and by its shape. */
 const iconMarks = {
@@ -39,69 +44,45 @@ function iconOf(name: IconName): Asset {
   const [ground, path] = iconMarks[name];
   const shape = name === 'plain' ? '<rect width="32" height="32" rx="7" ' : '<circle cx="16" cy="16" r="16" ';
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">${shape}fill="${ground}"/><path d="${path}" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" stroke-linejoin="round"/></svg>`;
-  return asset(`icon-${name}`, 'svg', 'image/svg+xml', svg);
+  return asset(`icon-${name}.svg`, 'image/svg+xml', svg);
 }
-
-export const icons = Object.fromEntries(
-  (Object.keys(iconMarks) as IconName[]).map((name) => [name, iconOf(name)]),
-) as Record<IconName, Asset>;
-
-/** A script for browsers, and the scripts that it imports, directly or not. */
-export interface Script extends Asset {
-  imports: ReadonlySet<Script>;
-}
-
-const scripts = new Map<string, Script>();
-
-const named = /'(?:\.\/([\w-]+)\.ts|script:([\w-]+))'/g;
 
 /**
- * A file of `browser/` as browsers take it: without types, and with the names of its imports and workers
- * (`'script:NAME'`) replaced by their addresses. Types are removed on the first request: Node needs memory for that,
- * and a server that shows no pages should not use it.
+ * One file of all that an entry imports, as esbuild makes it: beside a bundled program there is one (scripts/setup.sh),
+ * and a program that runs from its sources has it made now.
  */
-export function script(name: string): Script {
-  const known = scripts.get(name);
-  if (known) return known;
-  const source = read(`browser/${name}.ts`);
-  const imports = new Set<Script>();
-  for (const [, imported] of source.matchAll(named)) {
-    const other = imported === undefined ? undefined : script(imported);
-    if (other) for (const one of [other, ...other.imports]) imports.add(one);
-  }
-  const withAddresses = (text: string): string =>
-    text.replaceAll(named, (_, imported?: string, started?: string) => `'${script(imported ?? started ?? '').path}'`);
-  const content = (): string => squeezed(withAddresses(stripTypeScriptTypes(source)));
-  const made = { ...asset(name, 'js', 'text/javascript; charset=utf-8', withAddresses(source), content), imports };
-  scripts.set(name, made);
+function built(entry: string, name: string): string {
+  const ready = join(dirname(mainProgram), 'pages', name);
+  if (existsSync(ready)) return readFileSync(ready, 'utf8');
+  const esbuild = sourceFile('..', 'node_modules', '@esbuild', `linux-${process.arch}`, 'bin', 'esbuild');
+  return execFileSync(esbuild, ['--bundle', '--minify', '--format=esm', sourceFile('ui', entry)], { encoding: 'utf8' });
+}
+
+let made: Assets | undefined;
+
+/** They are made when the first server with pages is. */
+export function assets(): Assets {
+  const javascript = 'text/javascript; charset=utf-8';
+  made ??= {
+    stylesheet: asset('style.css', 'text/css; charset=utf-8', built('style.css', 'style.css')),
+    icons: Object.fromEntries(
+      (Object.keys(iconMarks) as IconName[]).map((name) => [name, iconOf(name)]),
+    ) as Assets['icons'],
+    script: asset('main.js', javascript, built('browser/main.ts', 'main.js')),
+    worker: asset('changes-worker.js', javascript, built('browser/changes-worker.ts', 'changes-worker.js')),
+  };
   return made;
 }
 
-/** Removes the white space that the types left, and comments on lines of their own. */
-function squeezed(text: string): string {
-  return text
-    .replaceAll(/^\s*\/\*[^]*?\*\/\s*$/gm, '')
-    .replaceAll(/^\s*\/\/.*$/gm, '')
-    .replaceAll(/[ \t]+$/gm, '')
-    .replaceAll(/\n{2,}/g, '\n');
-}
-
 export function addAssets(server: FastifyInstance): void {
-  const files = readdirSync(sourceFile('ui', 'browser')).filter(
-    (file) => file.endsWith('.ts') && !file.endsWith('.d.ts'),
-  );
-  const all = [stylesheet, ...Object.values(icons), ...files.map((file) => script(file.slice(0, -3)))];
-  for (const one of all) {
-    const { path, type } = one;
-    const send = packedOnce(() => one.content());
-    server.get(path, { config: { provenBy: 'none' } }, ({ headers }, reply) =>
-      send(
-        headers['accept-encoding'],
-        reply
-          .type(type)
-          .header('cache-control', 'public, max-age=31536000, immutable')
-          .header('cross-origin-resource-policy', 'same-origin'),
-      ),
-    );
+  const { stylesheet, icons, script, worker } = assets();
+  for (const { path, type, content } of [stylesheet, script, worker, ...Object.values(icons)]) {
+    server.get(path, { config: { provenBy: 'none' } }, ({ headers }, reply) => {
+      reply
+        .type(type)
+        .header('cache-control', 'public, max-age=31536000, immutable')
+        .header('cross-origin-resource-policy', 'same-origin');
+      return sendPacked(content, headers['accept-encoding'], reply);
+    });
   }
 }

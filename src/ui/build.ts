@@ -9,7 +9,7 @@ import { commitAtForge, forgeLinks, type ForgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
-import { downloadLink, linesIn, logPart, logScripts } from './log-viewer.ts';
+import { downloadLink, linesIn, logPart } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
 import { orMissing, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
@@ -175,7 +175,7 @@ async function show(visit: ProjectVisit, tab: Tab): Promise<Page> {
     title: tab === 'log' ? name : `${titles[tab]} of ${name}`,
     state: shown.build.build_state,
     live: [`project:${visit.project.id_str}`],
-    ...(tab === 'log' && { scripts: logScripts, isFilled: true }),
+    isFilled: tab === 'log',
     main: html`${head(visit, shown)} ${await tabLinks(visit, shown, tab)} ${await parts[tab](visit, shown)}`,
   };
 }

@@ -92,11 +92,10 @@ export const places: Place[] = [
       return {
         title: 'Projects',
         live: ['projects'],
-        scripts: isAll ? ['filter'] : [], // it looks only at what is here
         main: html`<div class="title">
             <h1>Projects</h1>
             <div class="actions">
-              ${count > 0 && html`${sorting(sort, queryText('filter'))} ${filterForm(queryText('filter'), sort)}`}
+              ${count > 0 && html`${sorting(sort, queryText('filter'))} ${filterForm(queryText('filter'), sort, isAll)}`}
               ${isOwner && html`<a class="button main" href="/ui/projects/new">New project</a>`}
             </div>
           </div>
@@ -149,10 +148,11 @@ function sorting(chosen: Sort, filter: string): Html {
   </nav>`;
 }
 
-function filterForm(value: string, sort: Sort): Html {
+/** Where all projects are on the page, a script filters them while the user types. */
+function filterForm(value: string, sort: Sort, isAll: boolean): Html {
   return html`<form method="get" action="/ui/" role="search" class="filter">
     ${sort === 'failed' && html`<input type="hidden" name="sort" value="${sort}" />`}
     <label for="filter">Filter</label>
-    <input id="filter" name="filter" type="search" value="${value}" autocomplete="off" />
+    <input id="filter" name="filter" type="search" value="${value}" autocomplete="off" ${isAll && html`data-filter`} />
   </form>`;
 }

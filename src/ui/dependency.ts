@@ -3,7 +3,7 @@ import { dependencyFields, type DependencyRecord } from './dependency-form.ts';
 import { html, type Html } from './html.ts';
 import { pageForm } from './forms.ts';
 import { notice } from './layout.ts';
-import { logPart, logScripts } from './log-viewer.ts';
+import { logPart } from './log-viewer.ts';
 import { page, upload, type PageDefinition, type PageVisit } from './pages.ts';
 import { sizeInWords } from './parts.ts';
 import { confirmation, deletionButton } from './project-pages.ts';
@@ -40,7 +40,6 @@ const definition: PageDefinition = {
       title: name,
       state,
       live: [`dependency:${id}`],
-      scripts: ['upload', ...logScripts],
       main: uses ? await ownMain(visit, dependency, uses) : sharedMain(dependency),
     };
   },

@@ -3,7 +3,7 @@ import { timeOfId } from '../lib/ids.ts';
 import { html, type Html } from './html.ts';
 import { pageForm } from './forms.ts';
 import { notice } from './layout.ts';
-import { logPart, logScripts } from './log-viewer.ts';
+import { logPart } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
 import { empty, pagination, shortSha, subjectOf, table } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
@@ -137,7 +137,6 @@ const one = projectPage({
       title: `Deploy: ${strategy?.name ?? 'deleted strategy'}`,
       state,
       live: [`project:${visit.project.id_str}`, `logs:${visit.project.id_str}`],
-      scripts: logScripts,
       isFilled: true,
       main: html`<p class="aside"><a href="${projectPath}/deploys">All deploys</a></p>
         <div class="title">

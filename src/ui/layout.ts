@@ -1,4 +1,4 @@
-import { icons, script, stylesheet } from './assets.ts';
+import { assets } from './assets.ts';
 import { html, type Html } from './html.ts';
 import { iconFor, stateBadge, stateWord } from './states.ts';
 
@@ -20,8 +20,6 @@ export interface Page {
   searched?: string;
   /** The records on the page. It is updated when one of them changes. */
   live?: Live;
-  /** Scripts of `browser/` that it needs in addition to those of every page. */
-  scripts?: readonly string[];
   /** Other sites that the page's forms may lead to, as in a content security policy. */
   formTarget?: string | undefined;
   headers?: Record<string, string>;
@@ -73,8 +71,8 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <title>${told}${title}${project && ` – ${project.name}`} &ndash; Headrace</title>
-        <link rel="stylesheet" href="${stylesheet.path}" />
-        <link rel="icon" href="${icons[iconFor(state)].path}" />
+        <link rel="stylesheet" href="${assets().stylesheet.path}" />
+        <link rel="icon" href="${assets().icons[iconFor(state)].path}" />
         ${nonce !== undefined && scriptTags(page, nonce)}
       </head>
       <body class="${isNarrow ? 'narrow' : 'wide'} ${isFilled && 'filled'}">
@@ -89,12 +87,9 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
     </html> `.text;
 }
 
-function scriptTags({ scripts = [], live = [] }: Page, nonce: string): Html {
-  const wanted = ['main', ...scripts].map(script);
-  const imported = new Set(wanted.flatMap((one) => [...one.imports]));
-  return html`${wanted.map((one) => html`<script type="module" nonce="${nonce}" src="${one.path}"></script>`)}
-  ${[...imported].map((one) => html`<link rel="modulepreload" nonce="${nonce}" href="${one.path}" />`)}
-  ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" />`}`;
+function scriptTags({ live = [] }: Page, nonce: string): Html {
+  return html`<script type="module" nonce="${nonce}" src="${assets().script.path}"></script>
+    ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" data-worker="${assets().worker.path}" />`}`;
 }
 
 function navigation(email: string, { formKey, path, isOperator }: Viewer, searched = ''): Html {

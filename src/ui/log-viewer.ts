@@ -13,9 +13,6 @@ interface View {
 /** The number of lines on a page. The whole log has many such pages. */
 const pageLines = 500;
 
-/** The scripts that a page with a log needs: `scripts: logScripts`. */
-export const logScripts = ['log-viewer'] as const;
-
 interface LogOptions {
   /** The record's address in the API. */
   address: string;

@@ -8,7 +8,7 @@ import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { whyLeftOut } from './left-out.ts';
-import { downloadLink, logPart, logScripts } from './log-viewer.ts';
+import { downloadLink, logPart } from './log-viewer.ts';
 import { lastLine } from './log-text.ts';
 import { ago, duration } from './moments.ts';
 import { empty, shortSha, subjectOf, waitingLine } from './parts.ts';
@@ -144,7 +144,6 @@ async function show(visit: ProjectVisit) {
     title: what,
     state: request.build_state,
     live: [`project:${project.id_str}`, `logs:${project.id_str}`] as const,
-    scripts: logScripts,
     isFilled: !commit,
     main: html`<div class="title">
         <h1 id="what" data-live>${what}</h1>

@@ -109,7 +109,6 @@ const list = settingsPage({
     const suites = all.filter(({ name }) => name.toLowerCase().includes(filter.toLowerCase()));
     return {
       title: 'Suites',
-      scripts: all.length > fewSuites ? ['filter'] : [],
       main: html`<div class="title">
           <h1>Suites</h1>
           ${all.length > fewSuites && html`<a class="button" href="#new">New suite</a>`}
@@ -146,7 +145,7 @@ function filterForm(path: string, filter: string): Html {
   return html`<form method="get" action="${path}" role="search" class="inline">
     <div class="field">
       <label for="filter">Filter</label>
-      <input id="filter" name="filter" type="search" value="${filter}" autocomplete="off" />
+      <input id="filter" name="filter" type="search" value="${filter}" autocomplete="off" data-filter />
     </div>
   </form>`;
 }

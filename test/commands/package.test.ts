@@ -22,14 +22,10 @@ describe('the command line as a package of its own', () => {
     const place = join(folder, 'node_modules');
     const packages = readdirSync(place).filter((name) => !name.startsWith('.'));
     assert.deepEqual(packages, ['headrace-cli']);
-    assert.deepEqual(
-      readdirSync(join(place, 'headrace-cli/node_modules')).filter((name) => name !== '.bin'),
-      ['commander', 'smol-toml', 'yaml'],
-    );
-    const parts = readdirSync(join(place, 'headrace-cli/src'));
-    assert.deepEqual(parts.toSorted(), ['client', 'commands', 'lib', 'protocol', 'runner']);
+    const licenses = readdirSync(join(place, 'headrace-cli/licenses'));
+    for (const name of ['commander', 'smol-toml', 'yaml']) assert.ok(licenses.includes(name), name);
     const sandbox = readdirSync(join(place, 'headrace-cli/src/runner/sandbox'));
-    for (const name of ['index.js', 'mount-helper.pl', 'seccomp']) assert.ok(sandbox.includes(name), name);
+    for (const name of ['mount-helper.pl', 'seccomp']) assert.ok(sandbox.includes(name), name);
 
     const program = join(place, '.bin/headrace');
     const env = { PATH: `${join(process.execPath, '..')}:${process.env.PATH ?? ''}`, HOME: folder };

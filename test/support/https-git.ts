@@ -24,11 +24,11 @@ export interface HttpsGitHost {
   close(): Promise<void>;
 }
 
-export async function startHttpsGitHost(): Promise<HttpsGitHost> {
+export async function startHttpsGitHost({ name = 'localhost' } = {}): Promise<HttpsGitHost> {
   const home = await mkdtemp(join(tmpdir(), 'https-git-'));
   const folder = join(home, 'repositories');
   await mkdir(folder);
-  const certificate = await ownCertificate(home);
+  const certificate = await ownCertificate(home, [name]);
   const server = createServer(certificate, (request, response) => void answer(request, response));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -38,7 +38,7 @@ export async function startHttpsGitHost(): Promise<HttpsGitHost> {
     port,
     ca: certificate.cert,
     url: (repository, credentials) =>
-      `https://${credentials === undefined ? '' : `${credentials}@`}localhost:${port}/${repository}`,
+      `https://${credentials === undefined ? '' : `${credentials}@`}${name}:${port}/${repository}`,
     calls: [],
     instead: () => false,
     close: async () => {

@@ -1,4 +1,3 @@
-import { crc32 } from 'node:zlib';
 import type { Services } from '../../src/api/call.ts';
 import type {
   ArtifactRow,
@@ -103,7 +102,6 @@ export async function addArtifact(
     path,
     size: BigInt(bytes.length),
     sha256: digest,
-    crc32: BigInt(crc32(bytes)),
     content_type: contentTypeOf(path),
     created_at: BigInt(Date.now()),
   };

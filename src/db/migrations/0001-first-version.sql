@@ -483,7 +483,6 @@ create table artifacts (
   path text not null,
   size bigint not null,
   sha256 text not null,
-  crc32 bigint not null,
   content_type text not null,
   created_at bigint not null,
   constraint artifacts_path unique (build_id, path)

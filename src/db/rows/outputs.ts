@@ -11,7 +11,6 @@ export interface ArtifactRow {
   size: bigint;
   sha256: BlobDigest;
   /** The checksum that archives carry, so that one can be sent without reading a file twice. */
-  crc32: bigint;
   content_type: string;
   created_at: bigint;
 }

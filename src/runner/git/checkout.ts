@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { isThere } from '../../lib/is-there.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
-import { watchSize, type SizeWatch } from './checkout-size.ts';
+import { watchSize, type SizeWatch } from '../size-watch.ts';
 import { FetchError, recognize } from './failures.ts';
 import { expectSuccess, git, GitError } from './git.ts';
-import { bringLargeFiles, findPointers, placeLargeFiles, type PointedTree } from './large-files.ts';
+import { bringLargeFiles, findPointers, type PointedTree } from './large-files.ts';
 import { packsOf, whileSharing, type Mirror } from './mirror.ts';
 import { inTime, mirrorOf, obtain, reason, sourceOf, reportingTrouble, withRepair } from './obtain.ts';
 import type { Source, SourceRequest, GitServices } from './obtain.ts';
@@ -55,7 +55,7 @@ interface Making {
   /** Inner submodules come before outer ones. */
   placements: { from: string; tree: string; path: string }[];
   /** Trees that contain pointers instead of files. */
-  pointed: (PointedTree & { tree: string })[];
+  pointed: PointedTree[];
   misses: Misses;
   /** Hosts that did not answer: other requests to them would wait as long. */
   silentHosts: Set<string>;
@@ -72,7 +72,7 @@ export async function checkout(services: GitServices, request: CheckoutRequest):
   const part = `${request.into}.part`;
   return reportingTrouble(request.say, () =>
     inTime(services, request.signal, async (signal) => {
-      const size = watchSize(part, services.checkoutBytes);
+      const size = watchSize(part, services.checkoutBytes, tooLarge(services.checkoutBytes));
       try {
         const source = sourceOf({ ...request, signal: AbortSignal.any([signal, size.signal]) });
         const folder = join(part, 'trees');
@@ -101,6 +101,13 @@ export async function checkout(services: GitServices, request: CheckoutRequest):
       }
     }),
   );
+}
+
+function tooLarge(mostBytes: number): FetchError {
+  const message =
+    `The files of this commit take more than the ${Math.floor(mostBytes / 1024 ** 2)} MB that a checkout may have ` +
+    '(HEADRACE_CHECKOUT_SIZE). Make it smaller, or have an operator allow more.';
+  return new FetchError('checkout_too_large', message);
 }
 
 /** Returns the path of the tree. */
@@ -180,7 +187,7 @@ async function makeOne(
   await making.size.discount(packs);
   const { pointers, areAll } = await fillTree(services, source, sha, tree);
   if (!areAll) leftOut.push('Not all files were looked at for pointers of Git LFS: some may stand in their places.');
-  if (pointers.length > 0) making.pointed.push({ tree, source, pointers });
+  if (pointers.length > 0) making.pointed.push({ source, tree, sha, pointers });
   for (const sentence of leftOut) leaveOut(making, source, sentence);
   return { tree, submodules };
 }
@@ -292,20 +299,15 @@ async function fillTree(
 
 const placeProgram = readFileSync(sourceFile('runner/git/place.pl'), 'utf8');
 
-/** Moves large files and submodules into their places, in a session that sees all trees. */
+/** Puts large files into their places, and submodules, in a session that sees all trees. */
 async function placeAll(services: GitServices, source: Source, making: Making): Promise<void> {
-  const large: { tree: string; objects: string }[] = [];
-  for (const [at, pointed] of making.pointed.entries()) {
-    const { objects, miss } = await bringLargeFiles(services, pointed, join(making.folder, `large-${at}`));
+  for (const pointed of making.pointed) {
+    const miss = await bringLargeFiles(services, pointed);
     if (miss !== undefined) leaveOut(making, source, miss.sentence, miss.isLasting);
-    if (objects !== undefined) large.push({ tree: basename(pointed.tree), objects: basename(objects) });
   }
-  if (large.length + making.placements.length === 0) return;
+  if (making.placements.length === 0) return;
   const request = { directory: making.folder, access: 'write', signal: source.signal } as const;
-  await services.sessions.use(request, async (session) => {
-    const { directory, run } = session;
-    for (const { tree, objects } of large)
-      await placeLargeFiles(session, join(directory, tree), join(directory, objects));
+  await services.sessions.use(request, async ({ directory, run }) => {
     for (const { from, tree, path } of making.placements) {
       const places = [join(directory, from), join(directory, tree), path];
       const { status, stderr } = await run(['perl', '-e', placeProgram, '--', ...places]);

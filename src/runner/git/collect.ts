@@ -83,7 +83,7 @@ async function collectOne(
     await forgetLargeFiles(mirror.folder, unusedForMs);
     const packs = (await packsOf(mirror)).filter((name) => name.endsWith('.pack'));
     if (packs.length <= mostPacks) return undefined;
-    await writeTo(sessions, mirror, signal, tidy, async () => {});
+    await writeTo(sessions, mirror, { signal }, tidy, async () => {});
     return 'tidied';
   } finally {
     await lock.release();

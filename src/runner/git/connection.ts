@@ -35,8 +35,6 @@ interface MasterPlace {
 /** One master: an ssh that connects and authenticates, and that git's own ssh processes use. */
 export interface Connection {
   ssh: readonly string[];
-  /** The socket on which it takes messages of its users. */
-  socket: string;
   users: Set<Narrator>;
   /** The output of ssh while it connects, for processes that join late. */
   words: Tail;
@@ -83,7 +81,6 @@ export function startConnection(settings: ConnectionSettings, place: MasterPlace
   const joinableUntil = performance.now() + settings.connectionMs;
   return {
     ssh,
-    socket: files,
     users,
     words,
     ready,

@@ -53,8 +53,8 @@ export interface ConnectionRequest {
   keepMs?: number;
 }
 
-/** The use of a connected ssh: gets its arguments and its socket. */
-type Work<T> = (ssh: readonly string[], socket: string) => Promise<T>;
+/** The use of a connected ssh: gets its arguments. */
+type Work<T> = (ssh: readonly string[]) => Promise<T>;
 
 export interface Connections {
   /** Calls `work` with the arguments of a connected ssh. */
@@ -100,7 +100,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     try {
       if (connection.isConnecting()) await orAborted(narrator.output(connection.words.bytes()), signal);
       await orAborted(connection.ready, signal);
-      const result = await work(connection.ssh, connection.socket);
+      const result = await work(connection.ssh);
       joinableUntil = connection.joinableUntil;
       return result;
     } catch (error) {

@@ -122,11 +122,22 @@ const mostLookedAt = 64 * 1024;
 /** Undefined when the messages do not point to the remote. The output of ssh is mostly the remote's own. */
 export function recognize(git: Buffer | string, ssh: Buffer | string = ''): RemoteFailure | undefined {
   const [gitSaid = '', sshSaid = ''] = [git, ssh].map((words) => words.slice(-mostLookedAt).toString());
-  // git passes the remote's output on in lines with this prefix: they are not git's own findings.
-  const own = gitSaid.split('\n').filter((line) => !line.startsWith('remote: '));
-  if (says(own.join('\n'), malformed)) return 'malformed_repository';
-  if (says(own.join('\n'), [...shortage, ...damage])) return undefined;
+  if (says(ownWords(gitSaid), malformed)) return 'malformed_repository';
+  if (blamesItself(gitSaid)) return undefined;
   return signs.find(([, phrases]) => says(`${gitSaid}\n${sshSaid}`, phrases))?.[0];
+}
+
+/** Whether git found its own copy damaged, or this machine too small. */
+export function blamesItself(git: Buffer | string): boolean {
+  return says(ownWords(git.slice(-mostLookedAt).toString()), [...shortage, ...damage]);
+}
+
+/** git passes the remote's output on in lines with this prefix: they are not git's own findings. */
+function ownWords(git: string): string {
+  return git
+    .split('\n')
+    .filter((line) => !line.startsWith('remote: '))
+    .join('\n');
 }
 
 /** The reason of a sandbox's end as a fetch failure; undefined when no limit was reached. */

@@ -4,8 +4,8 @@ import { says } from './words.ts';
 
 /*
  * How git runs here: without the configuration of the machine or a user, without prompts, hooks or programs that a
- * repository names, and with no protocol but ssh. It does not even start ssh, but a relay to an ssh outside the
- * sandbox.
+ * repository names, and with no protocol but ssh, or https for what is public. It does not even start ssh, but a relay
+ * to an ssh outside the sandbox.
  */
 
 /**
@@ -62,7 +62,7 @@ export const git: readonly string[] = [
 ];
 
 /** The environment of git in a session. `relay` is the command that replaces ssh. */
-export function gitEnvironment(relay: string): Record<string, string> {
+export function gitEnvironment(relay: string, protocol: 'ssh' | 'https'): Record<string, string> {
   return {
     HOME: '/nonexistent',
     LC_ALL: 'C.UTF-8', // failures.ts reads the messages of git and ssh
@@ -73,7 +73,7 @@ export function gitEnvironment(relay: string): Record<string, string> {
     GIT_NO_REPLACE_OBJECTS: '1',
     GIT_TERMINAL_PROMPT: '0',
     GIT_ASKPASS: '/bin/false',
-    GIT_ALLOW_PROTOCOL: 'ssh',
+    GIT_ALLOW_PROTOCOL: protocol,
     GIT_SSH_COMMAND: relay,
     GIT_SSH_VARIANT: 'ssh',
   };

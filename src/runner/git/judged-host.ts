@@ -1,7 +1,7 @@
 import { ForbiddenAddressError, judgedAddresses, type AddressRules } from '../../lib/public-addresses.ts';
 import { run } from '../../lib/processes.ts';
 import { FetchError } from './failures.ts';
-import { notPublic } from './public-https.ts';
+import { notPublic } from './public-failures.ts';
 import { MasterError } from './ssh-master.ts';
 
 /**

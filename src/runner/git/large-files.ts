@@ -1,42 +1,52 @@
-import { copyFile, constants, lchown, mkdir, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { lchown, lstat, mkdir } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isNoSpace } from '../../lib/disk-reserve.ts';
+import { isThere } from '../../lib/is-there.ts';
+import { run } from '../../lib/processes.ts';
 import { FetchError } from './failures.ts';
-import { git } from './git.ts';
-import { downloadLargeFiles } from './lfs-api.ts';
-import { askForLfsPlace, publicLfsPlace } from './lfs-place.ts';
-import type { Pointer } from './lfs-store.ts';
-import { transferLargeFiles } from './lfs-transfer.ts';
-import { connected, mirrorOf, type Source, type GitServices } from './obtain.ts';
-import { UnavailableError } from './public-https.ts';
+import { git, GitError } from './git.ts';
+import { connected, mirrorOf, sshRemote, type Source, type GitServices } from './obtain.ts';
+import { whyUnavailable, type Unavailable } from './public-failures.ts';
+import { publicLfsUrl } from './repository-url.ts';
 import type { Session } from './session.ts';
 import { trimEnd } from './words.ts';
+import type { Way } from './channel.ts';
 import { sourceFile } from '../../lib/source-files.ts';
 
 /*
  * Git LFS: large files are stored beside the repository, which holds pointers in their places.
  *
- * The pointers are found in the new work tree by the repository's attributes, in the session that wrote it. The files
- * are stored beside the mirror, each under its SHA-256, which is checked on arrival. From there a session puts them in
- * place. If the host does not deliver a file, its pointer stays, and the build's log says so.
+ * The pointers are found in the new work tree by the repository's attributes, in the session that wrote it. Where there
+ * are some, another session removes them and has git write them again, with git-lfs as its filter. git-lfs gets the files
+ * over the project's connection and from public addresses, and checks size and SHA-256. It keeps them in a folder beside
+ * the mirror, for the next commit. Where it cannot get a file, the pointer stays, and the build's log says so.
  */
 
-const findProgram = readFileSync(sourceFile('runner/git/large-pointers.pl'), 'utf8');
-const placeProgram = readFileSync(sourceFile('runner/git/large-place.pl'), 'utf8');
+const program = readFileSync(sourceFile('runner/git/large-pointers.pl'), 'utf8');
 const mostOfPointers = 8 * 1024 * 1024;
 /** The folders of stored files beside a mirror. */
 const [keptForOwn, keptForForks] = ['lfs', 'lfs-public'];
 
-/** The pointers in the session's work tree, and whether these are all. */
-export async function findPointers({ directory, run }: Session): Promise<{ pointers: Pointer[]; areAll: boolean }> {
+/** A file that Git LFS stores elsewhere, and the path of its pointer. */
+interface Pointer {
+  oid: string;
+  size: number;
+  path: string;
+}
+
+export interface Pointers {
+  pointers: Pointer[];
+  /** Whether these are all. */
+  areAll: boolean;
+}
+
+/** The pointers in the session's work tree. With the store, they are removed, and their use is noted there. */
+export async function findPointers({ directory, run }: Session, store?: string): Promise<Pointers> {
   const list = [...git, '--git-dir=.git', '--work-tree=.', 'ls-files', '-z', '--', ':(attr:filter=lfs)'];
-  const script = 'cd "$1" && program=$2 && shift 2 && ("$@" || echo failed >&2) | perl -e "$program"';
-  const options = { maxOutput: mostOfPointers };
-  const { stdout, stderr, status, truncated } = await run(
-    ['sh', '-c', script, 'sh', directory, findProgram, ...list],
-    options,
-  );
+  const script =
+    'cd "$1" && program=$2 store=$3 && shift 3 && ("$@" || echo failed >&2) | perl -e "$program" -- $store';
+  const command = ['sh', '-c', script, 'sh', directory, program, store ?? '', ...list];
+  const { stdout, stderr, status, truncated } = await run(command, { maxOutput: mostOfPointers });
   const lines = stdout.toString('latin1').split('\0').slice(0, -1);
   const pointers = lines.flatMap((line) => {
     const [, oid = '', size = '', path = ''] = /^([0-9a-f]{64}) (\d{1,15}) ([^]+)$/.exec(line) ?? [];
@@ -48,96 +58,124 @@ export async function findPointers({ directory, run }: Session): Promise<{ point
 /** A work tree that contains pointers. */
 export interface PointedTree {
   source: Source;
+  tree: string;
+  sha: string;
   pointers: readonly Pointer[];
 }
 
-/** The result for a tree's pointers: the directory to place files from, and why some are missing. */
-export interface LargeFiles {
-  objects: string | undefined;
-  miss: { sentence: string; isLasting: boolean } | undefined;
+/** Why some files are missing, in a sentence. */
+export interface Miss {
+  sentence: string;
+  isLasting: boolean;
 }
 
-/** Brings the files of the pointers into a new directory, from which a session places them. */
-export async function bringLargeFiles(
-  services: GitServices,
-  { source, pointers }: PointedTree,
-  objects: string,
-): Promise<LargeFiles> {
-  // A fork gets none that came with the key: whoever knows a hash could read the files of other branches.
-  const kept = join(mirrorOf(services, source).folder, source.isFork ? keptForForks : keptForOwn);
+/** Replaces the pointers of a work tree by their files. */
+export async function bringLargeFiles(services: GitServices, pointed: PointedTree): Promise<Miss | undefined> {
+  const { source, pointers } = pointed;
+  const { address, narrator } = source;
+  const miss = (missing: readonly Pointer[], unavailable: Unavailable): Miss => ({
+    sentence: sentenceOf(missing, unavailable.why, source),
+    isLasting: unavailable.isLasting,
+  });
   const wanted = new Map(pointers.map((pointer) => [pointer.oid, pointer]));
-  let why: UnavailableError | undefined;
-  try {
-    const bytes = Array.from(wanted.values()).reduce((sum, { size }) => sum + size, 0);
-    if (bytes > services.checkoutBytes) {
-      throw new UnavailableError('they take more than a checkout may have (HEADRACE_CHECKOUT_SIZE)', true);
-    }
-    const known = await namesIn(kept);
-    const missing = Array.from(wanted.values()).filter(({ oid }) => !known.has(oid));
-    if (missing.length > 0) {
-      source.narrator.line(`Fetching ${missing.length} files of Git LFS.`);
-      await mkdir(kept, { recursive: true, mode: 0o700 });
-      why = await fetchMissing(services, source, missing, kept);
-    }
-  } catch (error) {
-    source.signal.throwIfAborted();
-    why = asMiss(error);
-  }
-  const here = await namesIn(kept);
-  const placed = pointers.filter(({ oid }) => here.has(oid));
-  if (placed.length > 0) await layOut(services, kept, placed, objects).catch(unlessFull);
-  const missed = pointers.filter(({ oid }) => !here.has(oid));
-  return {
-    objects: placed.length > 0 ? objects : undefined,
-    miss:
-      missed.length === 0
-        ? undefined
-        : { sentence: sentenceOf(missed, why, source), isLasting: why?.isLasting ?? true },
+  const bytes = Array.from(wanted.values()).reduce((sum, { size }) => sum + size, 0);
+  if (bytes > services.checkoutBytes)
+    return miss(pointers, { why: 'they take more than a checkout may have (HEADRACE_CHECKOUT_SIZE)', isLasting: true });
+  // A fork gets none that came with the key: whoever knows a hash could read the files of other branches.
+  const store = join(mirrorOf(services, source).folder, source.isFork ? keptForForks : keptForOwn);
+  await makeStore(services, store);
+  const isKept = await Promise.all(Array.from(wanted.values(), (pointer) => isIn(store, pointer)));
+  const missing = isKept.filter((is) => !is).length;
+  const fill = async (url: string, way?: Way): Promise<Miss | undefined> => {
+    const { left, why } = await writeAgain(services, pointed, store, url, way);
+    return left.length === 0 ? undefined : miss(left, why);
   };
+  if (missing === 0) return fill(address.url);
+  narrator.line(`Fetching ${missing} files of Git LFS.`);
+  const publicBytes = services.checkoutBytes;
+  if (source.isFork || address.transport === 'https') {
+    const url = publicLfsUrl(address);
+    if (url !== undefined) return fill(url, { publicBytes });
+    return miss(pointers, { why: `no https address follows from ${address.url}`, isLasting: true });
+  }
+  try {
+    return await connected(services, source, (ssh, known) => {
+      const { services: commands } = sshRemote(services, known, ssh).way('git-lfs-transfer', 'git-lfs-authenticate');
+      return fill(address.url, { ...(commands && { services: commands }), publicBytes });
+    });
+  } catch (error) {
+    if (!(error instanceof FetchError) || error.kind === 'disk_full') throw error;
+    // The host could not be reached for these files only: the commit itself is here.
+    return miss(pointers, { why: trimEnd(error.message, '.'), isLasting: false });
+  }
 }
 
-/**
- * Over SSH where the host supports it, else over HTTPS from the address that the host names; for a public repository, and
- * for a fork's commit, directly and without credentials.
- */
-async function fetchMissing(
-  services: GitServices,
-  source: Source,
-  missing: readonly Pointer[],
-  folder: string,
-): Promise<UnavailableError | undefined> {
-  const { address, signal } = source;
-  const store = { folder, takeRoom: services.takeRoom, signal };
-  if (source.isFork || address.transport === 'https') {
-    return downloadLargeFiles(services.https, publicLfsPlace(address), missing, store);
-  }
-  return connected(services, source, async (ssh) => {
-    const remote = { ssh, destination: address.destination, path: address.path };
-    const transferred = await transferLargeFiles(remote, missing, store);
-    if (transferred !== false) return transferred;
-    const place = await askForLfsPlace(remote, signal);
-    if (place === undefined) throw new UnavailableError(`the host ${address.host} has no Git LFS over SSH`, true);
-    return downloadLargeFiles(services.https, place, missing, store);
+async function makeStore({ sessions }: GitServices, store: string): Promise<void> {
+  await mkdir(store, { recursive: true, mode: 0o700 });
+  await lchown(store, sessions.owner.uid, sessions.owner.gid);
+}
+
+const placeIn = (store: string, oid: string): string => join(store, 'objects', oid.slice(0, 2), oid.slice(2, 4), oid);
+
+async function isIn(store: string, { oid, size }: Pointer): Promise<boolean> {
+  const found = await lstat(placeIn(store, oid)).catch(() => undefined);
+  return found?.size === size;
+}
+
+const notGot: Unavailable = { why: 'git-lfs did not get it from its host', isLasting: true };
+
+/** git has files of its own to write. */
+const usualFile = 256 * 1024 * 1024;
+
+/** Writes the files of the pointers, and answers which pointers are still there. */
+async function writeAgain(
+  { sessions, longestSilenceMs }: GitServices,
+  { source, tree, sha, pointers }: PointedTree,
+  store: string,
+  url: string,
+  way?: Way,
+): Promise<{ left: Pointer[]; why: Unavailable }> {
+  const { signal } = source;
+  // A host may send more than the pointer says.
+  const largestFile = Math.max(...pointers.map(({ size }) => size), usualFile);
+  return sessions.use({ directory: tree, store, access: 'write', largestFile, signal, way }, async (session) => {
+    const { directory } = session;
+    const here = ['-C', directory, '--git-dir=.git', '--work-tree=.'];
+    const write = ['read-tree', '--reset', '-u', '--no-recurse-submodules', sha];
+    await findPointers(session, session.store);
+    const filtered = await session.run([...git, ...lfsSettings(url, session.store), ...here, ...write], {
+      longestSilenceMs,
+    });
+    if (filtered.status !== 0) {
+      const plain = await session.run([...git, ...here, ...write]);
+      if (plain.status !== 0) throw new GitError('writing large files', plain);
+    }
+    await session.run(['rm', '-rf', '--', join(directory, '.git', 'lfs'), join(session.store, 'logs')]);
+    const said = `${filtered.stderr.toString()}\n${filtered.ssh.toString()}`;
+    return { left: (await findPointers(session)).pointers, why: whyUnavailable(said, filtered.troubles, notGot) };
   });
 }
 
-function unlessFull(error: unknown): never {
-  if (!isNoSpace(error)) throw error;
-  throw new FetchError('disk_full', 'The disk of this runner has no room for the files of Git LFS.');
+/**
+ * The settings of git-lfs. Those of a command line come before a `.lfsconfig` of the repository, which could otherwise
+ * name another place or leave files out.
+ */
+function lfsSettings(url: string, store: string): string[] {
+  const settings = {
+    'filter.lfs.process': 'git-lfs filter-process',
+    'filter.lfs.required': 'false',
+    'lfs.url': url,
+    'lfs.storage': store,
+    'lfs.fetchinclude': '',
+    'lfs.fetchexclude': '',
+    'lfs.skipdownloaderrors': 'true',
+    'lfs.ssh.automultiplex': 'false',
+    'lfs.transfer.maxretries': '1',
+  };
+  return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
 }
 
-function asMiss(error: unknown): UnavailableError {
-  if (error instanceof UnavailableError) return error;
-  // The host could not be reached for these files only: the commit itself is here.
-  if (error instanceof FetchError) return new UnavailableError(trimEnd(error.message, '.'), false);
-  return unlessFull(error);
-}
-
-function sentenceOf(
-  [first, ...more]: readonly Pointer[],
-  why: UnavailableError | undefined,
-  { isFork }: Source,
-): string {
+function sentenceOf([first, ...more]: readonly Pointer[], why: string, { isFork }: Source): string {
   const path = Buffer.from(first?.path ?? '', 'latin1')
     .toString()
     .replaceAll(/\p{Cc}/gu, '?')
@@ -147,45 +185,18 @@ function sentenceOf(
       ? `The file ${path} of Git LFS was`
       : `${more.length + 1} files of Git LFS, such as ${path}, were`;
   const how = isFork ? ' For a commit from a fork they are fetched without the key of the project.' : '';
-  return `${which} not fetched, and the pointer stands in its place: ${why?.message ?? 'the host does not have it'}.${how}`;
+  return `${which} not fetched, and the pointer stands in its place: ${why}.${how}`;
 }
 
-async function namesIn(folder: string): Promise<Set<string>> {
-  return new Set(await readdir(folder).catch(() => []));
-}
-
-/** Copies, so that only the runner ever has access to the stored files. */
-async function layOut(
-  { sessions }: GitServices,
-  kept: string,
-  placed: readonly Pointer[],
-  objects: string,
-): Promise<void> {
-  await mkdir(objects, { mode: 0o755 });
-  const now = new Date();
-  const names = new Set(placed.map(({ oid }) => oid));
-  const list = placed.map(({ oid, path }) => `${oid}\0${path}\0`).join('');
-  await writeFile(join(objects, 'list'), list, 'latin1');
-  for (const name of names) {
-    await copyFile(join(kept, name), join(objects, name), constants.COPYFILE_FICLONE);
-    await utimes(join(kept, name), now, now);
-  }
-  const { uid, gid } = sessions.owner;
-  for (const path of [...names, 'list', '.']) await lchown(join(objects, path), uid, gid);
-}
-
-/** Runs in a session that sees the tree and the objects. */
-export async function placeLargeFiles({ run }: Session, tree: string, objects: string): Promise<void> {
-  const { status, stderr } = await run(['perl', '-e', placeProgram, '--', tree, objects]);
-  if (status !== 0) throw new Error(`large files could not be moved into their places: ${stderr.toString()}`);
-}
-
-/** Removes files that no checkout needed for this long, and the remains of broken downloads. */
+/**
+ * Removes files that no checkout needed for this long, and the remains of broken downloads. Sessions write here, so this
+ * follows no link.
+ */
 export async function forgetLargeFiles(mirrorFolder: string, unusedForMs: number): Promise<void> {
   for (const kept of [keptForOwn, keptForForks].map((name) => join(mirrorFolder, name))) {
-    for (const name of await namesIn(kept)) {
-      const found = await stat(join(kept, name)).catch(() => undefined);
-      if (found !== undefined && Date.now() - found.mtimeMs > unusedForMs) await rm(join(kept, name), { force: true });
-    }
+    if (!(await isThere(kept, 'directory'))) continue;
+    const old = ['-type', 'f', '-mmin', `+${Math.ceil(unusedForMs / 60_000)}`, '-delete'];
+    const { status, stderr } = await run('find', ['-P', kept, '-xdev', ...old], { maxOutput: 2000 });
+    if (status !== 0) throw new Error(`cleanup of ${kept} failed: ${stderr.toString().trim()}`);
   }
 }

@@ -1,23 +1,19 @@
+import { bytes, most } from '../../lib/bounds.ts';
 import { digestOf, writeListing, type Refs } from '../../lib/ref-listings.ts';
+import { isRefName } from '../../lib/ref-names.ts';
 import type { Slots } from '../../lib/slots.ts';
 import type { Connections } from './connections.ts';
-import { FetchError, recognize } from './failures.ts';
-import { ChannelLostError, runThrough } from './master-channel.ts';
-import { reason, sourceOf, type Source, type SourceRequest } from './obtain.ts';
-import { DeclinedError, RefReader, UnreadableError } from './ref-reader.ts';
-import { quoted } from './ssh-channel.ts';
+import { FetchError } from './failures.ts';
+import { talk, type Remote } from './mirror.ts';
+import { sourceOf, sshRemote, type GitServices, type Source } from './obtain.ts';
+import { withoutLog, type UnloggedRequest } from './without-log.ts';
 
-/*
- * Lists the branches and tags of a repository as cheaply as possible: without git, sandbox or process, over a
- * connection that stays open until the next poll. Nothing is fetched, and only the reader of names (ref-reader.ts) sees
- * the host's data.
- */
+/* Lists the branches and tags of a repository, over a connection that stays open until the next poll. */
 
-export interface ListRequest extends Omit<SourceRequest, 'say' | 'privateKey'> {
+export interface ListRequest extends UnloggedRequest {
   privateKey: string;
   /** The digest of the known listing. */
   digest: string | null;
-  timeoutMs: number;
   /** How long the connection is kept for the next poll. */
   keepMs: number;
 }
@@ -27,7 +23,7 @@ export interface Listed {
   listing?: string;
 }
 
-export interface ListServices {
+export interface ListServices extends Pick<GitServices, 'sessions' | 'longestSilenceMs'> {
   connections: Connections;
   /** Limits the polls of one host at the same time. */
   asking: Slots;
@@ -37,62 +33,82 @@ export interface ListServices {
   mostOpen: number;
 }
 
-const longestSaid = 2000;
+/** git keeps all refs in memory before it prints them: a host that never ends comes to this. */
+const memoryBytes = 256 * 1024 * 1024;
+/** A tag with a message has two lines. */
+const mostOutput = 2 * bytes.refListing;
 
 export async function listRefs(services: ListServices, request: ListRequest): Promise<Listed> {
-  const heard: string[] = [];
-  const source = sourceOf({ ...request, say: (text) => void heard.push(text.toString()) });
-  const done = await services.asking.take(source.address.host, request.signal);
-  const late = new AbortController();
-  const timer = setTimeout(() => late.abort(reason(source, 'host_unreachable')), request.timeoutMs);
-  const signal = AbortSignal.any([request.signal, late.signal]);
+  const { host } = sourceOf({ ...request, say: () => {} }).address;
+  const done = await services.asking.take(host, request.signal);
   try {
-    const listing = writeListing(await ask(services, { ...source, signal, privateKey: request.privateKey }, request));
-    return digestOf(listing) === request.digest ? {} : { listing };
-  } catch (error) {
-    if (!(error instanceof FetchError)) throw error;
-    const said = heard.join('').trim().slice(-longestSaid);
-    throw new FetchError(error.kind, said === '' ? error.message : `${said}\n${error.message}`);
+    return await withoutLog(request, async (source) => {
+      const listing = writeListing(await ask(services, { ...source, privateKey: request.privateKey }, request.keepMs));
+      return digestOf(listing) === request.digest ? {} : { listing };
+    });
   } finally {
-    clearTimeout(timer);
     done();
   }
 }
 
 type Reached = Source & { privateKey: string };
 
-async function ask(services: ListServices, source: Reached, { keepMs }: ListRequest): Promise<Refs> {
+async function ask(services: ListServices, source: Reached, keepMs: number): Promise<Refs> {
   const { connections, connecting, mostOpen } = services;
   const { address, signal } = source;
   const isOpen = connections.isOpen(source);
   const release = isOpen ? undefined : await connecting.take(address.host, signal);
   const isKept = isOpen || connections.count() < mostOpen;
   try {
-    return await connections.use({ ...source, keepMs: isKept ? keepMs : 0 }, async (_, socket) => {
+    return await connections.use({ ...source, keepMs: isKept ? keepMs : 0 }, async (ssh) => {
       release?.(); // it is connected; the wait for its answer need not block others
-      return converse(source, socket);
+      return list(services, sshRemote(services, source, ssh));
     });
   } finally {
     release?.();
   }
 }
 
-async function converse(source: Reached, socket: string): Promise<Refs> {
-  const { address, narrator, signal } = source;
-  const reader = new RefReader();
-  const command = `git-upload-pack ${quoted(address.path)}`;
-  const order = { socket, command, environment: { GIT_PROTOCOL: 'version=2' }, signal };
+async function list({ sessions }: ListServices, remote: Remote): Promise<Refs> {
+  const way = remote.way('git-upload-pack');
+  const how = ['ls-remote', '--quiet', '--heads', '--tags', '--end-of-options', remote.url];
+  const limits = { memoryBytes };
+  const unreadable = (why: string): FetchError =>
+    new FetchError('remote_failed', `The repository ${remote.url} cannot be polled: ${why}.`);
   try {
-    const { said } = await runThrough(order, (chunk) => ({ say: reader.take(chunk), isOver: reader.isDone }));
-    if (reader.isDone) return reader.refs;
-    await narrator.output(said);
-    throw reason(source, recognize('', said) ?? 'connection_lost');
+    return await sessions.use({ access: 'read', signal: remote.signal, way, limits }, async (session) => {
+      const listed = await talk(session, remote, how, { maxOutput: mostOutput });
+      if (listed.truncated) throw unreadable(tooMany);
+      if (listed.status !== 0) throw remote.explain(listed) ?? remote.failure('remote_failed');
+      const refs = refsIn(listed.stdout.toString());
+      return typeof refs === 'string' ? raise(unreadable(refs)) : refs;
+    });
   } catch (error) {
-    if (error instanceof ChannelLostError) throw reason(source, 'connection_lost');
-    if (error instanceof UnreadableError)
-      throw new FetchError('remote_failed', `The repository ${address.url} cannot be polled: ${error.message}.`);
-    if (!(error instanceof DeclinedError)) throw error;
-    narrator.line(error.message);
-    throw reason(source, recognize('', error.message) ?? 'remote_failed');
+    if (!(error instanceof FetchError) || error.kind !== 'out_of_memory') throw error;
+    throw unreadable('it sends more than a listing may have');
   }
+}
+
+const tooMany = `it has more than ${most.refs} branches and tags, or names of enormous length`;
+
+/** What git printed. A host says it, so only well-formed names count. Answers why it cannot be used, where it cannot. */
+export function refsIn(printed: string): Refs | string {
+  const refs = new Map<string, string>();
+  let size = 0;
+  for (const line of printed.split('\n')) {
+    const [sha = '', listed = ''] = line.split('\t');
+    if (/^[0-9a-f]{64}$/.test(sha)) return 'its commits have names of the kind sha256';
+    const name = listed.replace(/\^\{\}$/, ''); // the commit of a tag with a message follows that tag
+    // A name that is not UTF-8 cannot be requested.
+    if (!/^[0-9a-f]{40}$/.test(sha) || !/^refs\/(heads|tags)\/./.test(name)) continue;
+    if (!isRefName(name) || name.includes('\uFFFD')) continue;
+    if (!refs.has(name)) size += sha.length + Buffer.byteLength(name) + 2;
+    refs.set(name, sha);
+    if (refs.size > most.refs || size > bytes.refListing) return tooMany;
+  }
+  return refs;
+}
+
+function raise(error: Error): never {
+  throw error;
 }

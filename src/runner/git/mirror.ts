@@ -4,14 +4,14 @@ import { lockFile, tryLockFile } from '../../lib/file-lock.ts';
 import { isThere } from '../../lib/is-there.ts';
 import { run } from '../../lib/processes.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
-import { FetchError, recognize, type RemoteFailure } from './failures.ts';
+import { FetchError, type RemoteFailure } from './failures.ts';
 import { expectSuccess, GitError } from './git.ts';
 import type { Narrator } from './narrator.ts';
 import { withoutProgress } from './progress.ts';
 import { remoteHead, specialRef } from './refs.ts';
-import { SilenceError, type Said, type Session } from './session.ts';
-import type { Sessions } from './sessions.ts';
-import type { OpenChannel, Service } from './channel.ts';
+import { SilenceError, type RunOptions, type Said, type Session } from './session.ts';
+import type { SessionRequest, Sessions } from './sessions.ts';
+import type { Service, Way } from './channel.ts';
 
 /*
  * One mirror: a bare repository that follows one remote, in its own folder.
@@ -35,14 +35,17 @@ export interface Mirror {
 }
 
 export interface Remote {
-  /** The URL for git; `open` connects to it. */
+  /** The URL for git. */
   url: string;
-  open: OpenChannel;
+  /** How a session gets there, for these commands. */
+  way(...services: Service[]): Way;
   narrator: Narrator;
   signal: AbortSignal;
   longestSilenceMs: number;
   /** The error for a failure, in words for this remote. */
   failure(kind: RemoteFailure): FetchError;
+  /** The same by what programs said; undefined where that does not point to the remote. */
+  explain(said: Said): FetchError | undefined;
 }
 
 const branches = 'refs/heads';
@@ -96,7 +99,7 @@ export async function noteUse(mirror: Mirror): Promise<void> {
 export async function writeTo<W, T>(
   sessions: Sessions,
   mirror: Mirror,
-  signal: AbortSignal,
+  how: Pick<SessionRequest, 'signal' | 'way'>,
   write: (session: Session) => Promise<W>,
   read: (session: Session, written: W) => Promise<T>,
 ): Promise<T> {
@@ -106,7 +109,7 @@ export async function writeTo<W, T>(
   const isNew = await makeFolder(mirror.gitDir, sessions.owner);
   let isWritten = false;
   try {
-    return await sessions.use({ directory: mirror.gitDir, access: 'write', signal }, async (session) => {
+    return await sessions.use({ directory: mirror.gitDir, access: 'write', ...how }, async (session) => {
       if (isNew) await init(session);
       const written = await write(session);
       await rm(marker);
@@ -144,7 +147,7 @@ async function followHead(session: Session, remote: Remote): Promise<void> {
 }
 
 async function askForHead(session: Session, remote: Remote): Promise<string | undefined> {
-  const asked = await talk(session, remote, 'git-upload-pack', ['ls-remote', '--symref', remote.url, 'HEAD']);
+  const asked = await talk(session, remote, ['ls-remote', '--symref', remote.url, 'HEAD']);
   return /^ref: (refs\/heads\/[^\s]{1,512})\tHEAD$/m.exec(asked.stdout.toString().slice(0, 4096))?.[1];
 }
 
@@ -161,7 +164,8 @@ export async function rebuild(sessions: Sessions, mirror: Mirror, remote: Remote
   await Promise.all([fresh, broken].map(removeTree));
   await makeFolder(fresh, sessions.owner);
   try {
-    await sessions.use({ directory: fresh, access: 'write', signal: remote.signal }, async (session) => {
+    const way = remote.way('git-upload-pack');
+    await sessions.use({ directory: fresh, access: 'write', signal: remote.signal, way }, async (session) => {
       await init(session);
       await update(session, remote);
     });
@@ -201,19 +205,22 @@ async function fetchInto(
 ): Promise<void> {
   const how = ['fetch', '--progress', '--no-tags', '--no-write-fetch-head', ...flags];
   const args = [...how, '--end-of-options', remote.url, ...refspecs];
-  const finished = await talk(session, remote, 'git-upload-pack', args);
+  const finished = await talk(session, remote, args);
   if (finished.status === 0) return;
-  const kind = recognize(finished.stderr, finished.ssh);
-  throw kind === undefined ? new GitError('fetching', finished) : remote.failure(kind);
+  throw remote.explain(finished) ?? new GitError('fetching', finished);
 }
 
-/** Runs a git that talks to the remote. */
-export async function talk(session: Session, remote: Remote, service: Service, args: readonly string[]): Promise<Said> {
+/** Runs a git that talks to the remote, in a session that has a way there. */
+export async function talk(
+  session: Session,
+  remote: Remote,
+  args: readonly string[],
+  options: Pick<RunOptions, 'maxOutput'> = {},
+): Promise<Said> {
   const { narrator, longestSilenceMs } = remote;
   const heard = withoutProgress(narrator.output);
   try {
-    const { open } = remote;
-    return await session.git(args, { remote: { open, service }, onStderr: heard.output, longestSilenceMs });
+    return await session.git(args, { ...options, onStderr: heard.output, longestSilenceMs });
   } catch (error) {
     throw error instanceof SilenceError ? remote.failure('connection_lost') : error;
   } finally {

@@ -5,7 +5,7 @@ import type { DiskReserve } from '../../lib/disk-reserve.ts';
 import type { Sandboxes } from '../sandbox/types.ts';
 import { mostOpenFiles } from '../../lib/descriptors.ts';
 import { openSlots } from '../../lib/slots.ts';
-import { outsideJudge } from '../../lib/public-addresses.ts';
+import { outsideJudge, type AddressRules } from '../../lib/public-addresses.ts';
 import { createResolve } from '../../lib/resolve.ts';
 import { checkout, type CheckoutRequest, type Misses } from './checkout.ts';
 import { collect, forget, type Collected } from './collect.ts';
@@ -13,11 +13,11 @@ import { commitCache } from './commit-cache.ts';
 import { openConnections } from './connections.ts';
 import { fetch, type FetchedCommit, type FetchRequest } from './fetch.ts';
 import { listRefs, type Listed, type ListRequest } from './list-refs.ts';
-import { look, type Looked, type LookRequest } from './look.ts';
+import { look, type Looked } from './look.ts';
+import type { UnloggedRequest } from './without-log.ts';
 import { namesIn } from './mirror.ts';
 import type { GitServices } from './obtain.ts';
 import { push, type PushOutcome, type PushRequest } from './push.ts';
-import { openPublicHttps, type PublicHttpsOptions } from './public-https.ts';
 import { openRunFolder } from './run-folder.ts';
 import { openSessions } from './sessions.ts';
 
@@ -45,9 +45,7 @@ export interface MirrorsOptions {
   /** Private ranges that may be called for what repositories name. */
   allowedAddresses?: readonly string[];
   /** Other rules for public addresses and trusted certificates. */
-  https?: Partial<PublicHttpsOptions>;
-  /** Resolves when this many more bytes may be written to the disk. */
-  takeRoom?: (bytes: number) => Promise<void>;
+  https?: Partial<AddressRules & { ca: string }>;
   /** Fetched data stays above its reserve. */
   disk?: Pick<DiskReserve, 'room'>;
   log?: (message: string) => void;
@@ -63,7 +61,7 @@ export interface Mirrors {
    */
   checkout(request: CheckoutRequest): Promise<Misses>;
   /** Checks a repository without keeping any of it. Throws FetchError likewise. */
-  look(request: LookRequest): Promise<Looked>;
+  look(request: UnloggedRequest): Promise<Looked>;
   /** Lists the branches and tags of a repository, over a connection that is kept. Throws FetchError likewise. */
   listRefs(request: ListRequest): Promise<Listed>;
   /** Pushes a commit to another repository, never by force. */
@@ -108,7 +106,6 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   const { connectSeconds = 15, connectionMs = 20_000, longestSilenceMs = 600_000 } = options;
   const { timeoutMs = 900_000, checkoutBytes = 20 * gibibyte } = options;
   const { memoryBytes = Math.min(2 * gibibyte, Math.floor(totalmem() / 2)) } = options;
-  const { takeRoom = async () => {} } = options;
   const dir = resolve(options.dir);
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const run = await openRunFolder(dir);
@@ -117,7 +114,20 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, connectionMs, rules });
   const lookFolder = join(folder, 'looks');
   await mkdir(lookFolder, { mode: 0o700 });
+  const limits = { memoryBytes, processes: mostProcesses, timeoutMs };
+  const connectMs = connectSeconds * 1000;
+  const sessions = openSessions({
+    sandboxes,
+    isolation,
+    folder,
+    limits,
+    proxy: { rules, connectMs, silenceMs: 4 * connectMs },
+    ca: options.https?.ca,
+    disk: options.disk,
+  });
   const looks = {
+    sessions,
+    longestSilenceMs,
     connections: await openConnections({
       dir,
       folder: lookFolder,
@@ -131,9 +141,6 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
     connecting: openSlots(mostConnecting),
     mostOpen: Math.min(mostKept, Math.floor(totalmem() / 8 / connectionBytes), Math.floor(mostOpenFiles() / 4)),
   };
-  const limits = { memoryBytes, processes: mostProcesses, timeoutMs };
-  const sessions = openSessions({ sandboxes, isolation, folder, limits, disk: options.disk });
-  const https = openPublicHttps({ connectMs: connectSeconds * 1000, ...rules });
   const services: GitServices = {
     dir,
     connections,
@@ -141,8 +148,6 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
     longestSilenceMs,
     timeoutMs,
     checkoutBytes,
-    https,
-    takeRoom,
   };
   const cache = commitCache();
   return {

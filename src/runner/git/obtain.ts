@@ -2,21 +2,22 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { isThere } from '../../lib/is-there.ts';
 import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
+import type { OpenChannel, Service } from './channel.ts';
 import { descends, isAmbiguous, lookUp, type Found } from './commits.ts';
 import type { Connections } from './connections.ts';
-import { explain, FetchError, tooSlow, wherePortsGo, type RemoteFailure } from './failures.ts';
+import { blamesItself, explain, FetchError, recognize, tooSlow, wherePortsGo, type RemoteFailure } from './failures.ts';
 import { GitError } from './git.ts';
 import { fetchSpecial, mirrorAt, noteUse, rebuild, update, whileLocked, writeTo } from './mirror.ts';
 import type { Mirror, Remote } from './mirror.ts';
 import { presentBranches } from './present-branches.ts';
 import { narrate, type Narrator, type Say } from './narrator.ts';
-import { openHttpsChannel } from './https-channel.ts';
-import { UnavailableError, type PublicHttps } from './public-https.ts';
+import { notObtained, whyUnavailable } from './public-failures.ts';
 import { isBranchOrTag, type WantedRef } from './refs.ts';
 import { parseRepositoryUrl, type RepositoryAddress } from './repository-url.ts';
 import type { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 import { openSshChannel } from './ssh-channel.ts';
+import { says } from './words.ts';
 
 /** The services for all work on mirrors. */
 export interface GitServices {
@@ -28,9 +29,6 @@ export interface GitServices {
   timeoutMs: number;
   /** How large a checkout may be. */
   checkoutBytes: number;
-  https: PublicHttps;
-  /** Resolves when this many more bytes may be written to the disk. */
-  takeRoom: (bytes: number) => Promise<void>;
 }
 
 /**
@@ -96,20 +94,37 @@ export async function reach<T>(
   source: Source,
   work: (remote: Remote) => Promise<T>,
 ): Promise<T> {
-  const { address, narrator, signal } = source;
-  const { longestSilenceMs } = services;
-  if (address.transport === 'https') return work(publicRemote(services, source));
-  return connected(services, source, (ssh, known) => {
-    const { url, destination, path } = address;
-    return work({
-      url,
-      open: (pipes, service, hear) => openSshChannel(pipes, { ssh, destination, path }, service, hear),
-      narrator,
-      signal,
-      failure: (kind) => reason(known, kind),
-      longestSilenceMs,
-    });
-  });
+  if (source.address.transport === 'https') return work(publicRemote(services, source));
+  return connected(services, source, (ssh, known) => work(sshRemote(services, known, ssh)));
+}
+
+/** A repository over a connection. */
+export function sshRemote(
+  { longestSilenceMs }: Pick<GitServices, 'longestSilenceMs'>,
+  source: Source,
+  ssh: readonly string[],
+): Remote {
+  const { narrator, signal } = source;
+  const { url, destination, path } = source.address;
+  return {
+    url,
+    way: (...services) => ({
+      services: Object.fromEntries(
+        services.map((service): [Service, OpenChannel] => [
+          service,
+          (socket, hear) => openSshChannel(socket, { ssh, destination, path }, service, hear),
+        ]),
+      ),
+    }),
+    narrator,
+    signal,
+    failure: (kind) => reason(source, kind),
+    explain: ({ stderr, ssh: heard }) => {
+      const kind = recognize(stderr, heard);
+      return kind && reason(source, kind);
+    },
+    longestSilenceMs,
+  };
 }
 
 /** Calls `work` with the arguments of an ssh that is connected with the project's key. */
@@ -125,20 +140,22 @@ export async function connected<T>(
 }
 
 /** A public repository is requested over HTTPS, and without the project's key. */
-function publicRemote({ https, checkoutBytes, longestSilenceMs }: GitServices, source: Source): Remote {
+function publicRemote({ checkoutBytes, longestSilenceMs }: GitServices, source: Source): Remote {
   const { address, narrator, signal } = source;
-  let trouble: unknown;
-  const onTrouble = (error: unknown): void => void (trouble ??= error);
-  const repository = { url: address.url, https, mostBytes: checkoutBytes, signal, onTrouble };
   return {
-    url: `${address.host}:${address.path}`, // so that git speaks as it does over SSH, and names the remote
-    open: (pipes, _service, hear) => openHttpsChannel(pipes, repository, hear),
+    url: address.url,
+    way: () => ({ publicBytes: checkoutBytes }),
     narrator,
     signal,
     longestSilenceMs,
-    failure: (kind) => {
-      if (kind === 'malformed_repository' || !(trouble instanceof UnavailableError)) return reason(source, kind);
-      return new FetchError(trouble.isLasting ? 'not_public' : 'host_unreachable', trouble.message);
+    failure: (kind) => reason(source, kind),
+    explain: ({ stderr, troubles }) => {
+      const kind = recognize(stderr);
+      if (kind === 'malformed_repository' || kind === 'commit_withheld') return reason(source, kind);
+      const said = stderr.toString();
+      if (blamesItself(said) && !says(said, [notObtained])) return undefined;
+      const { why, isLasting } = whyUnavailable(said, troubles);
+      return new FetchError(isLasting ? 'not_public' : 'host_unreachable', why);
     },
   };
 }
@@ -164,7 +181,13 @@ export async function obtain<T>(services: GitServices, source: Source, wanted: W
     await noteUse(mirror);
     // Only now, because the connection would get old while this waits for the lock.
     return reach(services, source, (remote) =>
-      writeTo(services.sessions, mirror, signal, (session) => bring(session, remote, source, wanted), use),
+      writeTo(
+        services.sessions,
+        mirror,
+        { signal, way: remote.way('git-upload-pack') },
+        (session) => bring(session, remote, source, wanted),
+        use,
+      ),
     );
   });
 }

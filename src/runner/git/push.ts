@@ -1,6 +1,6 @@
 import { isRefName } from '../../lib/ref-names.ts';
 import { descends } from './commits.ts';
-import { FetchError, recognize, type FetchFailure } from './failures.ts';
+import { FetchError, type FetchFailure } from './failures.ts';
 import { GitError } from './git.ts';
 import { talk, type Mirror, type Remote } from './mirror.ts';
 import { inTime, mirrorOf, obtain, quoted, reach, sourceOf, withRepair } from './obtain.ts';
@@ -88,7 +88,8 @@ async function pushFrom(
   branch: string,
 ): Promise<PushOutcome> {
   const { signal } = remote;
-  return sessions.use({ directory: mirror.gitDir, access: 'read', signal, timeoutMs: noLimitMs }, (session) =>
+  const [way, limits] = [remote.way('git-receive-pack'), { timeoutMs: noLimitMs }];
+  return sessions.use({ directory: mirror.gitDir, access: 'read', signal, way, limits }, (session) =>
     pushTo(session, remote, sha, branch),
   );
 }
@@ -102,7 +103,7 @@ async function pushTo(
 ): Promise<PushOutcome> {
   const how = ['push', '--porcelain', '--progress', '--no-verify', '--no-signed', '--no-follow-tags'];
   const args = [...how, '--end-of-options', remote.url, `${sha}:refs/heads/${branch}`];
-  const finished = await talk(session, remote, 'git-receive-pack', args);
+  const finished = await talk(session, remote, args);
   const result = resultOf(finished);
   if (again && result?.flag === '!' && says(result.summary, wasOvertaken)) {
     remote.narrator.line('The branch moved in that very moment. Pushing once more.');
@@ -161,7 +162,5 @@ function judge(finished: Said, result: Result | undefined, remote: Remote, branc
       `${remote.url} refused the push: ${summary}. What it says to that stands above.`,
     );
   }
-  const kind = recognize(finished.stderr, finished.ssh);
-  if (kind === undefined) throw new GitError('pushing', finished);
-  throw remote.failure(kind);
+  throw remote.explain(finished) ?? new GitError('pushing', finished);
 }

@@ -1,18 +1,17 @@
-# Replaces ssh for git: the connection is outside of the sandbox, and two named pipes lead to it. ssh has already opened
-# its ends. The ends here are opened without blocking, and then used with blocking.
+# Replaces ssh: the connection is outside of the sandbox, and a socket leads to it, one for each command of the remote
+# that may be run. What may be run there, and for which repository, is not said here.
+#
+# Arguments: the directory of the sockets, then those of ssh. The last is the remote command.
 #
 # It starts with every fetch, so it uses no modules: loading them takes longer than everything else. The numbers are the
 # same on every machine that a runner supports.
 use strict;
 
-my ( $O_RDONLY, $O_WRONLY, $O_NONBLOCK, $F_SETFL ) = ( 0, 1, 04000, 4 );
-my ($pipes) = @ARGV;
-sysopen my $from, "$pipes/from-ssh", $O_RDONLY | $O_NONBLOCK or die "the connection is gone: $!\n";
-sysopen my $to,   "$pipes/to-ssh",   $O_WRONLY | $O_NONBLOCK or die "the connection is gone: $!\n";
-fcntl $_, $F_SETFL, 0 for $from, $to;
-open my $opened, '>&=', $ENV{HEADRACE_OPENED} or die "nobody waits for the connection: $!\n";
-syswrite $opened, '.';
-close $opened;
+my ( $AF_UNIX, $SOCK_STREAM, $SHUT_WR ) = ( 1, 1, 1 );
+my ($directory) = @ARGV;
+my ($service) = $ARGV[-1] =~ /^([a-z-]+) / or die "not a command of git\n";
+socket my $remote, $AF_UNIX, $SOCK_STREAM, 0 or die "no socket: $!\n";
+connect $remote, pack 'S a108', $AF_UNIX, "$directory/$service" or die "$service is not possible here: $!\n";
 
 sub copy {
     my ( $source, $target ) = @_;
@@ -28,9 +27,10 @@ sub copy {
 
 defined( my $pid = fork ) or die "cannot fork: $!\n";
 if ( !$pid ) {
-    close $_ for $from, *STDOUT;
-    copy( *STDIN, $to );
+    close STDOUT;
+    copy( *STDIN, $remote );
+    shutdown $remote, $SHUT_WR;
     exit 0;
 }
-close $_ for $to, *STDIN;
-copy( $from, *STDOUT );
+close STDIN;
+copy( $remote, *STDOUT );

@@ -1,5 +1,3 @@
-import { withoutCredentials } from './public-https.ts';
-
 /** The address of a repository: the scp-like form `user@host:path`, or a public https URL, split into parts. */
 export interface RepositoryAddress {
   transport: 'ssh' | 'https';
@@ -30,7 +28,8 @@ export function parseRepositoryUrl(url: string): RepositoryAddress | undefined {
 export function parsePublicUrl(text: string): RepositoryAddress | undefined {
   const parsed = text.length <= longest && /^https:\/\/[^\s\p{Cc}]+$/iu.test(text) ? URL.parse(text) : null;
   if (parsed === null || parsed.search !== '' || !/^[a-z0-9[]/.test(parsed.hostname)) return undefined;
-  const url = withoutCredentials(parsed).href.replace(/\/+$/, '');
+  for (const part of ['username', 'password', 'hash'] as const) parsed[part] = '';
+  const url = parsed.href.replace(/\/+$/, '');
   const path = url.slice(parsed.origin.length);
   return path === '' ? undefined : { transport: 'https', url, host: parsed.hostname, path, destination: '' };
 }
@@ -50,4 +49,10 @@ export function resolveSubmoduleUrl(base: RepositoryAddress, url: string): Repos
   const prefix = base.url.slice(0, base.url.length - base.path.length);
   const parse = base.transport === 'https' ? parsePublicUrl : parseRepositoryUrl;
   return steps.length === 0 ? undefined : parse(prefix + (absolute ? '/' : '') + steps.join('/'));
+}
+
+/** Where anybody would ask for large files: the address follows from the repository's own, as git-lfs does it. */
+export function publicLfsUrl({ transport, url: own, host, path }: RepositoryAddress): string | undefined {
+  const url = transport === 'https' ? own : parsePublicUrl(`https://${host}/${path.replace(/^\/+/, '')}`)?.url;
+  return url === undefined ? undefined : `${url.replace(/(\.git)?$/, '.git')}/info/lfs`;
 }

@@ -1,21 +1,23 @@
 # Runs programs in a sandbox one after the other, on request of the runner. session.ts is the other side.
 #
-# Argument: the directory of the named pipes. A request comes through the pipe "requests": the length of a head (32 bits),
-# then the head: fields separated by NUL. The fields are the most bytes of standard output, the number of bytes of
-# standard input after the head, the program and its arguments. A head of one field is the status to exit with.
+# Argument: the runner's socket. A request comes from it: the length of a head (32 bits), then the head: fields separated
+# by NUL. The fields are the most bytes of standard output, the number of bytes of standard input after the head, the
+# program and its arguments. A head of one field is the status to exit with.
 #
 # Output goes to the standard output in frames: a letter, a length (32 bits), and that many bytes.
 #   o  standard output   e  standard error
-#   c  the relay has opened its pipes (relay.pl)
 #   x  the program has ended: its status, and 1 if its output was more than wanted, else 0
 # The output of a program that writes more than allowed is closed. Standard error has no limit: it is passed on at the
 # pace of its reader.
 #
-# It starts with every session, so it has no `use warnings`, which takes longer than everything else.
+# It starts with every session, so it uses no modules, whose loading takes longer than everything else. The numbers are
+# the same on every machine that a runner supports.
 use strict;
 
-my ($pipes) = @ARGV;
-open my $requests, '<', "$pipes/requests" or exit 70;
+my ( $AF_UNIX, $SOCK_STREAM ) = ( 1, 1 );
+my ($socket) = @ARGV;
+socket my $requests, $AF_UNIX, $SOCK_STREAM, 0 or exit 70;
+connect $requests, pack 'S a108', $AF_UNIX, $socket or exit 70;
 $SIG{PIPE} = 'IGNORE';
 
 sub frame {
@@ -42,24 +44,21 @@ sub run {
     pipe my $in,     my $in_end;
     pipe my $output, my $output_end;
     pipe my $errors, my $errors_end;
-    local $^F = 255;    # this one is passed on
-    pipe my $opened, my $opened_end;
     defined( my $pid = fork ) or exit 71;
     if ( !$pid ) {
         open STDIN,  '<&', $in;
         open STDOUT, '>&', $output_end;
         open STDERR, '>&', $errors_end;
-        $ENV{HEADRACE_OPENED} = fileno $opened_end;
         $SIG{PIPE} = 'DEFAULT';
         exec { $command[0] } @command or print STDERR "$command[0]: $!\n";
         exit 127;
     }
-    close $_ for $in, $output_end, $errors_end, $opened_end;
+    close $_ for $in, $output_end, $errors_end;
     syswrite $in_end, $input if length $input;    # fits into an empty pipe
     close $in_end;
 
-    my %watched = map { fileno $_ => $_ } $requests, $output, $errors, $opened;
-    my %letters = ( fileno $output => 'o', fileno $errors => 'e', fileno $opened => 'c' );
+    my %watched = map { fileno $_ => $_ } $requests, $output, $errors;
+    my %letters = ( fileno $output => 'o', fileno $errors => 'e' );
     my ( $open, $cut ) = ( 2, 0 );
     while ( $open > 0 ) {
         my $ready = '';
@@ -72,11 +71,10 @@ sub run {
             my $isend = !$size;
             if ( $letter eq 'o' && $size && $size > $most ) { ( $isend, $cut, $bytes ) = ( 1, 1, substr $bytes, 0, $most ) }
             if ( $letter eq 'o' && $size ) { $most -= length $bytes }
-            if ( $letter eq 'c' ) { ( $isend, $bytes ) = ( 1, '' ) }
             frame( $letter, $bytes ) if $size;
             next if !$isend;
             close delete $watched{$number};
-            $open-- if $letter ne 'c';
+            $open--;
         }
     }
     waitpid $pid, 0;

@@ -1,8 +1,7 @@
-import { constants, openSync } from 'node:fs';
-import { Socket } from 'node:net';
-import { join } from 'node:path';
+import type { Socket } from 'node:net';
 import { keepTail, type Tail } from '../../lib/tail.ts';
-import type { Channel, OpenChannel, Service } from './channel.ts';
+import type { ProxyTrouble } from '../judged-proxy.ts';
+import type { Channel, OpenChannel } from './channel.ts';
 import { FrameError, frameReader } from './frames.ts';
 import { git } from './git.ts';
 
@@ -20,8 +19,10 @@ export interface Said {
   stdout: Buffer;
   /** The last part of it. */
   stderr: Buffer;
-  /** The last output of ssh, or of whatever else connects to the remote. */
+  /** The last output of ssh. */
   ssh: Buffer;
+  /** What went wrong with connections to public addresses so far. */
+  troubles: readonly ProxyTrouble[];
   /** There was more standard output than wanted, and the program could not write it. */
   truncated: boolean;
 }
@@ -33,8 +34,6 @@ export interface RunOptions {
   maxOutput?: number;
   /** Gets the standard error of the program and of ssh, at its own pace. */
   onStderr?: ((chunk: Buffer) => Promise<void>) | undefined;
-  /** The remote, for programs that use the network. */
-  remote?: { open: OpenChannel; service: Service };
   /** After this long without output the session is ended, and `SilenceError` is thrown. */
   longestSilenceMs?: number;
 }
@@ -42,6 +41,8 @@ export interface RunOptions {
 export interface Session {
   /** The path of the session's directory inside the sandbox. */
   readonly directory: string;
+  /** The path of its other directory. */
+  readonly store: string;
   run: (command: readonly string[], options?: RunOptions) => Promise<Said>;
   /** Runs git on the directory, which is a bare repository. */
   git: (args: readonly string[], options?: RunOptions) => Promise<Said>;
@@ -54,13 +55,15 @@ export class SilenceError extends Error {
 const mostInput = 32 * 1024;
 const usualOutput = 16 * 1024 * 1024;
 const mostKept = 64 * 1024;
+/** git needs one; git-lfs a few. */
+const mostChannels = 16;
 
 interface Running {
   output: Buffer[];
   left: number;
   said: Tail;
   options: RunOptions;
-  channel: Channel | undefined;
+  channels: Channel[];
   timeout: NodeJS.Timeout | undefined;
   /** How many pieces the log has not taken yet. While it is slow, the program does not count as silent. */
   untold: number;
@@ -70,6 +73,10 @@ interface Running {
 /** A session whose sandbox the caller runs: the caller passes the sandbox's output to `hear`, and reports its end. */
 export interface OpenSession extends Session {
   hear: (chunk: Buffer) => Promise<void>;
+  /** The connection of session.pl, which takes the requests. */
+  attach(socket: Socket): void;
+  /** A connection of a program that wants to run a command on the remote. */
+  join(socket: Socket, open: OpenChannel): void;
   /** Asks session.pl to end with a status. */
   exit(status: number): void;
   /** The sandbox has ended, for this reason; a caller that waits for an answer gets it. */
@@ -77,19 +84,17 @@ export interface OpenSession extends Session {
 }
 
 interface SessionOptions {
-  pipes: string;
   directory: string;
+  store: string;
+  troubles: readonly ProxyTrouble[];
   /** Aborted when no caller waits for the log any more. */
   signal: AbortSignal;
   /** Ends the sandbox, for a reason that waiting callers get. */
   end: (reason: Error) => void;
 }
 
-export function openSession({ pipes, directory, signal, end }: SessionOptions): OpenSession {
-  // Open on both sides, so that it neither waits for the other side nor breaks when that ends.
-  const fd = openSync(join(pipes, 'requests'), constants.O_RDWR | constants.O_NONBLOCK);
-  const requests = new Socket({ fd, readable: false, writable: true });
-  requests.on('error', () => {}); // a session that has ended is handled below
+export function openSession({ directory, store, troubles, signal, end }: SessionOptions): OpenSession {
+  const attached = Promise.withResolvers<Socket>();
   const released = Promise.withResolvers<void>();
   signal.addEventListener('abort', () => released.resolve(), { once: true });
   const tell = async (to: Running, chunk: Buffer): Promise<void> => {
@@ -114,8 +119,6 @@ export function openSession({ pipes, directory, signal, end }: SessionOptions): 
     } else if (letter === 'e') {
       now.said.add(bytes);
       await tell(now, Buffer.from(bytes));
-    } else if (letter === 'c') {
-      now.channel?.joined();
     } else if (letter === 'x') {
       const [, status, truncated] = /^(\d{1,3}) ([01])$/.exec(bytes.toString('latin1')) ?? [];
       if (status === undefined) throw new FrameError('a malformed end');
@@ -131,7 +134,7 @@ export function openSession({ pipes, directory, signal, end }: SessionOptions): 
   const run = async (command: readonly string[], options: RunOptions = {}): Promise<Said> => {
     if (gone !== undefined) throw gone.reason;
     if (running !== undefined) throw new Error('a session runs one program at a time');
-    const { input = '', maxOutput = usualOutput, remote, longestSilenceMs } = options;
+    const { input = '', maxOutput = usualOutput, longestSilenceMs } = options;
     if (Buffer.byteLength(input) > mostInput) throw new Error('too much input for a session');
     if (command.some((field) => field.includes('\0'))) throw new Error('a command cannot hold NUL');
     const mine: Running = {
@@ -139,7 +142,7 @@ export function openSession({ pipes, directory, signal, end }: SessionOptions): 
       left: maxOutput,
       said: keepTail(mostKept),
       options,
-      channel: undefined,
+      channels: [],
       timeout: undefined,
       untold: 0,
       ended: Promise.withResolvers(),
@@ -152,18 +155,15 @@ export function openSession({ pipes, directory, signal, end }: SessionOptions): 
       }, longestSilenceMs);
     }
     try {
-      if (remote !== undefined) {
-        mine.channel = remote.open(pipes, remote.service, (chunk) => tell(mine, chunk));
-      }
       ask([String(maxOutput), String(Buffer.byteLength(input)), ...command], input);
       const { status, truncated } = await mine.ended.promise;
       clearTimeout(mine.timeout);
-      const ssh = (await mine.channel?.end()) ?? Buffer.alloc(0);
-      return { status, truncated, stdout: Buffer.concat(mine.output), stderr: mine.said.bytes(), ssh };
+      const ssh = Buffer.concat(await Promise.all(mine.channels.map((channel) => channel.end())));
+      return { status, truncated, stdout: Buffer.concat(mine.output), stderr: mine.said.bytes(), ssh, troubles };
     } catch (error) {
       clearTimeout(mine.timeout);
-      mine.channel?.kill();
-      await mine.channel?.end();
+      for (const channel of mine.channels) channel.kill();
+      await Promise.all(mine.channels.map((channel) => channel.end()));
       throw error;
     }
   };
@@ -172,10 +172,11 @@ export function openSession({ pipes, directory, signal, end }: SessionOptions): 
     const head = Buffer.from(fields.join('\0'));
     const size = Buffer.alloc(4);
     size.writeUInt32BE(head.length);
-    requests.write(Buffer.concat([size, head, Buffer.from(input)]));
+    void attached.promise.then((requests) => requests.write(Buffer.concat([size, head, Buffer.from(input)])));
   };
   return {
     directory,
+    store,
     run,
     git: (args, options) => run([...git, `--git-dir=${directory}`, ...args], options),
     hear: async (chunk) => {
@@ -186,13 +187,22 @@ export function openSession({ pipes, directory, signal, end }: SessionOptions): 
         end(error instanceof Error ? error : new Error(String(error)));
       }
     },
+    attach: (socket) => {
+      socket.on('error', () => {}).resume(); // a session that has ended is handled below
+      attached.resolve(socket);
+    },
+    join: (socket, open) => {
+      const mine = running;
+      if (mine === undefined || mine.channels.length >= mostChannels) socket.destroy();
+      else mine.channels.push(open(socket, (chunk) => tell(mine, chunk)));
+    },
     exit: (status) => ask([String(status)]),
     over: (reason) => {
       gone ??= { reason };
       running?.ended.reject(reason);
-      running?.channel?.kill();
+      for (const channel of running?.channels ?? []) channel.kill();
       running = undefined;
-      requests.destroy();
+      void attached.promise.then((requests) => requests.destroy());
     },
   };
 }

@@ -1,17 +1,28 @@
 import { readFileSync } from 'node:fs';
-import { lstat } from 'node:fs/promises';
+import { chmod, lstat, mkdir, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
 import type { DiskReserve } from '../../lib/disk-reserve.ts';
 import { randomName } from '../../lib/random-name.ts';
-import type { Ended, Job, Limits, Sandboxes } from '../sandbox/types.ts';
+import { openJudgedProxy, proxySocket, type JudgedProxyOptions } from '../judged-proxy.ts';
+import { machineTrust } from '../sandbox/etc.ts';
+import { quote } from '../sandbox/steps.ts';
+import type { Ended, Job, Limits, Mount, Sandboxes } from '../sandbox/types.ts';
+import type { Way } from './channel.ts';
 import { limitReached } from './failures.ts';
 import { GitError, gitEnvironment } from './git.ts';
-import { openPipeMaker } from './pipes.ts';
 import { openSession, type Session } from './session.ts';
 import { sourceFile } from '../../lib/source-files.ts';
 
 /*
  * The sandboxes of git: one per session, which sees one directory and no network. A hostile repository can only affect
  * that directory, with the memory, processes and time of that session, and all of it ends with the session.
+ *
+ * A session sees a folder of sockets that the runner listens on, and cannot change it:
+ *
+ *   runner            session.pl takes requests from it
+ *   git-upload-pack…  one for each command of the remote that this session may run there
+ *   proxy             leads to public addresses, in sessions that may call them
  */
 
 export interface SessionsOptions {
@@ -19,19 +30,30 @@ export interface SessionsOptions {
   sandboxes: Sandboxes;
   /** `off`: the sandboxes are plain processes, which see the directories at their real paths. */
   isolation: 'required' | 'off';
-  /** For the pipes; no other user may enter it. */
+  /** For the sockets; no other user may enter it. */
   folder: string;
   limits: Limits;
+  /** What public addresses are, and how long they may take. */
+  proxy: Pick<JudgedProxyOptions, 'rules' | 'connectMs' | 'silenceMs'>;
+  /** Replaces the authorities that this machine trusts. */
+  ca?: string | undefined;
   /** Written data stays above its reserve. */
   disk?: Pick<DiskReserve, 'room'> | undefined;
 }
 
 export interface SessionRequest {
-  directory: string;
+  /** Without one, there are only the machine's programs. */
+  directory?: string;
   access: 'read' | 'write';
+  /** The most bytes of a file that it writes, where that is less than the disk has room for. */
+  largestFile?: number;
+  /** Another directory that the session writes to. */
+  store?: string | undefined;
   signal: AbortSignal;
-  /** If it differs from the default. */
-  timeoutMs?: number | undefined;
+  /** How programs reach their remote; without it they reach nothing. */
+  way?: Way | undefined;
+  /** Those that differ from the usual ones. */
+  limits?: Partial<Limits>;
 }
 
 export interface Sessions {
@@ -45,55 +67,83 @@ export interface Sessions {
   close(): Promise<void>;
 }
 
-const source = (name: string): string => quote(readFileSync(sourceFile('runner/git', name), 'utf8'));
-const sessionProgram = source('session.pl');
-const relayProgram = source('relay.pl');
+const source = (name: string): string => quote(readFileSync(sourceFile('runner', name), 'utf8'));
+const sessionProgram = source('git/session.pl');
+const relayProgram = source('git/relay.pl');
+const proxyRelayProgram = source('proxy-relay.pl');
+const authorities = 'authorities.pem';
 
-export function openSessions({ sandboxes, isolation, folder, limits, disk }: SessionsOptions): Sessions {
-  const pipes = openPipeMaker(folder);
+export function openSessions({ sandboxes, isolation, folder, limits, proxy, ca, disk }: SessionsOptions): Sessions {
   const leaving = new Set<Promise<void>>();
+  let count = 0;
 
   /** Everything that differs without isolation. */
-  function placesFor(request: SessionRequest, own: string): Pick<Job, 'workspace' | 'mounts'> & Inside {
-    if (isolation === 'off')
-      return { workspace: { empty: true }, mounts: [], pipes: own, directory: request.directory };
-    const inside = { pipes: '/session', directory: '/repository' };
-    const place = request.access === 'write' ? { writable: request.directory } : { layers: [request.directory] };
-    return {
-      ...inside,
-      workspace: { empty: true },
-      mounts: [
-        { at: inside.pipes, layers: [own] },
-        { at: inside.directory, ...place },
-      ],
-    };
+  function placesFor({ access, directory, store, way }: SessionRequest, own: string): Pick<Job, 'mounts'> & Inside {
+    if (isolation === 'off') return { mounts: [], sockets: own, directory: directory ?? own, store: store ?? own };
+    const inside = { sockets: '/session', directory: '/repository', store: '/store' };
+    const mounts: Mount[] = [{ at: inside.sockets, layers: [own] }];
+    if (directory !== undefined)
+      mounts.push({
+        at: inside.directory,
+        ...(access === 'write' ? { writable: directory } : { layers: [directory] }),
+      });
+    if (store !== undefined) mounts.push({ at: inside.store, writable: store });
+    if (way?.publicBytes !== undefined) mounts.push(...machineTrust());
+    return { ...inside, mounts };
   }
 
   async function use<T>(request: SessionRequest, work: (session: Session) => Promise<T>): Promise<T> {
+    const { directory, access, way } = request;
     request.signal.throwIfAborted();
-    await adopt(request.directory);
-    const bounds = request.access === 'write' ? boundsOn(await largestFile()) : '';
-    const own = await pipes.take();
+    if (directory !== undefined) await adopt(directory);
+    const bounds = access === 'write' ? boundsOn(Math.min(request.largestFile ?? Infinity, await largestFile())) : '';
+    const own = join(folder, `session-${++count}`); // short: the path of a socket may have 107 bytes
+    await mkdir(own, { mode: 0o755 });
     const ending = new AbortController();
     const inside = placesFor(request, own);
     const signal = AbortSignal.any([request.signal, ending.signal]);
     const end = (reason: Error): void => ending.abort(reason);
-    const session = openSession({ pipes: own, directory: inside.directory, signal, end });
+    const publicBytes = way?.publicBytes;
+    if (publicBytes !== undefined && ca !== undefined) await writeFile(join(own, authorities), ca);
+    const judged =
+      publicBytes === undefined
+        ? undefined
+        : await openJudgedProxy({ ...proxy, folder: own, mostBytes: publicBytes, signal: request.signal });
+    const session = openSession({ ...inside, troubles: judged?.troubles ?? [], signal, end });
+    const servers = await Promise.all([
+      listenAt(join(own, 'runner'), (socket) => session.attach(socket)),
+      ...Object.entries(way?.services ?? {}).map(([service, open]) =>
+        listenAt(join(own, service), (socket) => session.join(socket, open)),
+      ),
+    ]);
+    const ownLimits = { ...limits, ...request.limits };
+    const inSockets = (name: string): string => quote(join(inside.sockets, name));
+    const withProxy = judged ? `perl -e ${proxyRelayProgram} ${inSockets(proxySocket)} '' '' ` : '';
+    const program = `${withProxy}perl -e ${sessionProgram} ${inSockets('runner')}`;
     const ended = sandboxes.run({
       id: randomName(),
-      steps: [{ name: 'git', command: `${bounds}exec perl -e ${sessionProgram} ${quote(inside.pipes)} 2>/dev/null` }],
-      environment: gitEnvironment(`exec perl -e ${relayProgram} ${quote(inside.pipes)}`),
-      workspace: inside.workspace,
-      ...(inside.mounts ? { mounts: inside.mounts } : {}),
-      limits: { ...limits, timeoutMs: request.timeoutMs ?? limits.timeoutMs },
+      steps: [{ name: 'git', command: `${bounds}exec ${program} 2>/dev/null` }],
+      environment: {
+        ...gitEnvironment(`exec perl -e ${relayProgram} ${quote(inside.sockets)}`, judged ? 'https' : 'ssh'),
+        ...(judged && ca !== undefined ? { GIT_SSL_CAINFO: join(inside.sockets, authorities) } : {}),
+      },
+      workspace: { empty: true },
+      mounts: inside.mounts ?? [],
+      limits: ownLimits,
       output: session.hear,
       signal,
     });
     const over = ended.then(
-      (end) => session.over(signal.aborted ? signal.reason : failureOf(end, limits)),
+      (end) => session.over(signal.aborted ? signal.reason : failureOf(end, ownLimits)),
       (error: unknown) => session.over(error),
     );
-    const gone = over.then(() => pipes.giveBack(own)).finally(() => leaving.delete(gone));
+    const leave = async (): Promise<void> => {
+      await over;
+      for (const server of servers) server.close();
+      await judged?.close();
+      await rm(own, { recursive: true, force: true }).catch(() => {}); // remains are removed with the parent folder
+    };
+    const gone = leave().finally(() => leaving.delete(gone));
     leaving.add(gone);
     try {
       const result = await work(session);
@@ -106,7 +156,7 @@ export function openSessions({ sandboxes, isolation, folder, limits, disk }: Ses
       await gone;
       if (request.signal.aborted) throw request.signal.reason;
       const shortage = error instanceof GitError ? error.shortage : null;
-      throw limitReached((await ended).reason ?? shortage, limits) ?? error;
+      throw limitReached((await ended).reason ?? shortage, ownLimits) ?? error;
     }
   }
 
@@ -128,7 +178,17 @@ export function openSessions({ sandboxes, isolation, folder, limits, disk }: Ses
     if (uid !== sandboxes.owner.uid) await sandboxes.adopt(directory);
   }
 
-  return { owner: sandboxes.owner, use, close: async () => void (await Promise.all([pipes.close(), ...leaving])) };
+  return { owner: sandboxes.owner, use, close: async () => void (await Promise.all(leaving)) };
+}
+
+/** A connection is handed over unread: another process may read it. */
+async function listenAt(path: string, onConnection: (socket: Socket) => void): Promise<Server> {
+  const server = createServer({ pauseOnConnect: true }, onConnection);
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  server.once('error', reject).listen(path, resolve);
+  await promise;
+  await chmod(path, 0o666); // only its sandbox can reach it
+  return server;
 }
 
 const smallFile = 16 * 1024 * 1024;
@@ -142,15 +202,12 @@ function boundsOn(bytes: number): string {
 }
 
 interface Inside {
-  pipes: string;
+  sockets: string;
+  store: string;
   directory: string;
 }
 
 function failureOf(ended: Ended, limits: Limits): Error {
   const how = ended.reason ?? `status ${ended.exitStatus}`;
   return limitReached(ended.reason, limits) ?? new Error(`the sandbox of git ended before its work was done: ${how}`);
-}
-
-function quote(text: string): string {
-  return `'${text.replaceAll("'", `'\\''`)}'`;
 }

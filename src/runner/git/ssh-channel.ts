@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process';
-import { closeSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { killGroup } from '../../lib/process-groups.ts';
 import { keepTail } from '../../lib/tail.ts';
-import { mostKept, openEnds, closeTimeoutMs, type Channel, type Service } from './channel.ts';
+import type { Channel, Service } from './channel.ts';
 
 /*
- * One command on the remote of a connection, joined to the git in a session by its pipes: the transferred data does not
- * pass through this process.
+ * One command on the remote of a connection, joined to a program in a session by its socket: the transferred data does
+ * not pass through this process.
  */
 
 export interface SshRemote {
@@ -17,25 +17,28 @@ export interface SshRemote {
   path: string;
 }
 
+/** This much of the remote's output is searched for the reason of a failure. */
+const mostKept = 64 * 1024;
+/** How long a remote may take to end by itself. */
+const closeTimeoutMs = 2000;
 const drainMs = 5000;
 
 export function openSshChannel(
-  pipes: string,
+  socket: Socket,
   remote: SshRemote,
   service: Service,
   hear: (chunk: Buffer) => Promise<void>,
 ): Channel {
-  const { reads, writes, release } = openEnds(pipes);
   // Version 2 exists for fetching only.
   const protocol = service === 'git-upload-pack' ? { GIT_PROTOCOL: 'version=2' } : {};
-  const command = `${service} ${quoted(remote.path)}`;
+  const command = `${service} ${quoted(remote.path)}${service.startsWith('git-lfs') ? ' download' : ''}`;
   const args = ['--pdeathsig', 'TERM', '--', 'ssh', ...remote.ssh, '--', remote.destination, command];
   const child = spawn('setpriv', args, {
     env: { PATH: process.env['PATH'], HOME: '/nonexistent', LC_ALL: 'C.UTF-8', ...protocol },
     detached: true,
-    stdio: [reads, writes, 'pipe'],
+    stdio: [socket, socket, 'pipe'],
   });
-  [reads, writes].forEach((fd) => closeSync(fd));
+  socket.destroy(); // the child has it
   const { stderr } = child;
   if (stderr === null) throw new Error('spawn gave no pipe');
   const said = keepTail(mostKept);
@@ -61,10 +64,8 @@ export function openSshChannel(
   });
   child.on('exit', () => exited.resolve());
   return {
-    joined: release,
     kill,
     end: async () => {
-      release();
       const timeout = setTimeout(kill, closeTimeoutMs);
       await exited.promise;
       clearTimeout(timeout);

@@ -1,3 +1,5 @@
+import type { ProxyTrouble } from '../judged-proxy.ts';
+
 /** Why a run cannot have its image. `reason` is the one word that the API shows, the message is for the log. */
 export class ImageError extends Error {
   override name = 'ImageError';
@@ -24,9 +26,6 @@ export type ImageFailure =
   | 'registry_untrusted'
   | 'registry_not_allowed'
   | 'disk_full';
-
-/** What the proxy saw of a connection that was not made. */
-export type Trouble = 'forbidden' | 'unreachable';
 
 /** Words of skopeo, and of registries as it repeats them. The first that fits decides. */
 const meanings: readonly [RegExp, ImageFailure, string][] = [
@@ -64,7 +63,7 @@ const meanings: readonly [RegExp, ImageFailure, string][] = [
 ];
 
 /** Says what the end of skopeo means. */
-export function pullFailure(host: string, said: string, troubles: readonly Trouble[]): ImageError {
+export function pullFailure(host: string, said: string, troubles: readonly ProxyTrouble[]): ImageError {
   const at = `The registry ${host}`;
   if (troubles.includes('forbidden'))
     return new ImageError(

@@ -1,15 +1,15 @@
 import { lstat, mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { isNoSpace, type DiskReserve } from '../../lib/disk-reserve.ts';
 import { imageAddress, parseImageReference, type ImageReference } from '../../lib/image-reference.ts';
 import { addressJudge } from '../../lib/public-addresses.ts';
-import { run } from '../../lib/processes.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { createResolve } from '../../lib/resolve.ts';
+import { treeSize } from '../../lib/tree-size.ts';
 import type { ImageOrder, Link, RegistryAccess } from '../../protocol/index.ts';
 import { untilAnswered } from '../retry.ts';
 import { present } from '../sandbox/machine.ts';
+import { watchSize } from '../size-watch.ts';
 import type { Sandboxes } from '../sandbox/types.ts';
 import { ImageError } from './failures.ts';
 import { openImageStore, treeOf, type Brought, type HeldImage } from './image-store.ts';
@@ -120,7 +120,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       await removeTree(layout);
       if (!(await tools.hasShell(tree, bounds.signal)))
         throw new ImageError('image_without_shell', 'The image has no /bin/sh that runs here, and builds need one.');
-      return { environment, bytes: await sizeOf(making) };
+      return { environment, bytes: await treeSize(making) };
     });
   };
 
@@ -243,8 +243,6 @@ async function decompressedIn(blobs: string, digests: readonly string[]): Promis
   return Promise.all(found);
 }
 
-const measureEveryMs = 1000;
-
 /** Ends the work when a folder has more bytes than it may: an unpacked image can be far larger than a packed one. */
 async function withinBytes<T>(
   folder: string,
@@ -252,31 +250,18 @@ async function withinBytes<T>(
   signal: AbortSignal,
   work: (bounds: { mostBytes: number; signal: AbortSignal }) => Promise<T>,
 ): Promise<T> {
-  const over = new AbortController();
-  const done = new AbortController();
-  const watching = (async () => {
-    while (!done.signal.aborted) {
-      if ((await sizeOf(folder)) > mostBytes) over.abort(tooLarge(mostBytes));
-      await pause(measureEveryMs, undefined, { signal: done.signal }).catch(() => {});
-    }
-  })();
+  const size = watchSize(folder, mostBytes, tooLarge(mostBytes));
   try {
-    const result = await work({ mostBytes, signal: AbortSignal.any([signal, over.signal]) });
-    if ((await sizeOf(folder)) > mostBytes) throw tooLarge(mostBytes);
+    const result = await work({ mostBytes, signal: AbortSignal.any([signal, size.signal]) });
+    await size.check();
     return result;
   } catch (error) {
     // A single file that is too large ends the program that writes it, before this has measured anything.
     if (error instanceof ImageError && /file too large/i.test(error.message)) throw tooLarge(mostBytes);
     throw error;
   } finally {
-    done.abort();
-    await watching;
+    size.close();
   }
-}
-
-async function sizeOf(folder: string): Promise<number> {
-  const { stdout } = await run('du', ['--summarize', '--block-size=1', '--', folder]);
-  return Number.parseInt(stdout.toString(), 10) || 0;
 }
 
 function mismatch({ host }: ImageReference): ImageError {

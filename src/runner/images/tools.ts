@@ -1,4 +1,4 @@
-import { readFileSync, realpathSync, statSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DiskFullError } from '../../lib/disk-reserve.ts';
@@ -7,17 +7,17 @@ import type { AddressRules } from '../../lib/public-addresses.ts';
 import { randomName } from '../../lib/random-name.ts';
 import { sweepTree } from '../../lib/remove-tree.ts';
 import type { RegistryAccess } from '../../protocol/index.ts';
-import { trustPlaces } from '../sandbox/etc.ts';
+import { openJudgedProxy, proxySocket, type JudgedProxy } from '../judged-proxy.ts';
+import { machineTrust } from '../sandbox/etc.ts';
 import { quote } from '../sandbox/steps.ts';
-import type { Ended, Job, Limits, Mount, Sandboxes } from '../sandbox/types.ts';
+import type { Ended, Job, Limits, Sandboxes } from '../sandbox/types.ts';
 import { ImageError, lastLine, pullFailure } from './failures.ts';
 import { layoutName, mostBytesOfDocument } from './manifest.ts';
-import { openRegistryProxy, socketName, type RegistryProxy } from './registry-proxy.ts';
 import { sourceFile } from '../../lib/source-files.ts';
 
 /**
  * skopeo and umoci, which work on what strangers made. Each runs in a sandbox of its own, that sees one directory and has
- * no network. skopeo reaches registries through a proxy that judges addresses (registry-proxy.ts); what unpacks an image
+ * no network. skopeo reaches registries through a proxy that judges addresses (judged-proxy.ts); what unpacks an image
  * reaches nothing.
  */
 export interface ImageTools {
@@ -63,7 +63,7 @@ export interface ImageToolsOptions {
 
 const lookUpMs = 60_000;
 const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 512, timeoutMs: lookUpMs };
-const relayProgram = quote(readFileSync(sourceFile('runner/images/relay.pl'), 'utf8'));
+const relayProgram = quote(readFileSync(sourceFile('runner/proxy-relay.pl'), 'utf8'));
 const socketPlace = '/run/headrace/proxy';
 const layoutPlace = '/run/headrace/layout';
 const authFile = '/dev/shm/auth.json'; // in memory, and gone with the sandbox
@@ -91,12 +91,12 @@ export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: Ima
   const skopeo = async (source: RegistrySource, what: Skopeo): Promise<Buffer> => {
     const { reference, access } = source;
     const own = join(folder, randomName());
-    let proxy: RegistryProxy | undefined;
+    let proxy: JudgedProxy | undefined;
     try {
       await mkdir(own, { mode: 0o755 });
-      proxy = await openRegistryProxy({ folder: own, rules, mostBytes: what.mostBytes, signal: what.signal });
+      proxy = await openJudgedProxy({ folder: own, rules, mostBytes: what.mostBytes, signal: what.signal });
       const [address, port] = loopbackOf(reference.host);
-      const relay = `perl -e ${relayProgram} ${socketPlace}/${socketName} ${quote(address)} ${quote(port)}`;
+      const relay = `perl -e ${relayProgram} ${socketPlace}/${proxySocket} ${quote(address)} ${quote(port)}`;
       const { ended, bytes } = await run({
         steps: [
           {
@@ -110,7 +110,7 @@ export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: Ima
         ],
         environment: { REGISTRY_AUTH: authOf(access) },
         workspace: what.workspace,
-        mounts: [{ at: socketPlace, layers: [own] }, ...trust()],
+        mounts: [{ at: socketPlace, layers: [own] }, ...machineTrust()],
         limits: { ...limits, timeoutMs: what.timeoutMs },
         signal: what.signal,
       });
@@ -181,7 +181,7 @@ interface Skopeo extends Bounds {
   timeoutMs: number;
 }
 
-function failureOf(host: string, ended: Ended, said: string, troubles: RegistryProxy['troubles']): ImageError {
+function failureOf(host: string, ended: Ended, said: string, troubles: JudgedProxy['troubles']): ImageError {
   if (ended.reason === 'timed_out') return pullFailure(host, 'timeout', troubles);
   return pullFailure(host, said, troubles);
 }
@@ -207,12 +207,4 @@ function hidden(said: string, { username, password = '' }: RegistryAccess): stri
 function loopbackOf(host: string): [address: string, port: string] {
   const [, address, port = '443'] = /^(127\.\d+\.\d+\.\d+|localhost)(?::(\d+))?$/.exec(host) ?? [];
   return address === undefined ? ['', ''] : [address, port];
-}
-
-/** Looked for each time: an operator may add a certificate at any time. */
-function trust(): Mount[] {
-  return trustPlaces
-    .map((place) => join('/etc', place))
-    .filter((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory())
-    .map((path) => ({ at: path, layers: [realpathSync(path)], isOfTheMachine: true }));
 }

@@ -6,13 +6,14 @@ import {
   mkdirSync,
   readdirSync,
   readlinkSync,
+  realpathSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { dnsAddress } from './network.ts';
-import { buildUser, places, type Identity, type Network, type SandboxOptions } from './types.ts';
+import { buildUser, places, type Identity, type Mount, type Network, type SandboxOptions } from './types.ts';
 
 /**
  * The /etc that a build sees: a folder that is made once, when the sandboxes are opened.
@@ -40,9 +41,17 @@ const forBuilds = {
 
 /**
  * The machine's directories below /etc that say which registries, certificates and signatures of images are trusted. A
- * bare /etc has empty places for them, because the programs that pull images are shown them as they are at that moment.
+ * bare /etc has empty places for them, because programs that speak TLS are shown them as they are at that moment.
  */
-export const trustPlaces = ['containers', 'docker/certs.d', 'ssl/certs', 'pki/ca-trust', 'pki/tls'];
+const trustPlaces = ['containers', 'docker/certs.d', 'ssl/certs', 'pki/ca-trust', 'pki/tls'];
+
+/** Looked for each time: an operator may add a certificate at any time. */
+export function machineTrust(): Mount[] {
+  return trustPlaces
+    .map((place) => join('/etc', place))
+    .filter((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory())
+    .map((path) => ({ at: path, layers: [realpathSync(path)], isOfTheMachine: true }));
+}
 
 export function composeEtc(target: string, network: Network, content: SandboxOptions['etc']): void {
   mkdirSync(target, { recursive: true, mode: 0o755 });

@@ -14,7 +14,7 @@ export interface Listener {
   lost(): void;
 }
 
-export function onChanges(listener: Listener): void {
+export function onChanges(worker: string, listener: Listener): void {
   const tell = (message: Message): void => {
     if (message.kind === 'change') listener.change(message.changes);
     else listener[message.kind]();
@@ -22,12 +22,12 @@ export function onChanges(listener: Listener): void {
   try {
     // The worker is named after the user, so that another user who signs in in this browser gets another worker.
     const name = document.querySelector('.email')?.textContent ?? '';
-    const worker = new SharedWorker('script:changes-worker', { type: 'module', name });
-    worker.port.addEventListener('message', ({ data }: MessageEvent<Message>) => tell(data));
-    worker.port.start();
-    addEventListener('pagehide', () => worker.port.postMessage('bye'));
+    const { port } = new SharedWorker(worker, { type: 'module', name });
+    port.addEventListener('message', ({ data }: MessageEvent<Message>) => tell(data));
+    port.start();
+    addEventListener('pagehide', () => port.postMessage('bye'));
     addEventListener('pageshow', ({ persisted }) => {
-      if (persisted) worker.port.postMessage('hello');
+      if (persisted) port.postMessage('hello');
     });
   } catch {
     listen(tell);

@@ -1,4 +1,4 @@
-import { morph } from './morph.ts';
+import { Idiomorph } from 'idiomorph';
 import { onChanges, type Changes } from './changes.ts';
 import { showTimes } from './times.ts';
 
@@ -8,10 +8,11 @@ import { showTimes } from './times.ts';
  * connection does the same when it is back, so it misses nothing.
  */
 export function keepFresh(): void {
-  const about = new Set(document.querySelector<HTMLMetaElement>('meta[name=live]')?.content.split(' ') ?? []);
-  if (about.size === 0) return;
+  const live = document.querySelector<HTMLMetaElement>('meta[name=live]');
+  if (!live) return;
+  const about = new Set(live.content.split(' '));
   const freshen = inTurn(load);
-  onChanges({
+  onChanges(live.dataset['worker'] ?? '', {
     change: (changes) => {
       if (concerns(about, changes)) freshen();
     },
@@ -75,7 +76,7 @@ async function load(): Promise<void> {
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
   for (const part of document.querySelectorAll<HTMLElement>('[data-live][id]')) {
     const now = fresh.getElementById(part.id);
-    if (now) morph(part, now);
+    if (now) Idiomorph.morph(part, now, { callbacks: { beforeNodeMorphed, beforeAttributeUpdated } });
   }
   document.title = fresh.title;
   const icon = fresh.querySelector<HTMLLinkElement>('link[rel=icon]');
@@ -84,6 +85,16 @@ async function load(): Promise<void> {
   showTimes();
   document.dispatchEvent(new Event('freshened'));
   say('');
+}
+
+/** A field that the user is editing is left alone. */
+function beforeNodeMorphed(element: Node): boolean {
+  return element !== document.activeElement || !(element as Element).matches('input, select, textarea');
+}
+
+/** What the user has opened stays open. */
+function beforeAttributeUpdated(name: string, element: Element, change: 'update' | 'remove'): boolean {
+  return !(name === 'open' && change === 'remove' && element instanceof HTMLDetailsElement);
 }
 
 function say(text: string): void {

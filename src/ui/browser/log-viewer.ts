@@ -326,4 +326,6 @@ function remembered(): string | null {
   }
 }
 
-for (const root of document.querySelectorAll<HTMLElement>('[data-log]')) new LogViewer(root).start();
+export function showLogs(): void {
+  for (const root of document.querySelectorAll<HTMLElement>('[data-log]')) new LogViewer(root).start();
+}

@@ -1,14 +1,19 @@
 import { copyOnDemand } from './copy.ts';
+import { filterHere } from './filter.ts';
 import { keepFresh } from './fresh.ts';
+import { showLogs } from './log-viewer.ts';
 import { searchOnDemand } from './search.ts';
 import { keepTimes } from './times.ts';
+import './upload.ts';
 
-// The scripts of every page. Nothing here is needed to read a page or to send a form.
+// The script of all pages. Nothing here is needed to read a page or to send a form.
 
 keepTimes();
 copyOnDemand();
 keepFresh();
 searchOnDemand();
+filterHere();
+showLogs();
 
 // The notice is shown once. It is not shown again when the page is reloaded, or when its address is sent to somebody.
 const address = new URL(location.href);

@@ -6,6 +6,7 @@ import test from 'node:test';
 import { addressJudge } from '../../../src/lib/public-addresses.ts';
 import { run } from '../../../src/lib/processes.ts';
 import { openCheckouts } from '../../../src/runner/checkouts.ts';
+import { lfsTransferProgram } from '../../support/lfs-transfer.ts';
 import { startHttpsGitHost } from '../../support/https-git.ts';
 import { createRepository, type NewCommit, type Repository } from '../../support/repository.ts';
 import { workplace, type Workplace } from './workplace.ts';
@@ -140,7 +141,11 @@ test('a fork’s large files are asked for without the key, and none that anothe
   const content = 'of the project alone';
   const oid = createHash('sha256').update(content).digest('hex');
   const asked = join(folder, 'asked');
-  await host.provide('git-lfs-transfer', `#!/bin/sh\nprintf x >>${asked}\n${transfer(oid, content)}`);
+  const program = lfsTransferProgram({ [oid]: content });
+  await host.provide(
+    'git-lfs-transfer',
+    program.replace('import json', `open('${asked}', 'a').write('x')\nimport json`),
+  );
   await host.provide('git-lfs-authenticate', `#!/bin/sh\nprintf x >>${asked}\n`);
   const files = {
     '.gitattributes': '*.bin filter=lfs\n',
@@ -149,25 +154,14 @@ test('a fork’s large files are asked for without the key, and none that anothe
   };
   const own = await checkOut(place, await repository.commit({ files }), false);
   assert.equal(await readFile(join(own.tree, 'a.bin'), 'utf8'), content);
-  assert.equal(await readFile(asked, 'utf8'), 'x');
+  const before = await readFile(asked, 'utf8');
+  assert.notEqual(before, '');
   const { tree, misses } = await checkOut(place, await propose(repository, { files: { ...files, b: 'more' } }));
   assert.match(await readFile(join(tree, 'a.bin'), 'utf8'), /^version/);
   assert.match(misses.join(), /a\.bin of Git LFS was not fetched.*not public.*a fork.*without the key of the project/);
-  assert.equal(await readFile(asked, 'utf8'), 'x', 'the host was not asked with the key');
-  assert.deepEqual(looked, ['git.test'], 'the project’s own host, as anybody may ask it');
+  assert.equal(await readFile(asked, 'utf8'), before, 'the host was not asked with the key');
+  assert.deepEqual([...new Set(looked)], ['git.test'], 'the project’s own host, as anybody may ask it');
 });
-
-/** What a host says that gives this one file out, whatever it is asked. */
-function transfer(oid: string, content: string): string {
-  const packet = (text: string): string => (text.length + 4).toString(16).padStart(4, '0') + text;
-  const said = [
-    `${packet('version=1\n')}0000`,
-    `${packet('status 200\n')}0000`,
-    `${packet('status 200\n')}0001${packet(`${oid} ${content.length} download\n`)}0000`,
-    `${packet('status 200\n')}0001${packet(content)}0000`,
-  ];
-  return `printf '%s' '${said.join('')}'; exec cat >/dev/null\n`;
-}
 
 test('a public submodule of a fork comes without credentials, and is told of where it does not [promise: fork-sources]', async (t) => {
   const open = await startHttpsGitHost();

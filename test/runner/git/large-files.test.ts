@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { readdir, readFile, stat, utimes } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { addressJudge } from '../../../src/lib/public-addresses.ts';
-import { publicLfsPlace } from '../../../src/runner/git/lfs-place.ts';
-import { UnavailableError } from '../../../src/runner/git/public-https.ts';
-import { parsePublicUrl, parseRepositoryUrl } from '../../../src/runner/git/repository-url.ts';
+import { parsePublicUrl, parseRepositoryUrl, publicLfsUrl } from '../../../src/runner/git/repository-url.ts';
 import { createRepository } from '../../support/repository.ts';
 import { startHttpsGitHost, type HttpsGitHost } from '../../support/https-git.ts';
+import { lfsTransferProgram } from '../../support/lfs-transfer.ts';
 import { workplace, type Workplace } from './workplace.ts';
 
 const attributes = '*.bin filter=lfs diff=lfs merge=lfs -text\n';
@@ -34,12 +34,15 @@ interface Place extends Workplace {
   checkOut: (files: Record<string, string | { executable: string }>) => Promise<{ tree: string; misses: string[] }>;
 }
 
+/** git-lfs does not ask a proxy for localhost, so the place of the files has a name. */
+const resolve = async (host: string) => [{ address: host === 'files.test' ? '127.0.0.1' : host, family: 4 }];
+
 /** A git host that says over SSH where its large files are, and the place that has them. */
 async function placeWithLfs(t: TestContext): Promise<Place> {
-  const store = await startHttpsGitHost();
+  const store = await startHttpsGitHost({ name: 'files.test' });
   t.after(() => store.close());
   const place = await workplace(t, {
-    https: { ca: store.ca, mayCall: addressJudge(['127.0.0.1/32', '::1/128']) },
+    https: { ca: store.ca, mayCall: addressJudge(['127.0.0.1/32']), resolve },
   });
   const offer = {
     href: store.url('app.git/info/lfs'),
@@ -85,8 +88,8 @@ async function answer(lfs: Place, request: IncomingMessage, response: ServerResp
 }
 
 test('pointers are replaced by their files where the host says over SSH where these are', async (t) => {
-  const { checkOut, files, store, dir, mirrors, log } = await placeWithLfs(t);
-  for (const content of ['one', 'two']) files.set(oidOf(content), content);
+  const { checkOut, files: held, store, dir, mirrors, log } = await placeWithLfs(t);
+  for (const content of ['one', 'two']) held.set(oidOf(content), content);
   const first = await checkOut({
     'a.bin': pointerTo('one'),
     'deep/er/ü b.bin': { executable: pointerTo('two') },
@@ -115,10 +118,13 @@ test('pointers are replaced by their files where the host says over SSH where th
   assert.equal(store.calls.length, calls);
   const [mirror = ''] = await readdir(join(dir, 'mirrors', '1'));
   const kept = join(dir, 'mirrors', '1', mirror, 'lfs');
+  const names = await readdir(kept, { recursive: true });
+  const files = names.filter((name) => /[0-9a-f]{64}$/.test(name));
   const longAgo = new Date(Date.now() - 3_600_000);
-  await utimes(join(kept, oidOf('two')), longAgo, longAgo);
+  const placeOf = (content: string): string => join(kept, files.find((name) => name.endsWith(oidOf(content))) ?? '');
+  await utimes(placeOf('two'), longAgo, longAgo);
   await mirrors.collect(1_800_000);
-  assert.deepEqual(await readdir(kept), [oidOf('one')]);
+  assert.deepEqual([existsSync(placeOf('one')), existsSync(placeOf('two'))], [true, false]);
 });
 
 test('a hostile host of large files does no harm [promise: git-addresses] [promise: git-limits]', async (t) => {
@@ -146,7 +152,7 @@ test('a hostile host of large files does no harm [promise: git-addresses] [promi
   assert.equal(await readFile(join(tree, 'z.bin'), 'utf8'), 'good');
 
   const cut = await checkOut({ 'cut.bin': pointerTo('short') });
-  assert.match(cut.misses.join(''), /closed the connection early/);
+  assert.match(cut.misses.join(''), /does not match the pointer/);
   const huge = await checkOut({ 'huge.bin': pointerTo('huge', 10 ** 14) });
   assert.match(huge.misses.join(''), /more than a checkout may have/);
 });
@@ -186,50 +192,12 @@ test('a host without Git LFS, and one that is nonsense, leave the pointers, and 
   store.instead = instead;
 });
 
-/** The other side of the protocol that needs no HTTPS. What it gives out stands in it. */
-const transferProgram = (files: Record<string, string>, wrong = ''): string => String.raw`#!/usr/bin/env python3
-import json, os, sys
-files = json.loads(r'''${JSON.stringify(files)}''')
-assert os.environ['SSH_ORIGINAL_COMMAND'] == "git-lfs-transfer 'app.git' download"
-out = sys.stdout.buffer
-def send(*packets):
-    for packet in packets:
-        if packet in (0, 1): out.write(b'%04x' % packet)
-        else: out.write(b'%04x' % (len(packet) + 4) + packet)
-    out.flush()
-def take():
-    message, parts = [], []
-    while True:
-        length = int(sys.stdin.buffer.read(4), 16)
-        if length == 0: return message
-        if length > 1: message.append(sys.stdin.buffer.read(length - 4).decode().rstrip())
-send(b'version=1\n', b'locking\n', 0)
-assert take() == ['version 1']
-send(b'status 200\n', 0)
-while True:
-    command, *rest = take()
-    if command == 'batch':
-        asked = [line.split() for line in rest if '=' not in line]
-        lines = [('%s %s %s' % (oid, size, 'download id=x-%s token=t' % oid if oid in files else 'noop')).encode() for oid, size in asked]
-        send(b'status 200\n', 1, *[line + b'\n' for line in lines], 0)
-    elif command.startswith('get-object '):
-        oid = command.split()[1]
-        assert rest == ['id=x-' + oid, 'token=t'], rest
-        content = files[oid].encode()
-        if content == b'forbidden': send(b'status 403\n', 1, b'no\n', 0); continue
-        ${wrong}
-        send(b'status 200\n', b'size=%d\n' % len(content), 1)
-        for at in range(0, len(content), 1000): send(content[at:at + 1000])
-        send(0)
-    else: break
-`;
-
 test('a host that gives the files out over SSH itself is asked there, and for nothing over https', async (t) => {
   const { checkOut, host, store } = await placeWithLfs(t);
   const large = 'large '.repeat(50_000);
   const contents = ['one', large, 'forbidden'];
   const files = Object.fromEntries(contents.map((content) => [oidOf(content), content]));
-  await host.provide('git-lfs-transfer', transferProgram(files));
+  await host.provide('git-lfs-transfer', lfsTransferProgram(files));
   const { tree, misses } = await checkOut({
     'a.bin': pointerTo('one'),
     'b.bin': pointerTo('forbidden'),
@@ -239,34 +207,33 @@ test('a host that gives the files out over SSH itself is asked there, and for no
   assert.equal(await readFile(join(tree, 'a.bin'), 'utf8'), 'one');
   assert.equal(await readFile(join(tree, 'c.bin'), 'utf8'), large);
   assert.equal(misses.length, 1);
-  assert.match(misses[0] ?? '', /^2 files of Git LFS, such as b\.bin, were not fetched.*403/);
+  assert.match(misses[0] ?? '', /^2 files of Git LFS, such as b\.bin, were not fetched/);
   assert.equal(store.calls.length, 0);
 
-  const bad: [what: string, why: RegExp][] = [
-    ["content = b'something else'", /does not match the pointer/],
-    ["content = b'x' * 10000000", /does not match the pointer/],
-    ['sys.exit(0)', /closed the connection early/],
-    ["out.write(b'zzzz'); out.flush()", /does not speak the Git LFS protocol/],
-    ["send(*[b'x' * 60000] * 100)", /more than expected/],
+  const bad = [
+    "content = b'something else'",
+    "content = b'x' * 10000000",
+    'sys.exit(0)',
+    "out.write(b'zzzz'); out.flush()",
+    "send(*[b'x' * 60000] * 100)",
   ];
-  for (const [at, [what, why]] of bad.entries()) {
+  for (const [at, what] of bad.entries()) {
     const content = `evil ${at}`;
-    await host.provide('git-lfs-transfer', transferProgram({ [oidOf(content)]: content }, what));
+    await host.provide('git-lfs-transfer', lfsTransferProgram({ [oidOf(content)]: content }, what));
     const cheated = await checkOut({ 'a.bin': pointerTo(content) });
-    assert.match(cheated.misses[0] ?? '', why, what);
+    assert.match(cheated.misses[0] ?? '', /^The file a\.bin of Git LFS was not fetched/, what);
     assert.equal(await readFile(join(cheated.tree, 'a.bin'), 'utf8'), pointerTo(content));
   }
 });
 
 test('where anybody would ask for large files follows from the address of the repository', () => {
-  const placeOf = (url: string): string => {
+  const placeOf = (url: string): string | undefined => {
     const address = parseRepositoryUrl(url) ?? parsePublicUrl(url);
     assert.ok(address, url);
-    return publicLfsPlace(address).url.href;
+    return publicLfsUrl(address);
   };
   assert.equal(placeOf('git@git.test:team/app.git'), 'https://git.test/team/app.git/info/lfs');
   assert.equal(placeOf('git.test:/srv/app'), 'https://git.test/srv/app.git/info/lfs');
   assert.equal(placeOf('https://git.test:8443/team/app'), 'https://git.test:8443/team/app.git/info/lfs');
-  for (const odd of ['git@[::1]:app.git', 'git@git.test:app.git?x'])
-    assert.throws(() => placeOf(odd), UnavailableError);
+  for (const odd of ['git@[::1]:app.git', 'git@git.test:app.git?x']) assert.equal(placeOf(odd), undefined);
 });

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { removeTree } from '../../../src/lib/remove-tree.ts';
+import type { Way } from '../../../src/runner/git/channel.ts';
 import { FrameError, frameReader } from '../../../src/runner/git/frames.ts';
 import { openSessions, type Sessions } from '../../../src/runner/git/sessions.ts';
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
@@ -14,18 +15,25 @@ const { signal } = new AbortController();
 const megabyte = 1024 * 1024;
 const limits = { memoryBytes: 256 * megabyte, processes: 64, timeoutMs: 60_000 };
 
+/** Only one name leads to where one may call. */
+const rules = {
+  mayCall: (address: string) => address === '127.0.0.1',
+  resolve: async (host: string) => [{ address: host === 'open.test' ? '127.0.0.1' : '10.0.0.7', family: 4 }],
+};
+
 async function place(t: TestContext): Promise<{ folder: string; directory: string; sessions: Sessions }> {
   const folder = await mkdtemp(join(tmpdir(), 'git-sessions-'));
   const sandboxes = await openSandboxes({
     stateDir: join(folder, 'sandboxes'),
     network: 'none',
+    etc: 'bare',
     isolation: 'required',
     log: () => {},
   });
-  const pipes = join(folder, 'run');
+  const sockets = join(folder, 'run');
   const directory = join(folder, 'repository');
-  for (const path of [pipes, directory]) await mkdir(path, { mode: 0o700 });
-  const sessions = openSessions({ sandboxes, isolation: 'required', folder: pipes, limits });
+  for (const path of [sockets, directory]) await mkdir(path, { mode: 0o700 });
+  const sessions = openSessions({ sandboxes, isolation: 'required', folder: sockets, limits, proxy: { rules } });
   t.after(async () => {
     await sandboxes.close();
     await sessions.close();
@@ -50,7 +58,7 @@ test('a program in the place of git sees its directory, and nothing of the machi
     `kill -0 ${process.pid}`,
     `perl -MIO::Socket::INET -e 'exit !IO::Socket::INET->new("127.0.0.1:${port}")'`,
     'touch /session/x',
-    'rm /session/requests',
+    'rm /session/runner',
     'touch /usr/x',
   ];
   const script = tries.map((attempt, number) => `(${attempt}) >/dev/null 2>&1 && echo ${number} worked`).join('\n');
@@ -63,6 +71,57 @@ test('a program in the place of git sees its directory, and nothing of the machi
   const made = await lstat(join(directory, 'made'));
   assert.equal(made.uid, sessions.owner.uid);
   assert.notEqual(made.uid, 0);
+});
+
+test('a program in the place of git runs the one command that it may, and no other [promise: git-sandbox]', async (t) => {
+  const { directory, sessions } = await place(t);
+  const asked: string[] = [];
+  const way: Way = {
+    services: {
+      'git-upload-pack': (socket) => {
+        asked.push('git-upload-pack');
+        socket.end('of the remote');
+        return { end: async () => Buffer.from('what ssh said'), kill: () => {} };
+      },
+    },
+  };
+  const script = 'eval "$GIT_SSH_COMMAND \\"\\$@\\""'; // as git does it
+  const ask = (command: string): string[] => ['sh', '-c', script, 'sh', 'host', command];
+  await sessions.use({ directory, access: 'read', signal, way }, async ({ run }) => {
+    const said = await run(ask("git-upload-pack 'anything'"));
+    assert.deepEqual([said.stdout.toString(), said.ssh.toString()], ['of the remote', 'what ssh said']);
+    for (const other of ["git-receive-pack 'app.git'", "git-lfs-authenticate 'app.git'", 'id', '../x y']) {
+      assert.notEqual((await run(ask(other))).status, 0, other);
+    }
+  });
+  assert.deepEqual(asked, ['git-upload-pack']);
+  await sessions.use({ directory, access: 'read', signal }, async ({ run }) => {
+    assert.notEqual((await run(ask("git-upload-pack 'anything'"))).status, 0);
+  });
+});
+
+test('a session that may call public addresses calls no others [promise: git-addresses] [promise: git-limits]', async (t) => {
+  const { directory, sessions } = await place(t);
+  let calls = 0;
+  const listener = createServer((socket) => {
+    calls += 1;
+    socket.on('error', () => {}).write('x'.repeat(megabyte));
+  });
+  listener.listen(0, '127.0.0.1');
+  t.after(() => listener.close());
+  await once(listener, 'listening');
+  const { port } = listener.address() as AddressInfo;
+  const call = (url: string): string[] => ['curl', '-sS', '-o', '/dev/null', '-w', '%{http_code}', '-m', '20', url];
+  const way = { publicBytes: 1000 };
+  const troubles = await sessions.use({ directory, access: 'read', signal, way }, async ({ run }) => {
+    for (const closed of [`https://inside.test:${port}`, `https://10.0.0.7:${port}`, `https://open.test:${port}`])
+      assert.notEqual((await run(call(closed))).status, 0, closed);
+    assert.equal(calls, 1, 'the one that is allowed was called, and sent too much');
+    assert.equal((await run(call(`http://open.test:${port}`))).stdout.toString(), '405', 'nothing goes unencrypted');
+    return (await run(['true'])).troubles;
+  });
+  assert.deepEqual([...troubles], ['forbidden', 'forbidden', 'too_much']);
+  assert.equal(calls, 1);
 });
 
 test('a reading session changes nothing', async (t) => {
@@ -114,7 +173,9 @@ test('memory and time that a session may not have end it in words', async (t) =>
     throw new Error('it failed');
   });
   await assert.rejects(hungry, { kind: 'out_of_memory' });
-  const slow = sessions.use({ directory, access: 'read', signal, timeoutMs: 500 }, ({ run }) => run(['sleep', '1000']));
+  const slow = sessions.use({ directory, access: 'read', signal, limits: { timeoutMs: 500 } }, ({ run }) =>
+    run(['sleep', '1000']),
+  );
   await assert.rejects(slow, { kind: 'fetch_timed_out' });
 });
 

@@ -49,7 +49,7 @@ test('no words are so long or so odd that to read them takes long', () => {
   for (const part of parts) {
     const words = Buffer.from(part.repeat(size / part.length));
     recognize(words, words);
-    const said = { status: 1, stdout: words, stderr: words, ssh: words, truncated: false };
+    const said = { status: 1, stdout: words, stderr: words, ssh: words, truncated: false, troubles: [] };
     assert.equal(new GitError('x', said).mayBeDamage, true);
   }
   for (const filling of ['\n', ' ', '<', '>', '0 ', 'a\n']) {

@@ -3,37 +3,40 @@ import { chmod } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { http } from '../../lib/http.ts';
-import { ForbiddenAddressError, judgedLookup, type AddressRules } from '../../lib/public-addresses.ts';
-import type { Trouble } from './failures.ts';
+import { http } from '../lib/http.ts';
+import { ForbiddenAddressError, judgedLookup, type AddressRules } from '../lib/public-addresses.ts';
 
 /**
- * The way to registries for a program that has no network: a proxy on a Unix socket that joins connections, and sees
- * none of what is said on them, because it is encrypted. A registry chooses where its redirects and tokens lead, and an
- * account chooses the registry. So each address is judged here, and the one that was judged is connected to.
+ * The way out for a program that has no network: a proxy on a Unix socket that joins connections, and sees none of what
+ * is said on them, because it is encrypted. Strangers choose where they lead: registries, public repositories, places of
+ * large files, and all of them by redirects. So each address is judged here, and the one that was judged is connected to.
  */
-export interface RegistryProxy {
+export interface JudgedProxy {
   /** What went wrong with connections. */
-  readonly troubles: readonly Trouble[];
+  readonly troubles: readonly ProxyTrouble[];
   close(): Promise<void>;
 }
 
-export interface RegistryProxyOptions {
-  /** The folder for the socket; the program finds it there as `socketName`. */
+/** The address may not be called, nobody answers there, or more came than may. */
+export type ProxyTrouble = 'forbidden' | 'unreachable' | 'too_much';
+
+export interface JudgedProxyOptions {
+  /** The folder for the socket; the program finds it there as `proxySocket`. */
   folder: string;
   rules: AddressRules;
-  /** The most bytes from all registries together. */
+  /** The most bytes from all addresses together. */
   mostBytes: number;
+  /** How long a connection may take, and how long it may be silent. */
+  connectMs?: number;
+  silenceMs?: number;
   signal: AbortSignal;
 }
 
-export const socketName = 'proxy';
-const connectMs = 10_000;
-const silenceMs = 60_000;
+export const proxySocket = 'proxy';
 
-export async function openRegistryProxy(options: RegistryProxyOptions): Promise<RegistryProxy> {
-  const { folder, rules, signal } = options;
-  const troubles: Trouble[] = [];
+export async function openJudgedProxy(options: JudgedProxyOptions): Promise<JudgedProxy> {
+  const { folder, rules, signal, connectMs = 10_000, silenceMs = 60_000 } = options;
+  const troubles: ProxyTrouble[] = [];
   const open = new Set<Duplex>();
   let left = options.mostBytes;
 
@@ -48,13 +51,15 @@ export async function openRegistryProxy(options: RegistryProxyOptions): Promise<
       open.add(socket);
       socket.on('error', () => client.destroy()).on('close', () => open.delete(socket));
       client.on('close', () => socket.destroy());
-      socket.setTimeout(silenceMs, () => {
-        troubles.push('unreachable');
+      const cut = (trouble: ProxyTrouble): void => {
+        troubles.push(trouble);
         socket.destroy();
-      });
+        client.destroy(); // what waits for an answer must not wait on
+      };
+      socket.setTimeout(silenceMs, () => cut('unreachable'));
       socket.on('data', (chunk: Buffer) => {
         left -= chunk.length;
-        if (left < 0) socket.destroy();
+        if (left < 0) cut('too_much');
       });
       client.write('HTTP/1.1 200 OK\r\n\r\n');
       socket.write(head);
@@ -73,9 +78,9 @@ export async function openRegistryProxy(options: RegistryProxyOptions): Promise<
   const directory = openSync(folder, 'r');
   try {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    server.once('error', reject).listen(`/proc/self/fd/${directory}/${socketName}`, resolve);
+    server.once('error', reject).listen(`/proc/self/fd/${directory}/${proxySocket}`, resolve);
     await promise;
-    await chmod(`/proc/self/fd/${directory}/${socketName}`, 0o666); // only its sandbox can enter the folder
+    await chmod(`/proc/self/fd/${directory}/${proxySocket}`, 0o666); // only its sandbox can enter the folder
   } finally {
     closeSync(directory);
   }

@@ -1,10 +1,11 @@
-# Runs a program that pulls images in a sandbox without a network, and joins its connections to the runner's proxy, which
+# Runs a program in a sandbox without a network, and joins its connections to the runner's proxy (judged-proxy.ts), which
 # listens on a Unix socket.
 #
 # Arguments: the socket; an address and port of loopback, or two empty texts; the program and its arguments.
 #
-# The program finds the proxy by HTTPS_PROXY. Addresses of loopback it would call itself, without a proxy. So where the
-# registry has one, this listens there, in the sandbox's own loopback, and asks the proxy for the real one.
+# The program finds the proxy by the usual variables. Programs written in Go call addresses of loopback themselves,
+# without a proxy. So where a registry has one, this listens there, in the sandbox's own loopback, and asks the proxy for
+# the real one.
 use strict;
 use warnings;
 use Socket;
@@ -55,7 +56,8 @@ sub serve {
 }
 
 my $general = listen_on( '127.0.0.1', 0 );
-( $ENV{HTTPS_PROXY} ) = map { "http://127.0.0.1:$_" } ( unpack_sockaddr_in( getsockname $general ) )[0];
+my ($own) = unpack_sockaddr_in( getsockname $general );
+$ENV{$_} = "http://127.0.0.1:$own" for qw(http_proxy HTTP_PROXY HTTPS_PROXY);
 serve( $general, '' );
 serve( listen_on( $address eq 'localhost' ? '127.0.0.1' : $address, $port ), "$address:$port" ) if $address ne '';
 exec {$program[0]} @program or die "$program[0]: $!\n";

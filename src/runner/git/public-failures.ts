@@ -1,0 +1,54 @@
+import type { ProxyTrouble } from '../judged-proxy.ts';
+import { says } from './words.ts';
+
+/** Why something could not be had from a public address. `isLasting`: a later try would most likely fail too. */
+export interface Unavailable {
+  why: string;
+  isLasting: boolean;
+}
+
+export const notPublic = 'its address is not public, and the operator of this runner has not allowed it';
+const tooMuch = 'its host sends more than expected: it may not be larger than a checkout (HEADRACE_CHECKOUT_SIZE)';
+export const silent: Unavailable = { why: 'its host does not answer', isLasting: false };
+
+/** What git says of a host that does not speak its protocol, and has not the files of a repository either. */
+export const notObtained = 'cannot obtain needed object';
+
+/** The messages of git and git-lfs, in lower case. The first match decides. */
+const signs: readonly [phrases: readonly string[], why: string, isLasting: boolean][] = [
+  [["subprocess 'git-lfs … failed"], 'git-lfs is not installed on this runner', false],
+  [['certificate', 'x509:'], 'its certificate is not one that this runner trusts', true],
+  [['is this a git repository', 'unable to update url base', notObtained], 'there is no git repository', true],
+  [['redirects followed', 'protocol … not supported', 'protocol … disabled'], 'it redirects to where nothing is', true],
+  [['expected oid', 'wrong size'], 'the content from its host does not match the pointer', true],
+  [['server error', 'rate limit'], 'its host has trouble of its own', false],
+  [['eof', 'hung up', 'rpc failed', 'transfer closed', 'broken pipe'], 'its host closed the connection early', false],
+];
+
+/** What the end of git or git-lfs means that called public addresses. */
+export function whyUnavailable(said: string, troubles: readonly ProxyTrouble[], other = silent): Unavailable {
+  if (troubles.includes('forbidden')) return { why: notPublic, isLasting: true };
+  if (troubles.includes('too_much')) return { why: tooMuch, isLasting: true };
+  if (troubles.includes('unreachable')) return silent;
+  const status = statusIn(said);
+  if (status !== undefined) return refusal(status);
+  const [, why, isLasting] = signs.find(([phrases]) => says(said, phrases)) ?? [];
+  return why === undefined || isLasting === undefined ? other : { why, isLasting };
+}
+
+/** git and git-lfs have other words for some of them. */
+function statusIn(said: string): number | undefined {
+  if (says(said, ['could not read username', 'authentication failed', 'authorization error'])) return 401;
+  if (says(said, ["repository '… not found", 'repository or object not found'])) return 404;
+  const [, first, second] = /returned error: (\d{3})\b|[[ ]([45]\d\d)\]/.exec(said) ?? [];
+  return first === undefined && second === undefined ? undefined : Number(first ?? second);
+}
+
+function refusal(status: number): Unavailable {
+  if (status === 429 || status >= 500) return { why: `its host answers ${status}`, isLasting: false };
+  const isRefused = [401, 403, 404, 410].includes(status);
+  return {
+    why: isRefused ? `its host refuses anonymous access (${status})` : `its host answers ${status}`,
+    isLasting: true,
+  };
+}
