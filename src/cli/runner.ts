@@ -22,7 +22,7 @@ interface Options {
   tokenFile?: string;
   caFile?: string;
   once?: true;
-  idle?: number;
+  idle?: string;
   scratch?: string;
   /** Of a runner that a server starts on its own machine. */
   local?: true;
@@ -123,8 +123,8 @@ async function work({
   }
 }
 
-function onceOf({ once, idle = 60 }: Options): RunnerOptions['once'] {
-  return once ? { idleMs: idle * 1000 } : undefined;
+function onceOf({ once, idle = '60' }: Options): RunnerOptions['once'] {
+  return once ? { idleMs: Number(idle) * 1000 } : undefined;
 }
 
 /** For administrators of the machine, and for the next server; a full disk must not stop the runner. */

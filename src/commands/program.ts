@@ -62,6 +62,14 @@ export class Command extends Base {
   }
 }
 
+/** Reads a value that has to look like this; says so otherwise. */
+export function only(form: RegExp, otherwise: string): (value: string) => string {
+  return (value) => {
+    if (!form.test(value)) throw new WrongUse(otherwise);
+    return value;
+  };
+}
+
 /** An option that may be given several times. */
 export function repeated(flags: string, about: string, read = (value: string): string => value): Option {
   const option = new Option(flags, `${about}; can be repeated`);
