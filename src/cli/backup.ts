@@ -69,7 +69,7 @@ export async function backup({ config, options }: Call<Options>, name: string): 
     yield JSON.stringify(await headerOf(snapshot, withKeys, elsewhere));
     yield* dumpTables(snapshot, (rows) => (counts.rows += rows));
     // The files are read after the database snapshot is fixed: every file that a row refers to exists by now.
-    yield* fileLines(filesToKeep({ config, settingsFile, withKeys }), () => (counts.files += 1));
+    yield* fileLines(filesToKeep(config, settingsFile, withKeys), () => (counts.files += 1));
     if (elsewhere) yield* blobsElsewhere();
     counts.tables = snapshot.tables.length;
     lock.check();
