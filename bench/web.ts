@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { brotliCompressSync } from 'node:zlib';
 import { chromiumPath, fillInSignIn } from '../test/support/browser.ts';
-import { appendedIn } from './support/appending.ts';
 import { dashboardFigures } from './support/dashboard.ts';
 import { untilIdle } from './support/idle.ts';
 import { openLighthouse, type Marks } from './support/lighthouse.ts';
@@ -38,15 +37,12 @@ export const web: Benchmark = {
     const project = await startProject();
     stack.defer(() => project.stop());
     await project.command(long);
-    const startedAt = performance.now();
     const build = await project.build();
     await project.end(build);
-    const taken = performance.now() - startedAt;
     await untilIdle(project.service.pid); // it packs the log now
     const browser = await chromium.launch({ executablePath: chromiumPath(), args: ['--no-sandbox'] });
     stack.defer(() => browser.close());
     return [
-      await indexCost(taken),
       ...(await overTheApi(project, build)),
       ...(await inTheBrowser(project, build, browser)),
       ...(await quickLines(project, browser)),
@@ -55,17 +51,6 @@ export const web: Benchmark = {
     ];
   },
 };
-
-async function indexCost(taken: number): Promise<Figure> {
-  const { indexed, plain } = await appendedIn(size, words);
-  const cost = indexed - plain;
-  return {
-    what: '100 MB of log with its lines counted, over the same without',
-    value: taken / (taken - cost),
-    limit: { atMost: 1.1 },
-    from: `${round(cost)} ms of ${round(taken)} ms`,
-  };
-}
 
 async function timed(times: number, work: (turn: number) => Promise<unknown>): Promise<number[]> {
   const taken: number[] = [];

@@ -25,7 +25,7 @@ function writesOf(file: string): Write[] {
   const folder = name.split('/')[0] ?? '';
   if (folder === 'db') return [];
   const text = readFileSync(file, 'utf8');
-  const built = /\b(?:insertInto|updateTable|deleteFrom|preparedInsert)\('(\w+)'/g;
+  const built = /\b(?:(?:insertInto|updateTable|deleteFrom)\(|insertRows\(\s*\w+,\s*)'(\w+)'/g;
   const said = /\b(?:insert into|update|delete from)\s+([a-z_]+)\s+(?:set|values|where|\(|select)/gi;
   const tables = [built, said].flatMap((form) => Array.from(text.matchAll(form), ([, table = '']) => table));
   return tables.map((table) => ({ table, folder, file: name }));
@@ -55,6 +55,15 @@ describe('who writes what', () => {
     );
     assert.deepEqual(elsewhere, []);
   });
+});
+
+test('the two databases differ in db alone', () => {
+  const branch = /\b(?:db|database)\.kind\b|['"`](?:sqlite|postgres)['"`]/;
+  const elsewhere = files
+    .map((file) => relative(root, file))
+    .filter((name) => !name.startsWith('db/') && branch.test(readFileSync(join(root, name), 'utf8')));
+  assert.deepEqual(elsewhere, []);
+  assert.match("if (db.kind === 'postgres') return;", branch);
 });
 
 test('values of a row are encrypted only where the rotation of the master key waits for it', () => {
@@ -107,7 +116,6 @@ describe('what a module needs, it is handed', () => {
     ['ui/assets.ts: made', 'follows from the files of the program'],
     ['streams/search-worker.ts: matchers', 'a thread of its own, which is handed everything by messages'],
     ['runner/sandbox/sandbox-root.ts: known', "the machine's directories of programs"],
-    ['lib/passing-bytes.ts: collect', "Node's own garbage collector"],
   ]);
   /** A page of a browser has its modules to itself. */
   const isOfServers = (name: string): boolean => !name.startsWith('ui/browser/');

@@ -100,9 +100,9 @@ async function addBuilds(trx: Transaction, commitsEach: number): Promise<void> {
       ${passedAt}, ${passedAt}, ${passedAt} + 61000
     from commits join suites on suites.project_id = commits.project_id order by commits.id, suites.id`.execute(trx);
   await sql`
-    insert into logs (id, project_id, size, complete, completed_at)
-    select id, project_id, 0, 1, created_at from build_requests
-    union all select id, project_id, 0, 1, created_at from builds`.execute(trx);
+    insert into logs (id, project_id, size, complete, completed_at, line_breaks)
+    select id, project_id, 0, 1, created_at, 0 from build_requests
+    union all select id, project_id, 0, 1, created_at, 0 from builds`.execute(trx);
   // Of each build that it waited, ran and passed.
   const before = sql`(builds.id - ${sql.lit(buildsFrom)})`;
   await sql`

@@ -89,11 +89,6 @@ export async function startHeadrace(
   };
 }
 
-/** A bare Fastify route over TLS that returns the given text: what this machine can do at best. */
-export async function startBare(service: Service, body: string): Promise<Running> {
-  return start(process.execPath, [join(import.meta.dirname, 'bare.ts'), join(service.dataDir, 'tls'), body]);
-}
-
 /** A bare server that writes each body to the same file. */
 export async function startBareUpload(service: Service): Promise<Running> {
   const program = join(import.meta.dirname, 'bare-upload.ts');

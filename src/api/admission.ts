@@ -1,11 +1,5 @@
-import {
-  admitToAccount,
-  admitToProject,
-  seekProject,
-  type SoughtProject,
-  type VisibleProject,
-} from '../auth/projects.ts';
-import { authenticate, requireScope, sendsCredentials, type Caller } from '../auth/callers.ts';
+import { admitToAccount, admitToProject, type VisibleProject } from '../auth/projects.ts';
+import { authenticate, requireScope, type Caller } from '../auth/callers.ts';
 import type { Database } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import type { Incoming } from '../http/route.ts';
@@ -29,28 +23,11 @@ export async function admitAnybody({ params }: Pick<Incoming, 'params'>): Promis
 
 /** Authenticates the caller and checks its access. */
 export async function judge(route: Route, db: Database, request: Incoming): Promise<Admitted> {
-  const calling = authenticate(request, db);
-  const sought = soughtMeanwhile(route, db, request);
-  const filling = route.startsWork && sendsCredentials(request) ? isFull(db, request) : undefined;
-  filling?.catch(() => {}); // a caller who is refused before does not wait for it
-  const admitted = await admitCaller(route, db, await calling, request.params, sought);
-  if (await filling) throw new ApiError('resource_temporary_unavailable');
+  const admitted = await admitCaller(route, db, await authenticate(request, db), request.params);
+  const { project } = admitted;
+  if (route.startsWork && project && (await isQueueFull(db.read, project.id)))
+    throw new ApiError('resource_temporary_unavailable');
   return admitted;
-}
-
-async function isFull(db: Database, { params }: Incoming): Promise<boolean> {
-  const projectId = parseId(params.project_id ?? '');
-  return projectId !== undefined && (await isQueueFull(db.read, projectId));
-}
-
-/**
- * The project, looked for while it is not known yet who asks: where the database is another process, each answer has to
- * be waited for. Who sends no credentials costs the database nothing.
- */
-function soughtMeanwhile(route: Route, db: Database, request: Incoming): SoughtProject | undefined {
-  const isWorthIt = !db.inTurns && route.concerns === 'project' && sendsCredentials(request);
-  const projectId = isWorthIt ? parseId(request.params.project_id ?? '') : undefined;
-  return projectId === undefined ? undefined : seekProject(db.read, projectId);
 }
 
 /** Checks the access of a caller that is authenticated already. */
@@ -59,7 +36,6 @@ export async function admitCaller(
   db: Pick<Database, 'read'>,
   caller: Caller,
   rawParams: Readonly<Record<string, string>>,
-  sought?: SoughtProject,
 ): Promise<Admitted> {
   requireScope(caller, route.scope);
   const params = readParams(rawParams);
@@ -70,7 +46,7 @@ export async function admitCaller(
   }
   const { project_id: projectId } = params;
   if (projectId === undefined) throw new Error(`${route.path} names no project`);
-  const project = await admitToProject(db.read, caller, sought ?? seekProject(db.read, projectId), route);
+  const project = await admitToProject(db.read, caller, projectId, route);
   return { params, caller, project };
 }
 

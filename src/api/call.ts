@@ -9,12 +9,10 @@ import type { RawGroup } from '../http/raw.ts';
 import type { Incoming, RouteDescription } from '../http/route.ts';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import type { IdSource } from '../lib/ids.ts';
-import type { SharedWork } from '../lib/shared-work.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { Broadcasts } from '../streams/broadcast.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
 import type { ByteRelay } from '../streams/byte-relay.ts';
-import type { RecentChunks } from '../streams/recent-chunks.ts';
 import type { SearchThread } from '../streams/search.ts';
 
 /** A route by its method and path. */
@@ -30,8 +28,6 @@ export interface Services {
   subscriptions: Subscriptions;
   /** The broadcasts that are running. */
   broadcasts: Broadcasts;
-  /** The chunks of logs that were stored a moment ago. */
-  recentChunks: RecentChunks;
   blobs: Blobs;
   /** The free space for large data on the store's disk. */
   disk: DiskReserve;
@@ -46,7 +42,7 @@ export interface Services {
   /** The most bytes that an archive may have on this server. */
   archiveBytes: number;
   /** Archives that are being put together. */
-  assembling: SharedWork<unknown>;
+  assembling: Map<bigint, Promise<unknown>>;
   /** Passes the bytes of shells between requests. */
   relay: ByteRelay;
 }
@@ -81,7 +77,6 @@ export interface Call<
   vault: Vault;
   subscriptions: Subscriptions;
   broadcasts: Broadcasts;
-  recentChunks: RecentChunks;
   blobs: Blobs;
   searches: SearchThread;
   disk: DiskReserve;
@@ -89,7 +84,7 @@ export interface Call<
   buildTimeout: number;
   shellHours: number;
   archiveBytes: number;
-  assembling: SharedWork<unknown>;
+  assembling: Map<bigint, Promise<unknown>>;
   relay: ByteRelay;
   headers: Incoming['headers'];
   /** The public address of this server, without a slash at the end. */

@@ -10,7 +10,6 @@ import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import { WithHeaders, type Answer, type Endpoint, type Incoming, type StreamAnswer } from '../http/route.ts';
 import { arriving } from '../http/uploads.ts';
 import { admitAnybody, admitCaller, anybody, judge, type Admitted } from './admission.ts';
-import type { AnswerCache } from './answer-cache.ts';
 import { noteDone } from './audit.ts';
 import type { Call, Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
@@ -23,8 +22,6 @@ export interface EndpointServices extends Services {
   isBehindProxy: boolean;
   /** The public address of this server; by default the host of the request. */
   baseUrl?: string | undefined;
-  /** Cached admissions and answers. */
-  answerCache: AnswerCache;
   metricsToken?: string | undefined;
   /** Whether this server takes no more work. */
   isDraining: () => boolean;
@@ -33,28 +30,18 @@ export interface EndpointServices extends Services {
 /** Makes routes ready to serve: admission, reading the fields, one transaction around each write. */
 export function endpointsOf(
   routes: readonly Route[],
-  { isBehindProxy, baseUrl, answerCache, metricsToken, isDraining, ...services }: EndpointServices,
+  { isBehindProxy, baseUrl, metricsToken, isDraining, ...services }: EndpointServices,
 ): Endpoint[] {
   const find = routesByName(routes);
   return routes.map((route) => ({
     ...route,
     admit(request: Incoming) {
       if (route.takesMetricsToken && hasMetricsToken(request.headers, metricsToken)) return anybody;
-      if (route.concerns !== 'nobody')
-        return answerCache.admitted(route, request, () => judge(route, services.db, request));
+      if (route.concerns !== 'nobody') return judge(route, services.db, request);
       return route.path.includes(':') ? admitAnybody(request) : anybody;
     },
-    async perform(request: Incoming, admitted: unknown, signal?: AbortSignal) {
-      const answer = await perform(
-        route,
-        services,
-        { request, signal, isBehindProxy, baseUrl, isDraining, find },
-        admitted as Admitted,
-      );
-      if (!('record' in answer)) return answer;
-      return { ...answer, keep: (text: string) => answerCache.keep(route, request, admitted as Admitted, text) };
-    },
-    recall: (request: Incoming, admitted: unknown) => answerCache.answer(route, request, admitted as Admitted),
+    perform: (request: Incoming, admitted: unknown, signal?: AbortSignal) =>
+      perform(route, services, { request, signal, isBehindProxy, baseUrl, isDraining, find }, admitted as Admitted),
   }));
 }
 

@@ -21,7 +21,7 @@ export interface InnerCalls {
 
 export function innerCalls(
   routes: readonly Route[],
-  { isBehindProxy, baseUrl, isDraining, ...services }: Omit<EndpointServices, 'answerCache'>,
+  { isBehindProxy, baseUrl, isDraining, ...services }: EndpointServices,
 ): InnerCalls {
   const find = routesByName(routes);
   return {

@@ -16,8 +16,6 @@ export interface Route extends RouteDescription {
   changes?: BoundedTable | undefined;
   /** Whether every account is admitted to the record in the path, whatever `access` says. */
   isForEverybody?(call: never): Promise<boolean>;
-  /** A GET whose answer changes without a commit: it is not cached. */
-  goesByTheClock?: boolean;
   load?(call: never): Promise<object>;
   verify?(call: never, values: never): Promise<FieldErrors>;
   verifyNames?(call: never, values: never): Promise<FieldErrors>;
@@ -83,7 +81,6 @@ interface Definition<
   creates?: M extends 'POST' ? Created : never;
   changes?: M extends 'PUT' ? BoundedTable : never;
   isForEverybody?(call: Pick<Call<M, Path>, 'params'> & { db: Queries } & Context): Promise<boolean>;
-  goesByTheClock?: M extends 'GET' ? boolean : never;
   /** Loads the record in the path below the project or account; the result is added to the call. */
   load?(call: Call<M, Path, Body, Query> & Context): Promise<Loaded>;
   /** Checks the readable values against the store. */

@@ -1,5 +1,4 @@
 import type { Queries, Transaction } from '../db/open.ts';
-import { preparedInsert } from '../db/prepared.ts';
 import type { AuditEntryRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { timestamp } from '../lib/timestamps.ts';
@@ -38,12 +37,10 @@ export interface Deed {
   details?: Facts;
 }
 
-const insertEntry = preparedInsert('audit_entries');
-
 export async function recordAudit(trx: Transaction, ids: IdSource, by: Doer, deed: Deed): Promise<void> {
   const { action, subject, projectId, details = {} } = deed;
   const unixUser = by.unixUser === undefined ? {} : { unix_user: by.unixUser };
-  await insertEntry(trx, {
+  const entry: AuditEntryRow = {
     id: ids.next(),
     created_at: BigInt(Date.now()),
     action,
@@ -56,7 +53,8 @@ export async function recordAudit(trx: Transaction, ids: IdSource, by: Doer, dee
     subject_name: subject.name,
     project_id: projectId ?? null,
     details: JSON.stringify({ ...unixUser, ...details }),
-  });
+  };
+  await trx.insertInto('audit_entries').values(entry).execute();
 }
 
 /** A person in a browser. */

@@ -6,7 +6,7 @@ import { secretMatches } from '../lib/passwords.ts';
 import type { Via } from './audit.ts';
 import { authorizationOf } from './authorization.ts';
 import { findTokenHolder, noteUse, sentToken } from './tokens.ts';
-import { findUserByEmail, normalizeEmail } from './users.ts';
+import { findUser, normalizeEmail } from './users.ts';
 
 /** The caller, and what its credentials allow. */
 export interface Caller {
@@ -29,16 +29,11 @@ export async function authenticate(request: Incoming, db: Database): Promise<Cal
   return token === undefined ? byApiKey(request, db) : byToken(token, db);
 }
 
-/** Whether a request has credentials at all, valid or not. */
-export function sendsCredentials(request: Incoming): boolean {
-  return authorizationOf(request) !== undefined || sentToken(request) !== undefined;
-}
-
 async function byApiKey(request: Incoming, db: Database): Promise<Caller> {
   const basic = readBasic(authorizationOf(request));
   const email = basic && normalizeEmail(basic.username);
   if (!basic || !email) throw new ApiError('unauthorized');
-  const [user] = await findUserByEmail(db.read, { email });
+  const user = await findUser(db.read, email);
   if (!user?.api_key_hash || !secretMatches(basic.password, user.api_key_hash)) throw new ApiError('unauthorized');
   return callerFor(user, { scopes: 'all', via: 'api_key', application: null });
 }

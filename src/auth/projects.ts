@@ -1,7 +1,6 @@
 import { ApiError } from '../errors.ts';
 import type { Queries } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
-import type { ProjectRow, UserRow } from '../db/schema.ts';
+import type { ProjectRow } from '../db/schema.ts';
 import type { Access } from '../http/route.ts';
 import { isPaying, type Caller } from './callers.ts';
 
@@ -11,39 +10,6 @@ export interface VisibleProject extends Omit<
   'ssh_private_key' | 'last_event' | 'trunk_commit_id' | 'default_branch' | 'passed_since' | 'failed_since'
 > {
   owned: boolean;
-}
-
-type Found = Omit<VisibleProject, 'owned'> & Pick<UserRow, 'billing' | 'suspended'>;
-
-const projectAndOwner = prepared<{ id: bigint }, Found>((db, value) =>
-  db
-    .selectFrom('projects as p')
-    .select(['p.id', 'p.owner_id', 'p.name', 'p.description', 'p.repository_url', 'p.build_state', 'p.created_at'])
-    .select(['p.poll_interval', 'p.fork_builds', 'p.cancel_superseded', 'p.public_badge', 'p.config_file'])
-    .innerJoin('users as o', 'o.id', 'p.owner_id')
-    .select(['p.ssh_public_key', 'o.billing', 'o.suspended'])
-    .where('p.id', '=', value('id')),
-);
-
-const membership = prepared<{ project: bigint; user: bigint }, { id: bigint }>((db, value) =>
-  db
-    .selectFrom('collaborators')
-    .select('id')
-    .where('project_id', '=', value('project'))
-    .where('user_id', '=', value('user')),
-);
-
-/** A project that is being looked for. Nobody gets it without being admitted to it. */
-export interface SoughtProject {
-  id: bigint;
-  found: Promise<Readonly<Found> | undefined>;
-}
-
-/** Looks for a project, also before it is known who asks for it. */
-export function seekProject(db: Queries, id: bigint): SoughtProject {
-  const found = projectAndOwner(db, { id }).then(([project]) => project);
-  found.catch(() => {}); // a caller who is refused before does not wait for it
-  return { id, found };
 }
 
 /** What a route does with a project. */
@@ -60,13 +26,20 @@ interface Wanted {
 export async function admitToProject(
   db: Queries,
   caller: Caller,
-  sought: SoughtProject,
+  id: bigint,
   { access, startsWork = false }: Wanted,
 ): Promise<VisibleProject> {
-  const found = await sought.found;
+  const found = await db
+    .selectFrom('projects as p')
+    .select(['p.id', 'p.owner_id', 'p.name', 'p.description', 'p.repository_url', 'p.build_state', 'p.created_at'])
+    .select(['p.poll_interval', 'p.fork_builds', 'p.cancel_superseded', 'p.public_badge', 'p.config_file'])
+    .innerJoin('users as o', 'o.id', 'p.owner_id')
+    .select(['p.ssh_public_key', 'o.billing', 'o.suspended'])
+    .where('p.id', '=', id)
+    .executeTakeFirst();
   const owned = found?.owner_id === caller.id;
   // Also where there is no project: how long the answer takes does not tell that there is one.
-  const isAdmitted = owned || (await isMember(db, sought.id, caller.id));
+  const isAdmitted = owned || (await isMember(db, id, caller.id));
   if (!found || !isAdmitted) throw new ApiError('not_found');
   const { billing, suspended, ...project } = found;
   if (!owned && access === 'users') throw new ApiError('unauthorized');
@@ -92,7 +65,8 @@ export function projectsSeenBy(db: Queries, { id, unpaid }: Pick<Caller, 'id' | 
 }
 
 async function isMember(db: Queries, project: bigint, user: bigint): Promise<boolean> {
-  return (await membership(db, { project, user })).length > 0;
+  const collaborators = db.selectFrom('collaborators').select('id').where('project_id', '=', project);
+  return (await collaborators.where('user_id', '=', user).executeTakeFirst()) !== undefined;
 }
 
 /**

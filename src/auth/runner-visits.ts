@@ -1,6 +1,5 @@
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
-import type { Database } from '../db/open.ts';
-import { forEachKind, prepared, preparedChange } from '../db/prepared.ts';
+import type { Database, Queries, Transaction } from '../db/open.ts';
 import { fetchKinds, fetchPlaces, inTurn, placeOf } from '../lib/places.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { hasTags, tagsIn } from '../lib/tags.ts';
@@ -53,7 +52,7 @@ export function noteVisits(db: Database, held: () => Iterable<string>, everyMs =
     }
     if (there.size === 0) return;
     await db.transaction(async (trx) => {
-      for (const holder of [...there].toSorted()) await stays(db)(trx, { holder });
+      for (const holder of [...there].toSorted()) await stays(db, trx, holder);
     });
   };
   const noting = repeatedly(everyMs, noteTogether, () => noted.clear());
@@ -73,11 +72,9 @@ export function noteVisits(db: Database, held: () => Iterable<string>, everyMs =
   };
 }
 
-const stays = forEachKind((db) =>
-  preparedChange<{ holder: string }>((queries, value) =>
-    queries.updateTable('runner_visits').set({ seen_at: db.clock }).where('holder', '=', value('holder')),
-  ),
-);
+const stays = async (db: Database, trx: Transaction, holder: string): Promise<void> => {
+  await trx.updateTable('runner_visits').set({ seen_at: db.clock }).where('holder', '=', holder).execute();
+};
 
 /** Records one call. */
 export async function noteVisit(db: Database, { holder, id }: Visitor, visit: Visit): Promise<void> {
@@ -162,34 +159,29 @@ const placesFor = (busy: RawBuilder<bigint>, least: number): RawBuilder<bigint> 
   when visit.places > ${sql.lit(least)} then visit.places else ${sql.lit(least)} end)`;
 
 /** Runners that are present and work for the account, those that are alike together. */
-const findTakers = forEachKind((db) =>
-  prepared<{ account: bigint }, Takers>((queries, value) =>
-    queries
-      .selectFrom('runner_visits as visit')
-      .leftJoin('runners', 'runners.id', 'visit.runner_id')
-      .leftJoin(underWay, 'held.holder', 'visit.holder')
-      .select('visit.tags')
-      .select(placesFor(builds, 1).as('builds'))
-      .select(sql<bigint>`sum(${builds})`.as('busy_builds'))
-      .select(placesFor(fetches, fetchPlaces(1)).as('fetches'))
-      .select(sql<bigint>`sum(${fetches})`.as('busy_fetches'))
-      .groupBy('visit.tags')
-      .where('visit.trouble', '=', sql.lit(''))
-      .where(isThere(db))
-      .where('runners.revoked_at', 'is', null)
-      .where((where) => where.or([where('runners.draining', 'is', null), where('runners.draining', '=', sql.lit(0))]))
-      .where((where) => {
-        const bound = where
-          .selectFrom('runner_accounts as bound')
-          .select('bound.id')
-          .whereRef('bound.runner_id', '=', 'visit.runner_id');
-        return where.or([
-          where.not(where.exists(bound)),
-          where.exists(bound.where('bound.account_id', '=', value('account'))),
-        ]);
-      }),
-  ),
-);
+const findTakers = (db: Database, read: Queries, account: bigint): Promise<Takers[]> =>
+  read
+    .selectFrom('runner_visits as visit')
+    .leftJoin('runners', 'runners.id', 'visit.runner_id')
+    .leftJoin(underWay, 'held.holder', 'visit.holder')
+    .select('visit.tags')
+    .select(placesFor(builds, 1).as('builds'))
+    .select(sql<bigint>`sum(${builds})`.as('busy_builds'))
+    .select(placesFor(fetches, fetchPlaces(1)).as('fetches'))
+    .select(sql<bigint>`sum(${fetches})`.as('busy_fetches'))
+    .groupBy('visit.tags')
+    .where('visit.trouble', '=', sql.lit(''))
+    .where(isThere(db))
+    .where('runners.revoked_at', 'is', null)
+    .where((where) => where.or([where('runners.draining', 'is', null), where('runners.draining', '=', sql.lit(0))]))
+    .where((where) => {
+      const bound = where
+        .selectFrom('runner_accounts as bound')
+        .select('bound.id')
+        .whereRef('bound.runner_id', '=', 'visit.runner_id');
+      return where.or([where.not(where.exists(bound)), where.exists(bound.where('bound.account_id', '=', account))]);
+    })
+    .execute();
 
 /** Why work that needs these tags waits, in words for any reader. */
 export interface WhyWaiting {
@@ -206,7 +198,7 @@ export async function whyNobodyTakes(db: Database, account: bigint): Promise<str
 
 /** For all waiting work of an account. */
 export async function whyWaiting(db: Database, account: bigint, read = db.read): Promise<WhyWaiting> {
-  const takers = await findTakers(db)(read, { account });
+  const takers = await findTakers(db, read, account);
   const noneAtAll = takers.length === 0 ? whyNobody(await runnersNow({ read, clock: db.clock })) : undefined;
   return {
     nobody(needed) {

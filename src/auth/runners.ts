@@ -1,7 +1,5 @@
-import type { SqlBool } from 'kysely';
 import { ApiError } from '../errors.ts';
 import { isUniqueViolation, type Database, type Queries, type Transaction } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
 import type { RunnerRow } from '../db/schema.ts';
 import type { Incoming } from '../http/route.ts';
 import type { IdSource } from '../lib/ids.ts';
@@ -118,28 +116,25 @@ export async function allRunners(db: Queries): Promise<RegisteredRunner[]> {
   }));
 }
 
-const findByHash = prepared<{ hash: string }, Pick<RunnerRow, 'id' | 'name' | 'draining'> & { is_bound: SqlBool }>(
-  (db, value) =>
-    db
-      .selectFrom('runners')
-      .select(['id', 'name', 'draining'])
-      .select((of) =>
-        of
-          .exists(
-            of.selectFrom('runner_accounts').select('id').whereRef('runner_accounts.runner_id', '=', 'runners.id'),
-          )
-          .as('is_bound'),
-      )
-      .where('token_hash', '=', value('hash'))
-      .where('revoked_at', 'is', null),
-);
+const findByHash = (db: Queries, hash: string) =>
+  db
+    .selectFrom('runners')
+    .select(['id', 'name', 'draining'])
+    .select((of) =>
+      of
+        .exists(of.selectFrom('runner_accounts').select('id').whereRef('runner_accounts.runner_id', '=', 'runners.id'))
+        .as('is_bound'),
+    )
+    .where('token_hash', '=', hash)
+    .where('revoked_at', 'is', null)
+    .executeTakeFirst();
 
 /** Authenticates a runner. */
 export async function authenticateRunner(db: Database, headers: Incoming['headers']): Promise<Runner> {
   const [, token] = /^Bearer +(hrr_[\w-]{43})$/i.exec(String(headers.authorization)) ?? [];
   if (token === undefined) throw new ApiError('unauthorized');
   const tokenHash = hashSecret(token);
-  const [found] = await findByHash(db.read, { hash: tokenHash });
+  const found = await findByHash(db.read, tokenHash);
   if (!found) throw new ApiError('unauthorized');
   return { holder: holderOf(found), id: found.id, tokenHash, ...(found.is_bound ? { boundAs: found.id } : {}) };
 }
@@ -147,17 +142,13 @@ export async function authenticateRunner(db: Database, headers: Incoming['header
 /** Refuses a runner whose token became invalid during the call. */
 export async function checkRunner(db: Queries, { tokenHash }: Runner): Promise<Standing> {
   if (tokenHash === undefined) return usual;
-  const [found] = await findByHash(db, { hash: tokenHash });
-  return standingOf(found);
+  return standingOf(await findByHash(db, tokenHash));
 }
-
-const findAllStandings = prepared<Record<string, never>, Pick<RunnerRow, 'token_hash' | 'draining'>>((db) =>
-  db.selectFrom('runners').select(['token_hash', 'draining']).where('revoked_at', 'is', null),
-);
 
 /** The standing of every runner, by the hash of its token; a token that is not among them is invalid. */
 export async function findStandings(db: Queries): Promise<ReadonlyMap<string, Standing>> {
-  const rows = await findAllStandings(db, {});
+  const runners = db.selectFrom('runners').select(['token_hash', 'draining']).where('revoked_at', 'is', null);
+  const rows = await runners.execute();
   return new Map(rows.map((row) => [row.token_hash, standingOf(row)]));
 }
 
@@ -167,26 +158,6 @@ export async function holdRunner(db: Database, trx: Transaction, { tokenHash }: 
   const runners = trx.selectFrom('runners').select(['id', 'draining']).where('token_hash', '=', tokenHash);
   return standingOf(await db.shareLocked(runners.where('revoked_at', 'is', null), 'runners').executeTakeFirst());
 }
-
-/**
- * Whether a runner may be given work by a transaction that holds other rows already. It waits for nobody: a runner that
- * is being changed at this moment may not.
- */
-export async function holdIdleRunner(trx: Transaction, { tokenHash }: Runner): Promise<boolean> {
-  if (tokenHash === undefined) return true;
-  const [found] = await holdUnchanged(trx, { hash: tokenHash });
-  return found?.draining === 0;
-}
-
-const holdUnchanged = prepared<{ hash: string }, Pick<RunnerRow, 'draining'>>((db, value) =>
-  db
-    .selectFrom('runners')
-    .select('draining')
-    .where('token_hash', '=', value('hash'))
-    .where('revoked_at', 'is', null)
-    .forShare()
-    .skipLocked(),
-);
 
 /** The runner on a server's own machine is drained with its server. */
 const usual: Standing = { isDraining: false };

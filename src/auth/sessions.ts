@@ -1,5 +1,4 @@
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
 import type { UserRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { hashSecret, randomSecret } from '../lib/passwords.ts';
@@ -20,18 +19,15 @@ export async function beginSession(trx: Transaction, ids: IdSource, userId: bigi
   return token;
 }
 
-const findByHash = prepared<{ hash: string }, UserRow & { expires_at: bigint }>((db, value) =>
-  db
+/** The person who is signed in with this token. */
+export async function personOf(db: Queries, token: string): Promise<Readonly<UserRow> | undefined> {
+  const found = await db
     .selectFrom('sessions as s')
     .innerJoin('users as u', 'u.id', 's.user_id')
     .selectAll('u')
     .select('s.expires_at')
-    .where('s.token_hash', '=', value('hash')),
-);
-
-/** The person who is signed in with this token. */
-export async function personOf(db: Queries, token: string): Promise<Readonly<UserRow> | undefined> {
-  const [found] = await findByHash(db, { hash: hashSecret(token) });
+    .where('s.token_hash', '=', hashSecret(token))
+    .executeTakeFirst();
   return found && found.expires_at > BigInt(Date.now()) && found.suspended === 0 ? found : undefined;
 }
 

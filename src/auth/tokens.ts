@@ -1,6 +1,5 @@
 import { ApiError } from '../errors.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
 import type { AccessTokenRow, UserRow } from '../db/schema.ts';
 import { scopes, type Incoming, type Scope } from '../http/route.ts';
 import type { IdSource } from '../lib/ids.ts';
@@ -28,29 +27,6 @@ export function sentToken(request: Pick<Incoming, 'query' | 'headers'>): unknown
   return bearer;
 }
 
-/**
- * A name for the request's token, for keys of caches. Values that cannot be a token share one name, because no success
- * is ever cached for them.
- */
-export function tokenName({ query }: Pick<Incoming, 'query'>): string {
-  const { oauth_token: sent } = query;
-  if (sent === undefined) return '-';
-  return typeof sent === 'string' && tokenForm.test(sent) ? sent : '?';
-}
-
-const findByHash = prepared<
-  { hash: string },
-  UserRow & { token_id: bigint; scopes: string; last_used_at: bigint | null; application: string }
->((db, value) =>
-  db
-    .selectFrom('access_tokens as t')
-    .innerJoin('users as u', 'u.id', 't.user_id')
-    .innerJoin('oauth_clients as c', 'c.id', 't.client_id')
-    .selectAll('u')
-    .select(['t.id as token_id', 't.scopes', 't.last_used_at', 'c.name as application'])
-    .where('t.token_hash', '=', value('hash')),
-);
-
 export interface TokenHolder {
   user: UserRow;
   scopes: ReadonlySet<Scope>;
@@ -61,7 +37,14 @@ export interface TokenHolder {
 /** The person behind a token, and the granted scopes. */
 export async function findTokenHolder(db: Queries, token: unknown): Promise<TokenHolder> {
   if (typeof token !== 'string' || !tokenForm.test(token)) throw new ApiError('unauthorized');
-  const [found] = await findByHash(db, { hash: hashSecret(token) });
+  const found = await db
+    .selectFrom('access_tokens as t')
+    .innerJoin('users as u', 'u.id', 't.user_id')
+    .innerJoin('oauth_clients as c', 'c.id', 't.client_id')
+    .selectAll('u')
+    .select(['t.id as token_id', 't.scopes', 't.last_used_at', 'c.name as application'])
+    .where('t.token_hash', '=', hashSecret(token))
+    .executeTakeFirst();
   if (!found) throw new ApiError('unauthorized');
   return {
     user: found,
@@ -72,7 +55,7 @@ export async function findTokenHolder(db: Queries, token: unknown): Promise<Toke
 }
 
 /** The last use of a token is recorded roughly; a write with each request would cost too much. */
-export const useResolution = 60 * 60 * 1000;
+const useResolution = 60 * 60 * 1000;
 
 export async function noteUse(db: Database, { id, last_used_at: last }: TokenHolder['token']): Promise<void> {
   const now = BigInt(Date.now());

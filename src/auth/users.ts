@@ -1,6 +1,5 @@
 import { ApiError } from '../errors.ts';
 import { isUniqueViolation, type Queries, type Transaction } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
 import type { UserRow } from '../db/schema.ts';
 import { longest } from '../lib/bounds.ts';
 import type { IdSource } from '../lib/ids.ts';
@@ -27,13 +26,8 @@ export function normalizeEmail(text: string): string | undefined {
   return email.length <= longest.email && emailForm.test(email) ? email : undefined;
 }
 
-export const findUserByEmail = prepared<{ email: string }, UserRow>((db, value) =>
-  db.selectFrom('users').selectAll().where('email', '=', value('email')),
-);
-
 export async function findUser(db: Queries, email: string): Promise<Readonly<UserRow> | undefined> {
-  const [user] = await findUserByEmail(db, { email });
-  return user;
+  return db.selectFrom('users').selectAll().where('email', '=', email).executeTakeFirst();
 }
 
 export async function findUserById(db: Queries, id: bigint): Promise<Readonly<UserRow> | undefined> {

@@ -59,8 +59,9 @@ function refuseKeys(config: Config, { files }: BackupContents): void {
 
 async function refuseFullDatabase(db: Database, config: Config): Promise<void> {
   if ((await tablesOf(db)).length === 0) return;
-  const where = db.kind === 'sqlite' ? databaseUrl(config) : 'the PostgreSQL database';
-  const instead = db.kind === 'sqlite' ? 'a new folder (--data-dir)' : 'a database that was just created';
+  const isInFolder = config.database_url === undefined;
+  const where = isInFolder ? databaseUrl(config) : 'the PostgreSQL database';
+  const instead = isInFolder ? 'a new folder (--data-dir)' : 'a database that was just created';
   throw new Error(`${where} is not empty. Restore into ${instead}; nothing was changed.`);
 }
 
@@ -113,7 +114,7 @@ async function apply(db: Database, plan: Plan): Promise<void> {
   try {
     await db.transaction(async (trx) => {
       await placer.undo(); // of an attempt that the database asked to repeat
-      const loader = await startLoading(trx, db.kind, plan.contents.header.migrations);
+      const loader = await startLoading(trx, db, plan.contents.header.migrations);
       for await (const { line, bytes } of entriesIn(plan.file)) {
         if (isRow(line)) await loader.add(readRow(line));
         else await takeRecord(JSON.parse(line) as BackupRecord, bytes, { loader, placer, plan });

@@ -5,13 +5,11 @@ import { diskReserveBytes, readBlobPlace, type BlobPlace, type Config } from '..
 import { openFileBlobs, type Blobs } from '../db/blobs.ts';
 import { openVaultOf, proveMasterKey } from '../db/canary.ts';
 import { createByteRelay } from '../streams/byte-relay.ts';
-import { createRecentChunks } from '../streams/recent-chunks.ts';
 import { createSubscriptions } from '../db/subscriptions.ts';
 import { migrate } from '../db/migrate.ts';
 import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase, type Database } from '../db/open.ts';
 import { keepReserve, type DiskReserve } from '../lib/disk-reserve.ts';
-import { SharedWork } from '../lib/shared-work.ts';
 import { createObservers } from '../lifecycle/endings.ts';
 import { closeComparing } from '../lifecycle/comparing.ts';
 import { closeJudging } from '../lifecycle/judging.ts';
@@ -58,7 +56,6 @@ export async function openStore(
       observers: createObservers(),
       subscriptions,
       broadcasts: new Map(),
-      recentChunks: createRecentChunks(),
       relay,
       blobs,
       disk,
@@ -66,7 +63,7 @@ export async function openStore(
       buildTimeout: config.build_timeout,
       shellHours: config.shell_hours,
       archiveBytes: unpackLimitsOf(config).bytes,
-      assembling: new SharedWork(),
+      assembling: new Map(),
       proveWritable: () => lease.renew(),
       proveReadable: () => proveMasterKey(db, vault),
       async close() {

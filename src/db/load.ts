@@ -18,7 +18,7 @@ const mostBytes = 1024 * 1024;
 
 export async function startLoading(
   trx: Transaction,
-  kind: Database['kind'],
+  { kind }: Database,
   madeWith: readonly string[],
 ): Promise<Loader> {
   await migrateWithin(trx, kind, (name) => madeWith.includes(name));

@@ -1,32 +1,39 @@
-import { Kysely, sql, type RawBuilder, type SelectQueryBuilder, type Transaction as KyselyTransaction } from 'kysely';
+import { Kysely, sql, type SelectQueryBuilder, type Transaction as KyselyTransaction } from 'kysely';
 import { setTimeout as pause } from 'node:timers/promises';
-import { carriedBy } from '../lib/carried.ts';
 import { codeOf } from '../lib/error-code.ts';
 import type { Schema } from './schema.ts';
 import { localAnnouncements } from './announcements.ts';
+import { postgresIdioms, sqliteIdioms, type Idioms } from './idioms.ts';
+import type { Notes } from './notes.ts';
 import { openPostgres } from './postgres.ts';
-import type { SnapshotCache } from './snapshot-cache.ts';
-import { goDirectly, type DirectWay } from './prepared.ts';
-import { transactionsOn } from './session.ts';
 import { sqliteDialect } from './sqlite.ts';
 import { isUnavailable, UnavailableError } from './unavailable.ts';
 
 /** Queries run on it: the database outside a transaction, or a transaction. */
 export type Queries = Kysely<Schema>;
-export type Transaction = KyselyTransaction<Schema>;
+export type Transaction = KyselyTransaction<Schema> & TransactionState;
 
-export interface Database {
+interface TransactionState {
+  /** What modules keep for this transaction (notes.ts). */
+  readonly notes: Notes;
+  /** What was found out for a transaction that is run again; the same for all its runs. */
+  readonly foundBefore: Map<string, unknown>;
+  /** The work that waits for the end of the transaction, for its commit, and for its failure. */
+  readonly ends: (() => Promise<void>)[];
+  readonly commits: (() => void)[];
+  readonly failures: (() => void)[];
+  /** The topics that are announced with it. */
+  readonly topics: Set<string>;
+}
+
+export interface Database extends Idioms {
   readonly kind: 'sqlite' | 'postgres';
   /** For reading. All writes are transactions: on SQLite this side is read-only. */
   readonly read: Queries;
   /** Resolves when the writes of `work` are durable. */
   transaction<T>(work: (trx: Transaction) => Promise<T>): Promise<T>;
-  /** Whether transactions run one after the other, in the order in which they began. */
-  readonly inTurns: boolean;
-  /** Cached results that are valid for the current state of the store. */
-  cache(): SnapshotCache | Promise<SnapshotCache>;
-  /** The database's own clock in milliseconds: the one that all servers on it share. */
-  readonly clock: RawBuilder<bigint>;
+  /** What modules keep for this database (notes.ts). */
+  readonly notes: Notes;
   /** Locks the rows that a query of a transaction finds and skips rows that others hold. One writer needs no locks. */
   skipLocked<DB, Tables extends keyof DB, Row>(
     query: SelectQueryBuilder<DB, Tables, Row>,
@@ -39,23 +46,23 @@ export interface Database {
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
   ): SelectQueryBuilder<DB, Tables, Row>;
+  /** The same, also against those who refer to the rows: for whoever deletes them. */
+  lockedForRemoval<DB, Tables extends keyof DB, Row>(
+    query: SelectQueryBuilder<DB, Tables, Row>,
+    table: Tables & string,
+  ): SelectQueryBuilder<DB, Tables, Row>;
   /** Locks the rows that a query of a transaction finds against changes by others. One writer needs no locks. */
   shareLocked<DB, Tables extends keyof DB, Row>(
     query: SelectQueryBuilder<DB, Tables, Row>,
     table: Tables & string,
   ): SelectQueryBuilder<DB, Tables, Row>;
-  /** Locks the number until the transaction is over. One writer needs no locks. */
+  /** Locks the number, or the name, until the transaction is over. One writer needs no locks. */
   holdNumber(trx: Transaction, number: bigint): Promise<void>;
+  holdName(trx: Transaction, name: string): Promise<void>;
   /** Locks the table against other writers until the transaction is over. One writer needs no locks. */
   holdTable(trx: Transaction, table: keyof Schema, otherwise?: 'give up'): Promise<void>;
   /** Runs `work` after the rest of the transaction and before its commit. */
   atEnd(trx: Transaction, work: () => Promise<void>): void;
-  /**
-   * Runs `added` after the work of the transaction, before everything of `atEnd`: something that fits into the same
-   * commit, but on which the transaction must not depend. If the transaction fails with it, it is run again with
-   * `otherwise` in its place.
-   */
-  addAtEnd(trx: Transaction, added: () => Promise<void>, otherwise: () => Promise<void>): void;
   /** Runs `work` once the transaction is durable, and never when it was rolled back or is run again. */
   afterCommit(trx: Transaction, work: () => void): void;
   /** Runs `work` when the transaction was rolled back, or when nobody knows whether it was committed. */
@@ -65,19 +72,21 @@ export interface Database {
    * is a hint that saves waiting and can be lost, so listeners also look in the store now and then.
    */
   announce(trx: Transaction, topic: string): Promise<void>;
+  /** Tells the other servers alone, of something that is not stored. */
+  tellOthers(topic: string): void;
   /**
    * Calls `heard` on every announcement, and `missed` when some may have been lost, until the returned function is
    * called.
    */
   listen(heard: (topic: string) => void, missed?: () => void): () => void;
-  /** The same, but before the transaction is over, while others can still join its commit; see db/announcements.ts. */
-  listenEarly(heard: (topic: string) => void): () => void;
   /** Whether announcements are received at the moment. */
   hears(): boolean;
   /**
    * Whether the database is unreachable at the moment. Queries then wait for a while, and fail with `UnavailableError`.
    */
   isAway(): boolean;
+  /** The name and version of the database, for people. */
+  version(): Promise<string>;
   /** From now on this observer is told how long queries outside of transactions, and transactions, take. */
   observe(observer: DatabaseObserver): void;
   close(): Promise<void>;
@@ -103,23 +112,12 @@ export interface DatabaseOptions {
 const usualWaitLimitMs = 5000;
 
 /** PostgreSQL rolled these transactions back because of a conflict, and expects the client to run them again. */
-const tieBreaks = new Set(['40001', '40P01', '0A000']); // the last: the tables changed after a statement was planned
+const tieBreaks = new Set(['40001', '40P01']);
 const longestTiePause = 200;
-
-/** The work that waits for the end of a transaction, for its commit, and for its failure. */
-const endsOf = carriedBy<Transaction, (() => Promise<void>)[]>(() => []);
-const additionsOf = carriedBy<Transaction, Addition[]>(() => []);
-const commitsOf = carriedBy<Transaction, (() => void)[]>(() => []);
-const failuresOf = carriedBy<Transaction, (() => void)[]>(() => []);
-
-/** What was found out for a transaction that is run again; the same for all its runs. */
-const foundFor = carriedBy<Transaction, { found: Map<string, unknown> }>(() => ({ found: new Map() }));
-
-export const foundBefore = (trx: Transaction): Map<string, unknown> => foundFor(trx).found;
 
 /**
  * Thrown in a transaction that needs something first which would hold up others: the transaction is rolled back, `first`
- * is done without one, and it is run again. `first` puts what it finds into `foundBefore`.
+ * is done without one, and it is run again. `first` puts what it finds into the transaction's `foundBefore`.
  */
 export class NotYetError extends Error {
   readonly first: () => Promise<void>;
@@ -130,68 +128,51 @@ export class NotYetError extends Error {
   }
 }
 
-interface Addition {
-  added: () => Promise<void>;
-  otherwise: () => Promise<void>;
-}
-
 export async function openDatabase({
   url,
   onLost = () => {},
   waitLimitMs = usualWaitLimitMs,
 }: DatabaseOptions): Promise<Database> {
   const isPostgres = isPostgresUrl(url);
-  const sqlite = isPostgres ? undefined : sqliteDialect(url);
-  const postgres = sqlite ? undefined : await openPostgres({ url, waitLimitMs, onLost });
-  const parts = sqlite ?? postgres ?? unreachable();
   let observer: DatabaseObserver | undefined;
-  const read = new Kysely<Schema>({
-    dialect: parts.dialect,
-    log: ({ queryDurationMillis }) => observer?.read(queryDurationMillis),
-  });
-  goDirectly(
-    read,
-    observedReading(parts.reading, () => observer),
-  );
-  const runIn = transactionsOn(read, parts.dialect);
+  const onRead = (milliseconds: number): void => observer?.read(milliseconds);
+  const postgres = isPostgres ? await openPostgres({ url, waitLimitMs, onLost, onRead }) : undefined;
+  const read = new Kysely<Schema>({ dialect: postgres?.dialect ?? sqliteDialect(url, onRead) });
   const announcements = postgres?.announcements ?? localAnnouncements();
+
+  /** One run of a transaction; `begun` is told of its state. */
+  const run = <T>(
+    work: (trx: Transaction) => Promise<T>,
+    foundBefore: Map<string, unknown>,
+    begun: (state: TransactionState) => void,
+  ): Promise<T> =>
+    read.transaction().execute(async (own) => {
+      const state = { notes: new Map(), foundBefore, ends: [], commits: [], failures: [], topics: new Set<string>() };
+      const trx: Transaction = Object.assign(own, state);
+      begun(trx);
+      const answer = await work(trx);
+      for (let end = trx.ends.shift(); end; end = trx.ends.shift()) await end();
+      return answer;
+    });
+
   return {
     kind: isPostgres ? 'postgres' : 'sqlite',
     read,
-    inTurns: !isPostgres,
-    cache: () => parts.cache(),
-    clock: isPostgres
-      ? sql<bigint>`(extract(epoch from clock_timestamp()) * 1000)::bigint`
-      : sql<bigint>`cast(unixepoch('subsec') * 1000 as integer)`,
+    notes: new Map(),
     async transaction(work) {
       const beganAt = performance.now();
       let giveUpAt = beganAt + waitLimitMs;
-      let mayAdd = true;
-      const found = new Map<string, unknown>();
+      const foundBefore = new Map<string, unknown>();
       for (let wait = 5; ; wait = Math.min(2 * wait, longestTiePause)) {
-        let transaction: Transaction | undefined;
-        let hasAdded = false;
+        let state: TransactionState | undefined;
         try {
-          const result = await runIn(await parts.begin(), async (trx) => {
-            transaction = trx;
-            foundFor(trx).found = found;
-            const answer = await work(trx);
-            for (const { added, otherwise } of additionsOf(trx)) {
-              hasAdded ||= mayAdd;
-              await (mayAdd ? added() : otherwise());
-            }
-            const works = endsOf(trx);
-            for (let end = works.shift(); end; end = works.shift()) await end();
-            return answer;
-          });
+          const result = await run(work, foundBefore, (begun) => (state = begun));
           observer?.transaction(performance.now() - beganAt);
-          if (transaction) {
-            announcements.committed(transaction);
-            for (const after of commitsOf(transaction)) after();
-          }
+          announcements.committed(state?.topics ?? new Set());
+          for (const after of state?.commits ?? []) after();
           return result;
         } catch (error) {
-          for (const after of transaction ? failuresOf(transaction) : []) after();
+          for (const after of state?.failures ?? []) after();
           if (error instanceof NotYetError && performance.now() < giveUpAt) {
             const pausedAt = performance.now();
             await error.first();
@@ -199,10 +180,6 @@ export async function openDatabase({
             continue;
           }
           const isTie = tieBreaks.has(codeOf(error));
-          if (hasAdded && !isTie && !isUnavailable(error)) {
-            mayAdd = false;
-            continue;
-          }
           const isOver = (!isTie && !(isUnavailable(error) && !error.mayBeDone)) || performance.now() > giveUpAt;
           if (isOver) {
             observer?.transaction(performance.now() - beganAt);
@@ -212,46 +189,39 @@ export async function openDatabase({
         }
       }
     },
+    ...(isPostgres ? postgresIdioms : sqliteIdioms),
     skipLocked: (query, table) => (isPostgres ? query.forUpdate(table as never).skipLocked() : query),
     locked: (query, table) => (isPostgres ? query.forNoKeyUpdate(table as never) : query),
+    lockedForRemoval: (query, table) => (isPostgres ? query.forUpdate(table as never) : query),
     shareLocked: (query, table) => (isPostgres ? query.forShare(table as never) : query),
     async holdNumber(trx, number) {
       if (isPostgres) await sql`select pg_advisory_xact_lock(${number}::bigint)`.execute(trx);
+    },
+    async holdName(trx, name) {
+      if (isPostgres) await sql`select pg_advisory_xact_lock(hashtextextended(${name}, 0))`.execute(trx);
     },
     async holdTable(trx, table, otherwise) {
       const waiting = sql.raw(otherwise === undefined ? '' : 'nowait');
       if (isPostgres) await sql`lock table ${sql.table(table)} in share row exclusive mode ${waiting}`.execute(trx);
     },
-    atEnd: (trx, work) => void endsOf(trx).push(work),
-    addAtEnd: (trx, added, otherwise) => void additionsOf(trx).push({ added, otherwise }),
-    afterCommit: (trx, work) => void commitsOf(trx).push(work),
-    afterFailure: (trx, work) => void failuresOf(trx).push(work),
-    announce: async (trx, topic) => announcements.announce(trx, topic),
+    atEnd: (trx, work) => void trx.ends.push(work),
+    afterCommit: (trx, work) => void trx.commits.push(work),
+    afterFailure: (trx, work) => void trx.failures.push(work),
+    announce: async (trx, topic) => void trx.topics.add(topic),
+    tellOthers: (topic) => announcements.tellOthers(topic),
     listen: (heard, missed) => announcements.listen(heard, missed),
-    listenEarly: (heard) => announcements.listenEarly(heard),
     hears: () => postgres?.hears() ?? true,
     isAway: () => postgres?.isAway() ?? false,
+    async version() {
+      const asked = isPostgres ? sql`current_setting('server_version')` : sql`sqlite_version()`;
+      const { rows } = await sql<{ version: string }>`select ${asked} as version`.execute(read);
+      return `${isPostgres ? 'PostgreSQL' : 'SQLite'} ${rows[0]?.version ?? ''}`;
+    },
     observe: (one) => void (observer = one),
     async close() {
       await announcements.close();
-      await parts.close();
-    },
-  };
-}
-
-/** The way of prepared queries, with a look at the clock where somebody wants to know. */
-function observedReading(reading: DirectWay, observer: () => DatabaseObserver | undefined): DirectWay {
-  return {
-    ...reading,
-    execute(query) {
-      const heard = observer();
-      if (!heard) return reading.execute(query);
-      const beganAt = performance.now();
-      const tell = (): void => heard.read(performance.now() - beganAt);
-      const result = reading.execute(query);
-      if (result instanceof Promise) return result.finally(tell);
-      tell();
-      return result;
+      postgres?.close();
+      await read.destroy();
     },
   };
 }
@@ -261,10 +231,6 @@ function tooBusy(error: unknown, onLost: (error: Error) => void): UnavailableErr
   const busy = new UnavailableError(`a transaction was rolled back repeatedly: ${why}`);
   onLost(busy);
   return busy;
-}
-
-function unreachable(): never {
-  throw new Error('no database was opened');
 }
 
 /** Any other text is the path of an SQLite file. */

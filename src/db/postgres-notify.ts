@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { randomName } from '../lib/random-name.ts';
-import { Listeners, pendingTopics, type Announcements } from './announcements.ts';
+import { Listeners, type Announcements } from './announcements.ts';
 import { Neighbours, sayEveryMs } from './neighbours.ts';
-import { messageOf } from './postgres-driver.ts';
+import { messageOf } from './postgres-pool.ts';
 import type { Reach } from './reach.ts';
 
 const channel = 'headrace';
@@ -115,20 +115,23 @@ export function announceOverNotify(
   };
 
   return {
-    announce: (trx, topic) => void pendingTopics(trx).add(topic),
-    committed(trx) {
+    committed(topics) {
       const isAlone = neighbours.isAlone();
-      for (const topic of pendingTopics(trx)) {
+      for (const topic of topics) {
         if (!isAlone) unsaid.add(topic);
         listeners.tell(topic);
       }
       if (unsaid.size > 0) speakSoon();
     },
+    tellOthers(topic) {
+      if (neighbours.isAlone()) return;
+      unsaid.add(topic);
+      speakSoon();
+    },
     listen(heard, missed) {
       if (!reach.isClosed) listening ??= keepHearing();
       return listeners.add(heard, missed);
     },
-    listenEarly: () => () => {},
     hears: () => hears,
     async close() {
       await speaking;

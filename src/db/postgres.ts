@@ -1,21 +1,14 @@
-import { PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, type Dialect } from 'kysely';
+import { PostgresDialect, type Dialect } from 'kysely';
 import type { Client, ClientConfig } from 'pg';
 import type { Announcements } from './announcements.ts';
-import type { SnapshotCache } from './snapshot-cache.ts';
-import { PostgresDriver, plain, watchBreaking } from './postgres-driver.ts';
-import { lookForCommits, PostgresSnapshotCache } from './postgres-snapshot-cache.ts';
+import { lastingPool, plain, watchedClient } from './postgres-pool.ts';
 import { announceOverNotify } from './postgres-notify.ts';
-import { comesAgain, type DirectWay } from './prepared.ts';
 import { Reach } from './reach.ts';
-import type { Session } from './session.ts';
 
 export interface PostgresParts {
   dialect: Dialect;
-  reading: DirectWay;
-  begin(): Session;
   announcements: Announcements;
-  cache(): Promise<SnapshotCache>;
-  close(): Promise<void>;
+  close(): void;
   isAway(): boolean;
   hears(): boolean;
 }
@@ -26,6 +19,8 @@ interface PostgresOptions {
   waitLimitMs: number;
   /** Called when the database becomes unreachable. */
   onLost: (error: Error) => void;
+  /** Told how long a query outside a transaction took. */
+  onRead: (milliseconds: number) => void;
 }
 
 const mostConnections = 16;
@@ -42,56 +37,27 @@ const silenceMs = 5000;
 const alongIndexes = ['set jit = off', 'set enable_seqscan = off', 'set enable_sort = off'].join(';');
 
 /** PostgreSQL for Kysely. The driver is loaded only where it is used: most servers run on SQLite. */
-export async function openPostgres({ url, waitLimitMs, onLost }: PostgresOptions): Promise<PostgresParts> {
-  const [{ default: pg }, { ask: send }] = await Promise.all([import('pg'), import('./postgres-batch.ts')]);
-  const options = await settings(url);
-  const makeClient = (): Client => {
-    const client = new pg.Client(options);
-    watchBreaking(client);
-    return client;
-  };
+export async function openPostgres({ url, waitLimitMs, onLost, onRead }: PostgresOptions): Promise<PostgresParts> {
+  const { makeClient, Client: Watched, settings } = await clients(url);
+  const { default: pg } = await import('pg');
   const reach = new Reach(async () => {
     const client = makeClient();
     await client.connect();
     await client.end();
   }, onLost);
-  // Waiting for a free connection has no limit, unlike opening one: high load is no outage.
-  const { connectionTimeoutMillis, ...others } = options;
   const pool = new pg.Pool({
-    ...others,
+    ...settings,
     max: mostConnections,
-    pipeline: true,
-    Client: class extends pg.Client {
-      constructor(config?: ClientConfig) {
-        super({ ...config, connectionTimeoutMillis });
-        watchBreaking(this);
-      }
-    },
+    pipeline: true, // queries of a transaction that are asked together are sent together
+    Client: Watched,
     verify: (client, done) => client.query(alongIndexes, (error: Error | null) => done(error ?? undefined)),
   });
   pool.on('error', () => {}); // idle connections that break are replaced; without a listener this would end the process
-  const driver = new PostgresDriver(pool, reach, waitLimitMs, send);
-  const dialect: Dialect = {
-    createAdapter: () => new PostgresAdapter(),
-    createDriver: () => driver,
-    createIntrospector: (db) => new PostgresIntrospector(db),
-    createQueryCompiler: () => new PostgresQueryCompiler(),
-  };
-  const ask = async <Row>(text: string, values: unknown[] = []): Promise<Row[]> =>
-    (await driver.read<Row>(comesAgain({ sql: text, parameters: values }))).rows;
-  const announcements = announceOverNotify(makeClient, reach, (text, message) => ask(text, [message]));
-  const cache = new PostgresSnapshotCache(async () => (await ask<{ seen: string }>(lookForCommits))[0]?.seen ?? '');
+  const announcements = announceOverNotify(makeClient, reach, (text, message) => pool.query(text, [message]));
   return {
-    dialect,
-    reading: { execute: (query) => driver.read(query) },
-    begin: () => {
-      const session = driver.open();
-      session.begin();
-      return session;
-    },
+    dialect: new PostgresDialect({ pool: lastingPool({ pool, reach, waitLimitMs, onRead }) }),
     announcements,
-    cache: () => cache.now(),
-    close: () => driver.destroy(),
+    close: () => reach.close(),
     isAway: () => reach.isAway,
     hears: () => announcements.hears(),
   };
@@ -99,25 +65,29 @@ export async function openPostgres({ url, waitLimitMs, onLost }: PostgresOptions
 
 /** A separate connection, for work that must stay on one. When it is lost, every query on it fails. */
 export async function connectPostgres(url: string): Promise<Client> {
-  const { default: pg } = await import('pg');
-  const client = new pg.Client(await settings(url));
-  watchBreaking(client);
+  const { makeClient } = await clients(url);
+  const client = makeClient();
   await client.connect().catch((error: unknown) => {
     throw plain(error);
   });
   return client;
 }
 
-async function settings(url: string): Promise<ClientConfig> {
+/**
+ * Opening a connection has a limit, which belongs to its client: for the pool it would also limit the wait for a free
+ * connection, and high load is no outage.
+ */
+async function clients(url: string) {
   const { default: pg } = await import('pg');
   const types = new pg.TypeOverrides();
   types.setTypeParser(pg.types.builtins.INT8, BigInt);
-  return {
+  const settings: ClientConfig = {
     connectionString: url,
     types,
     application_name: 'headrace',
-    connectionTimeoutMillis: connectWithinMs,
     keepAlive: true,
     keepAliveInitialDelayMillis: silenceMs,
   };
+  const Watched = watchedClient(pg.Client, connectWithinMs);
+  return { settings, Client: Watched, makeClient: () => new Watched(settings) };
 }

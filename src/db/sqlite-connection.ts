@@ -1,9 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { CompiledQuery, QueryResult } from 'kysely';
-import type { SnapshotCache } from './snapshot-cache.ts';
 
 const statementsKept = 512;
-const mostRemembered = 1000;
 
 /** One SQLite connection with its prepared statements. */
 export class Connection {
@@ -27,10 +25,6 @@ export class Connection {
     return this.#prepare(sql).execute<R>(parameters);
   }
 
-  *iterate<R>({ sql, parameters }: CompiledQuery): Iterable<R> {
-    yield* this.#prepare(sql).iterate<R>(parameters);
-  }
-
   close(): void {
     this.#database.close();
   }
@@ -45,49 +39,6 @@ export class Connection {
     }
     this.#statements.set(sql, statement);
     return statement;
-  }
-}
-
-/**
- * Caches values computed from the store until the next commit. SQLite counts the commits of other connections; reading
- * that count once per turn of the event loop is cheaper than computing the values again.
- */
-export class SqliteSnapshotCache implements SnapshotCache {
-  readonly #countCommits: StatementSync;
-  readonly #known = new Map<string, unknown>();
-  #commits: unknown;
-  #isCurrent = false;
-
-  constructor(database: DatabaseSync) {
-    this.#countCommits = database.prepare('pragma data_version');
-  }
-
-  get(name: string): unknown {
-    if (!this.#isCurrent) this.#forgetWhatChanged();
-    return this.#known.get(name);
-  }
-
-  set(name: string, value: unknown, asOf: unknown): void {
-    if (asOf !== this.#commits) return; // there was a commit while the value was computed
-    if (this.#known.size >= mostRemembered) this.#known.clear();
-    this.#known.set(name, value);
-  }
-
-  get asOf(): unknown {
-    return this.#commits;
-  }
-
-  /** There was a commit: check the count again, also in this turn. */
-  doubt(): void {
-    this.#isCurrent = false;
-  }
-
-  #forgetWhatChanged(): void {
-    const commits = this.#countCommits.get()?.data_version;
-    if (commits !== this.#commits) this.#known.clear();
-    this.#commits = commits;
-    this.#isCurrent = true;
-    setImmediate(() => this.doubt());
   }
 }
 
@@ -119,13 +70,6 @@ class Statement {
 
   run(): void {
     this.#statement.run();
-  }
-
-  *iterate<R>(parameters: readonly unknown[]): Iterable<R> {
-    for (const row of this.#statement.iterate(...(parameters as Parameters))) {
-      this.#narrow(row);
-      yield row as R;
-    }
   }
 
   #narrow(row: Record<string, unknown>): void {

@@ -1,11 +1,8 @@
-import { checkRunner, holdIdleRunner, type Runner } from '../auth/runners.ts';
-import type { Database, Transaction } from '../db/open.ts';
-import type { JobRow } from '../db/schema.ts';
+import { checkRunner, type Runner } from '../auth/runners.ts';
+import type { Database } from '../db/open.ts';
 import { freeLooksOf } from '../lifecycle/poll-claims.ts';
 import { DrainedError, type Order, type OrderOrLooks, type Wanted } from '../protocol/index.ts';
-import { takeOffers } from '../queue/offering.ts';
 import * as queue from '../queue/queue.ts';
-import type { ClaimedJob } from '../queue/queue.ts';
 import type { HeldRequests } from './held-requests.ts';
 import type { Looks } from './looks.ts';
 import type { Ordering } from './ordering.ts';
@@ -25,27 +22,14 @@ export interface Asking {
 
 export interface AskingParts {
   db: Database;
-  ordering: Pick<Ordering, 'now' | 'ofNew' | 'goOn' | 'serving'>;
+  ordering: Pick<Ordering, 'now' | 'serving'>;
   held: HeldRequests;
   looks: Pick<Looks, 'looks'>;
   holdMs: number;
-  accountConcurrency: number;
 }
 
-/** New jobs of a transaction, before its commit. */
-interface NewJobs {
-  trx: Transaction;
-  jobs: readonly JobRow[];
-}
-
-export function createAsking({ db, ordering, held, looks, holdMs: usualMs, accountConcurrency }: AskingParts): Asking {
-  const lines = waitingLines<NewJobs>(db, queue.queueTopic);
-  const isCommitted = (trx: Transaction): Promise<boolean> =>
-    new Promise((resolve) => {
-      db.afterCommit(trx, () => resolve(true));
-      db.afterFailure(trx, () => resolve(false));
-    });
-  const stopTaking = takeOffers(db, (trx, jobs) => lines.offer({ trx, jobs }, isCommitted(trx)));
+export function createAsking({ db, ordering, held, looks, holdMs: usualMs }: AskingParts): Asking {
+  const lines = waitingLines(db, queue.queueTopic);
 
   /** Whether a drained runner has no claim left. The repositories that it was to poll are free for others then. */
   const endsNow = async ({ holder }: Runner): Promise<boolean> => {
@@ -70,37 +54,21 @@ export function createAsking({ db, ordering, held, looks, holdMs: usualMs, accou
     const isWanted = (): boolean => !asking.isOver;
     // The claim may have its order already, given to a request whose answer was lost.
     const mayBeGiven = (await queue.jobOf(db.read, claim)) !== undefined;
-    // Builds are offered. With a limit for each account, and for a runner that is bound to accounts, a claim has to look
-    // at more.
-    const isUsual = runner.boundAs === undefined && runner.place !== 'fetches';
-    const takesNew = accountConcurrency === 0 && isUsual;
-    let hasTaken = false;
-    const take = async ({ trx, jobs }: NewJobs): Promise<(() => Promise<Order | undefined>) | undefined> => {
-      if (!isWanted() || !(await holdIdleRunner(trx, runner))) return undefined;
-      const attempt = await ordering.ofNew(trx, { runner, name: claim }, jobs);
-      if (attempt === undefined) return undefined;
-      hasTaken = true;
-      return () => ordering.goOn(attempt, { runner, name: claim });
-    };
     let order: Order | undefined;
     if (mayBeGiven || (await isAny())) order = await ordering.now({ runner, name: claim, mayBeGiven }, isWanted);
     while (!order && !asking.signal.aborted) {
       const patience = { ms: deadline - performance.now(), signal: asking.signal };
       if (patience.ms <= 0) break;
-      // A job that is about to be committed cannot be read yet, but it can be claimed, in the same commit.
       const look = async (isMore: (more: boolean) => void): Promise<Order | undefined> => {
         if ((await checkRunner(db.read, runner)).isDraining) {
           asking.end('drained');
           isMore(true); // for the next runner in the line
           return undefined;
         }
-        const onClaim = ({ isLast = false }: ClaimedJob): void => isMore(!isLast);
+        const onClaim = (): void => isMore(true);
         return ordering.now({ runner, name: claim, onClaim }, isWanted);
       };
-      order = await place.look(patience, look, takesNew ? take : undefined);
-      // The transaction that brought the job failed, or nobody knows.
-      if (hasTaken && !order) order = await ordering.now({ runner, name: claim, mayBeGiven: true }, isWanted);
-      hasTaken = false;
+      order = await place.look(patience, look);
     }
     if (order) return order;
     asking.throwIfRefused();
@@ -130,9 +98,6 @@ export function createAsking({ db, ordering, held, looks, holdMs: usualMs, accou
       return answer;
     },
     check: () => lines.check(),
-    close() {
-      stopTaking();
-      lines.close();
-    },
+    close: () => lines.close(),
   };
 }

@@ -4,7 +4,6 @@ import { piecesOf } from '../db/blobs.ts';
 import { ApiError } from '../errors.ts';
 import type { BareRoute } from '../http/bare-routes.ts';
 import { arriving } from '../http/uploads.ts';
-import { frugally } from '../lib/passing-bytes.ts';
 import { followsHeader } from '../protocol/index.ts';
 import { readClaimHeader, readDigest, readOffset } from './messages.ts';
 import type { RunnerBlobs } from './runner-blobs.ts';
@@ -33,7 +32,7 @@ export function blobRoutes(blobs: RunnerBlobs): BareRoute<Runner>[] {
           await blob[Symbol.asyncDispose]();
           return { status: 307, headers: { location, 'cache-control': 'no-store' }, content: {} };
         }
-        const content = Readable.from(frugally(piecesOf(blob, offset)), {
+        const content = Readable.from(piecesOf(blob, offset), {
           objectMode: false,
           highWaterMark: pieceSize,
         });

@@ -1,6 +1,5 @@
 import type { Readable } from 'node:stream';
 import { unreadable } from '../http/raw.ts';
-import { createPassingBytes } from '../lib/passing-bytes.ts';
 
 /**
  * Buffers for chunks of log between the network and the database, used many times. A build with much output sends
@@ -23,7 +22,6 @@ const mostKept = 4;
 
 export function createChunkBuffers(largest: number): ChunkBuffers {
   const free: Buffer[] = [];
-  const passing = createPassingBytes();
   return {
     async read(body, length) {
       const isSmall = length <= smallChunk;
@@ -32,7 +30,6 @@ export function createChunkBuffers(largest: number): ChunkBuffers {
         if (!isSmall && free.length < mostKept) free.push(memory);
       };
       try {
-        passing.passed(length);
         return { bytes: await fill(memory.subarray(0, length), body), [Symbol.dispose]: giveBack };
       } catch (error) {
         giveBack();

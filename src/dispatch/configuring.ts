@@ -9,7 +9,13 @@ import { trunkOf } from './fetch-commit.ts';
 /** Applies a file of a repository on a transaction; lines for the log, or why not. Then the transaction is undone. */
 export type Configure = (
   context: WriteContext,
-  file: { project: ProjectRow; request: BuildRequestRow; sha: string; text: string },
+  file: {
+    project: ProjectRow;
+    request: BuildRequestRow;
+    sha: string;
+    text: string;
+    holdFirst: () => Promise<unknown>;
+  },
 ) => Promise<{ told: string[] } | { refused: string[] }>;
 
 /** A report on a commit whose file was applied, with what the log is told of that. */
@@ -56,9 +62,12 @@ export function createConfiguring({ db, ids, observers, configure }: Configuring
         if (config.before !== (await trunkOf({ trx }, project)))
           throw new Undone({ outcome: { kind: 'lost', message: 'the default branch was built meanwhile' } });
         if ('problem' in config) throw refused([config.problem]);
+        // The commit is recorded last, but it is locked before the project (lifecycle/ledger.ts).
+        const known = trx.selectFrom('commits').select('id').where('project_id', '=', project.id);
+        const holdFirst = () => db.locked(known.where('ref', '=', commit.sha), 'commits').execute();
         const done = await configure(
           { db, trx, ids, observers },
-          { project, request, sha: commit.sha, text: config.text },
+          { project, request, sha: commit.sha, text: config.text, holdFirst },
         );
         if ('refused' in done) throw refused(done.refused);
         await recordCommit({ db, trx, ids, observers }, project.id, commit);

@@ -142,7 +142,6 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     db,
     disk,
     limit: logBytes,
-    recentChunks: parts.recentChunks,
     onStored: parts.onLogStored,
   });
   const tests = testIntake(db, disk);
@@ -153,7 +152,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const settling = createSettling(shared);
   const ordering = createOrdering({ ...shared, giveUp: (trx, job) => settling.giveUp(trx, job) });
   const looks = createLooks({ db, ids, observers, vault, held, holdMs: idleHoldMs, log });
-  const asking = createAsking({ db, ordering, held, looks, holdMs: idleHoldMs, accountConcurrency });
+  const asking = createAsking({ db, ordering, held, looks, holdMs: idleHoldMs });
   const packing = createPacking({ db, blobs, log });
   const sweeping = await startSweeping({ db, kinds: Object.keys(kinds), settling, packing, log });
   const attend = async (): Promise<void> => {
@@ -180,7 +179,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     nextOrLooks: (runner, wanted, signal) => asking.nextOrLooks(runner, wanted, signal),
     log: ({ holder }, chunk) => intake.take(holder, chunk),
     tests: ({ holder }, batch) => tests.take(holder, batch),
-    finish: createFinishing({ db, held, settling, ordering, accountConcurrency, configured }),
+    finish: createFinishing({ db, held, settling, ordering, configured }),
     uploaded: (runner, report) => endUploads(db, context, runner, report),
     key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
     registry: ({ holder }, claim) => registryOf(db.read, vault, holder, claim),

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { findStandings, type Runner, type Standing } from '../auth/runners.ts';
+import { findStandings, type Runner } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { holdSeconds } from '../protocol/index.ts';
@@ -49,11 +49,10 @@ export interface Held extends Disposable {
 
 const hungUp = new Error('the caller hung up');
 const never = new AbortController().signal;
-const cached = 'standings of runners';
 /** A runner may ask again at once although it is to end: this long it is held first. */
 const drainedAfterMs = 1000;
 
-export function heldRequests(db: Pick<Database, 'read' | 'cache'>): HeldRequests {
+export function heldRequests(db: Pick<Database, 'read'>): HeldRequests {
   const all = new Set<HeldRequest>();
   const quiet = new Set<string>();
   const closing = new AbortController();
@@ -75,13 +74,7 @@ export function heldRequests(db: Pick<Database, 'read' | 'cache'>): HeldRequests
     async check() {
       const those = [...all].filter(({ runner }) => runner.tokenHash !== undefined);
       if (those.length === 0) return;
-      const cache = await db.cache();
-      let standings = cache.get(cached) as ReadonlyMap<string, Standing> | undefined;
-      if (!standings) {
-        const { asOf } = cache;
-        standings = await findStandings(db.read);
-        cache.set(cached, standings, asOf);
-      }
+      const standings = await findStandings(db.read);
       for (const held of those) {
         const standing = standings.get(held.runner.tokenHash ?? '');
         if (!standing) held.end('refused');

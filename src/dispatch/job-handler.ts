@@ -31,8 +31,6 @@ export interface JobContext extends WriteContext {
   cacheBytes: number;
   /** For how many hours the files of a failed build are kept; 0 keeps none. */
   shellHours: number;
-  /** Where the claim was sent but is not answered yet: whether it was made. Before that, an order only reads. */
-  isClaimed?: Promise<boolean>;
 }
 
 /** The job has to wait for the compiles of these dependencies. */

@@ -2,16 +2,12 @@ import type { FastifyBaseLogger } from 'fastify';
 import { holdRunner, type Runner } from '../auth/runners.ts';
 import { isUniqueViolation, type Database, type Transaction } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
-import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { placeOf, type PlaceKind } from '../lib/places.ts';
-import { hasTags } from '../lib/tags.ts';
-import { beginAtOnce } from '../lifecycle/ledger.ts';
 import * as protocol from '../protocol/index.ts';
 import type { Order, WorkKind } from '../protocol/index.ts';
 import type { Serving } from '../queue/accounts.ts';
 import { nameBlobs } from '../queue/claimed-blobs.ts';
-import { takeNew } from '../queue/offering.ts';
 import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { findLog } from '../streams/logs.ts';
@@ -32,7 +28,7 @@ const mostPutOff = 500;
 export const longestPutOff = 5 * 60 * 1000;
 
 /** The result of one attempt: `again` when the job needed no order, or another runner's claim was first. */
-export type Attempt = Order | PutOff | 'again' | 'overtaken' | undefined;
+type Attempt = Order | PutOff | 'again' | 'overtaken' | undefined;
 
 interface PutOff extends Later {
   job: bigint;
@@ -66,14 +62,8 @@ export interface Asking {
 export interface Ordering {
   /** What is looked for, one after the other. */
   serving(runner: Runner): Serving[];
-  /** Claims at most one job and makes its order, in a transaction that has locked the runner. */
-  within(trx: Transaction, asking: Asking): Promise<Attempt>;
-  /** The same, but claims one of the jobs that the transaction itself has made; undefined where none is for the runner. */
-  ofNew(trx: Transaction, asking: Asking, jobs: readonly JobRow[]): Promise<Attempt>;
   /** The next order in turn; undefined where there is none, or it is no longer wanted. */
   now(asking: Asking, isWanted?: () => boolean): Promise<Order | undefined>;
-  /** The same, after the caller's transaction has made an attempt and is committed. */
-  goOn(attempt: Attempt, asking: Asking): Promise<Order | undefined>;
 }
 
 export function createOrdering(parts: OrderingParts): Ordering {
@@ -95,15 +85,14 @@ export function createOrdering(parts: OrderingParts): Ordering {
     { runner, name }: Asking,
   ): Promise<Awaited<ReturnType<typeof queue.claim>>> => {
     const claiming = { holder: runner.holder, seconds: protocol.claimSeconds, turn: ids.next(), name };
-    const all = serving(runner);
-    for (const [at, one] of all.entries()) {
+    for (const one of serving(runner)) {
       const taken = await queue.claim(db, trx, { ...one, ...claiming });
-      if (typeof taken === 'object' && at < all.length - 1) return { ...taken, isLast: false };
       if (taken !== undefined) return taken;
     }
     return undefined;
   };
 
+  /** Claims at most one job and makes its order, in a transaction that has locked the runner. */
   const within = async (trx: Transaction, asking: Asking): Promise<Attempt> => {
     const { runner, name, mayBeGiven, onClaim } = asking;
     const given = mayBeGiven ? await queue.jobOf(trx, name) : undefined;
@@ -114,32 +103,8 @@ export function createOrdering(parts: OrderingParts): Ordering {
     return orderFor(trx, job);
   };
 
-  /** The claim of a new job, what its order is made of, and its log are asked for together. */
-  const ofNew: Ordering['ofNew'] = async (trx, { runner, name }, jobs) => {
-    const { holder, tags = '' } = runner;
-    const job = jobs.find(({ kind, tags: needed }) => kind === 'run_suite' && hasTags(tags, needed));
-    if (!job) return undefined;
-    beginAtOnce(context(trx));
-    const taking = {
-      kinds: kindsFor('builds'),
-      tags,
-      name,
-      holder,
-      seconds: protocol.claimSeconds,
-      turn: ids.next(),
-    };
-    const isClaimed = takeNew(trx, job, taking);
-    return orderFor(trx, { ...job, claim: name, holder, tries: job.tries + 1 }, isClaimed);
-  };
-
-  /** Undefined where the job was not claimed. */
-  const orderFor = async (trx: Transaction, job: ClaimedJob, isClaimed?: Promise<boolean>): Promise<Attempt> => {
-    const [work, stored, isOurs = true] = await Promise.all([
-      kinds[job.kind as WorkKind].order({ ...context(trx), ...(isClaimed && { isClaimed }) }, job),
-      findLog(trx, job.subject_id),
-      isClaimed,
-    ]);
-    if (!isOurs) return undefined;
+  const orderFor = async (trx: Transaction, job: ClaimedJob): Promise<Attempt> => {
+    const work = await kinds[job.kind as WorkKind].order(context(trx), job);
     if (!work) {
       await queue.remove(db, trx, job);
       return 'again';
@@ -150,16 +115,17 @@ export function createOrdering(parts: OrderingParts): Ordering {
     }
     const named = blobsOf(work);
     if (named.length > 0) await nameBlobs(trx, job.claim, named);
+    const stored = await findLog(trx, job.subject_id);
     return { claim: job.claim, work, logOffset: Number(stored?.size ?? 0n), logLimit: logBytes };
   };
 
   /**
-   * On PostgreSQL, transactions run side by side: the awaited compile may have ended while the job was put off, and its
+   * Where transactions run side by side, the awaited compile may have ended while the job was put off, and its
    * end cannot have seen this job. So the dependencies are checked once more. By then such an end is either committed,
    * or finds the waiting job.
    */
   const lookOnceMore = async ({ job, awaits }: PutOff): Promise<void> => {
-    if (!db.inTurns && !(await isAwaited(db, awaits))) await db.transaction((trx) => queue.hurryJob(db, trx, job));
+    if (!(await isAwaited(db, awaits))) await db.transaction((trx) => queue.hurryJob(db, trx, job));
   };
 
   /** One transaction. */
@@ -198,8 +164,9 @@ export function createOrdering(parts: OrderingParts): Ordering {
     });
   };
 
-  const goOn = async (first: Attempt, asking: Asking, isWanted = () => true): Promise<Order | undefined> => {
-    for (let order = first, overtaken = 0, waiting = 0; ; order = await attempt(asking, isWanted)) {
+  const now = async (asking: Asking, isWanted = () => true): Promise<Order | undefined> => {
+    for (let overtaken = 0, waiting = 0; overtaken < mostOvertaken && waiting < mostPutOff;) {
+      const order = await attempt(asking, isWanted);
       if (order === undefined) return undefined;
       if (order === 'again') continue;
       if (order === 'overtaken') overtaken += 1;
@@ -207,9 +174,9 @@ export function createOrdering(parts: OrderingParts): Ordering {
         await lookOnceMore(order);
         waiting += 1;
       } else return order;
-      if (overtaken >= mostOvertaken || waiting >= mostPutOff) return undefined;
     }
+    return undefined;
   };
 
-  return { serving, within, ofNew, goOn, now: async (asking, isWanted) => goOn('again', asking, isWanted) };
+  return { serving, now };
 }

@@ -1,15 +1,8 @@
 import type { SqlBool } from 'kysely';
-import { prepared } from '../db/prepared.ts';
-import {
-  sealedPlace,
-  type BuildRequestRow,
-  type BuildRow,
-  type EnvironmentVariableRow,
-  type ProjectRow,
-  type SuiteRow,
-} from '../db/schema.ts';
+import type { Queries } from '../db/open.ts';
+import { sealedPlace, type BuildRequestRow, type BuildRow, type ProjectRow, type SuiteRow } from '../db/schema.ts';
 import { dropArtifacts } from '../lifecycle/artifacts.ts';
-import { advanceBuild, advanceHeldBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
+import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
@@ -25,9 +18,7 @@ import { noSoftware, sayWaiting, suiteSoftware } from './software.ts';
 /** One attempt at one suite. The exit status of its command decides. */
 export const runSuite: JobHandler = {
   async order(context, job) {
-    const finding = findParts(context.trx, { build: job.subject_id });
-    const [[parts], isClaimed] = await Promise.all([finding, context.isClaimed ?? true]);
-    if (!isClaimed) return undefined;
+    const parts = await findParts(context.trx, job.subject_id);
     if (!parts) {
       const build = await buildOf(context, job.subject_id);
       if (build) await advanceBuild(context, build, 'errored', { failure_reason: 'suite_deleted' });
@@ -59,11 +50,9 @@ export const runSuite: JobHandler = {
       cache: _cache,
       ...build
     } = rest;
-    const [found, variables] = await Promise.all([
-      hasSoftware ? suiteSoftware(context, build.suite_id) : noSoftware,
-      // Variables may be secrets, and the author of a fork's code could send them anywhere.
-      hasVariables && fromFork === 0 ? variablesOf(context, build.suite_id) : [],
-    ]);
+    const found = hasSoftware ? await suiteSoftware(context, build.suite_id) : noSoftware;
+    // Variables may be secrets, and the author of a fork's code could send them anywhere.
+    const variables = hasVariables && fromFork === 0 ? await variablesOf(context, build.suite_id) : [];
     const awaited = await findAwaited(
       context.trx,
       job.account_id,
@@ -82,7 +71,7 @@ export const runSuite: JobHandler = {
       return undefined;
     }
     // A running build is ordered again when the runner did not get the first answer.
-    if (build.build_state !== 'running' && !(await advanceHeldBuild(context, build, 'running'))) return undefined;
+    if (build.build_state !== 'running' && !(await advanceBuild(context, build, 'running'))) return undefined;
     const cache = await cacheOrder(context, parts);
     const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
@@ -193,13 +182,8 @@ function notCompiled({ name }: Layer): string {
   return `The dependency ${name} is not compiled, so this suite cannot run. Compile it, or detach it from the suite.`;
 }
 
-const findBuild = prepared<{ id: bigint }, BuildRow>((db, value) =>
-  db.selectFrom('builds').selectAll().where('id', '=', value('id')),
-);
-
 async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | undefined> {
-  const [build] = await findBuild(trx, { id });
-  return build;
+  return trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
 type Parts = BuildRow &
@@ -216,7 +200,7 @@ type Parts = BuildRow &
   };
 
 /** A build and all data for its order; undefined when the suite was deleted since. */
-const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
+const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
   db
     .selectFrom('builds')
     .innerJoin('suites', 'suites.id', 'builds.suite_id')
@@ -238,12 +222,8 @@ const findParts = prepared<{ build: bigint }, Parts>((db, value) =>
         .exists(of.selectFrom('environment_variables').select('id').whereRef('suite_id', '=', 'suites.id'))
         .as('has_variables'),
     ])
-    .where('builds.id', '=', value('build')),
-);
-
-const findVariables = prepared<{ suite: bigint }, EnvironmentVariableRow>((db, value) =>
-  db.selectFrom('environment_variables').selectAll().where('suite_id', '=', value('suite')),
-);
+    .where('builds.id', '=', build)
+    .executeTakeFirst();
 
 interface Variable {
   name: string;
@@ -252,7 +232,7 @@ interface Variable {
 }
 
 async function variablesOf({ trx, vault }: JobContext, suiteId: bigint): Promise<Variable[]> {
-  const rows = await findVariables(trx, { suite: suiteId });
+  const rows = await trx.selectFrom('environment_variables').selectAll().where('suite_id', '=', suiteId).execute();
   return rows.map(({ id, name, content, secret }) => ({
     name,
     content: vault.open(content, contentPlace(id)),

@@ -57,7 +57,6 @@ export function runnerRoutes({ dispatch, identify, note }: RunnerRoutes): BareRo
   const buffers = createChunkBuffers(bytes.logChunk);
   return {
     provenBy: 'runner',
-    isCounted: false,
     async admit(head, reply) {
       // A machine that vanished does not hang up: without this, its request would be held, and be given work.
       head.raw.socket.setKeepAlive(true, vanishedAfterMs);

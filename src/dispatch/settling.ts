@@ -1,8 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Runner } from '../auth/runners.ts';
 import type { Database, Transaction } from '../db/open.ts';
-import { forEachKind, prepared } from '../db/prepared.ts';
-import type { JobRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Outcome, Receipt, WorkKind } from '../protocol/index.ts';
@@ -44,21 +42,6 @@ export interface Settling {
   giveUp(trx: Transaction, job: ClaimedJob): Promise<void>;
 }
 
-/** A job and the size of its log. The job is locked until the transaction is over. */
-const holdWithLog = forEachKind((db) =>
-  prepared<{ claim: string }, JobRow & { size: bigint | null }>((queries, value) =>
-    db.locked(
-      queries
-        .selectFrom('jobs')
-        .leftJoin('logs', 'logs.id', 'jobs.subject_id')
-        .selectAll('jobs')
-        .select('logs.size')
-        .where('jobs.claim', '=', value('claim')),
-      'jobs',
-    ),
-  ),
-);
-
 export function createSettling({
   db,
   ids,
@@ -94,11 +77,9 @@ export function createSettling({
     },
 
     async settle(trx, { holder }, { claim, outcome, logSize, steps = [], lines, kept, uploads, output }) {
-      const [held] = await holdWithLog(db)(trx, { claim });
-      if (held?.holder !== holder) return { gone: true };
-      const { size, ...row } = held;
-      const job: ClaimedJob = { ...row, claim };
-      const stored = size ?? 0n;
+      const job = await queue.holdJob(db, trx, claim);
+      if (job?.holder !== holder) return { gone: true };
+      const stored = (await findLog(trx, job.subject_id))?.size ?? 0n;
       if (Number(stored) !== logSize) return { expected: Number(stored) };
       const kind = kinds[job.kind as WorkKind];
       if (!alwaysPossible.includes(outcome.kind) && !kind.outcomes.includes(outcome.kind))

@@ -41,10 +41,7 @@ export interface Patience {
 type Look<T> = (isMore: (more: boolean) => void) => Promise<T>;
 type Take<Offer, T> = (offered: Offer) => Promise<(() => Promise<T>) | undefined>;
 
-export function waitingLines<Offer = never>(
-  db: Pick<Database, 'listen' | 'listenEarly'>,
-  topic: string,
-): WaitingLines<Offer> {
+export function waitingLines<Offer = never>(db: Pick<Database, 'listen'>, topic: string): WaitingLines<Offer> {
   const lines = new Map<string, Line<Offer>>();
   const tellAll = (): void => {
     for (const line of lines.values()) line.tell();
@@ -52,7 +49,7 @@ export function waitingLines<Offer = never>(
   const hear = (heard: string): void => {
     if (heard === topic) tellAll();
   };
-  const stops = [db.listen(hear, tellAll), db.listenEarly(hear)];
+  const stop = db.listen(hear, tellAll);
   return {
     join(name, isAny) {
       const line = lines.get(name) ?? new Line<Offer>(isAny);
@@ -73,9 +70,7 @@ export function waitingLines<Offer = never>(
     async check() {
       for (const line of lines.values()) if (line.isWaiting && (await line.isAny())) line.tell();
     },
-    close() {
-      for (const stop of stops) stop();
-    },
+    close: stop,
   };
 }
 

@@ -1,5 +1,4 @@
 import type { Queries, Transaction } from '../db/open.ts';
-import { prepared, preparedChange } from '../db/prepared.ts';
 import type { HookDeliveryRow, HookRow, ProjectRow } from '../db/schema.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { Facts } from './facts.ts';
@@ -11,67 +10,27 @@ import { tell } from './reading.ts';
 /** A hook, and the account that its project belongs to. */
 export type HookOfAccount = HookRow & Pick<ProjectRow, 'owner_id'>;
 
-const findHook = prepared<{ id: bigint }, HookOfAccount>((db, value) =>
-  db
+export async function hookById(db: Queries, id: bigint): Promise<HookOfAccount | undefined> {
+  return db
     .selectFrom('hooks')
     .innerJoin('projects', 'projects.id', 'hooks.project_id')
     .selectAll('hooks')
     .select('projects.owner_id')
-    .where('hooks.id', '=', value('id')),
-);
-/** The settings that decide about a delivery: the hook's events, and its project. */
-const findSettings = prepared<{ id: bigint }, Pick<HookRow, 'events'> & JudgedProject>((db, value) =>
-  db
-    .selectFrom('hooks')
-    .innerJoin('projects', 'projects.id', 'hooks.project_id')
-    .select(['hooks.events', 'projects.id', 'projects.owner_id', 'projects.repository_url'])
-    .select(['projects.fork_builds', 'projects.cancel_superseded'])
-    .where('hooks.id', '=', value('id')),
-);
-const findByKey = prepared<{ hook: bigint; key: string }, HookDeliveryRow>((db, value) =>
-  db
-    .selectFrom('hook_deliveries')
-    .selectAll()
-    .where('hook_id', '=', value('hook'))
-    .where('delivery_key', '=', value('key')),
-);
+    .where('hooks.id', '=', id)
+    .executeTakeFirst();
+}
+
 /**
  * Inserts nothing where the same delivery exists already. If another transaction is just inserting it, this waits for
  * its end.
  */
-const insertOnce = prepared<HookDeliveryRow, { id: bigint }>((db, value) =>
-  db
+async function insertOnce(trx: Transaction, delivery: HookDeliveryRow): Promise<boolean> {
+  const inserted = await trx
     .insertInto('hook_deliveries')
-    .values({
-      id: value('id'),
-      hook_id: value('hook_id'),
-      delivery_key: value('delivery_key'),
-      received_at: value('received_at'),
-      facts: value('facts'),
-      outcome: value('outcome'),
-      reason: value('reason'),
-      build_request_id: value('build_request_id'),
-      results: value('results'),
-    })
+    .values(delivery)
     .onConflict((conflict) => conflict.columns(['hook_id', 'delivery_key']).doNothing())
-    .returning('id'),
-);
-const setJudgement = preparedChange<
-  Pick<HookDeliveryRow, 'id' | 'outcome' | 'reason' | 'build_request_id' | 'results'>
->((db, value) =>
-  db
-    .updateTable('hook_deliveries')
-    .set({
-      outcome: value('outcome'),
-      reason: value('reason'),
-      build_request_id: value('build_request_id'),
-      results: value('results'),
-    })
-    .where('id', '=', value('id')),
-);
-
-export async function hookById(db: Queries, id: bigint): Promise<HookOfAccount | undefined> {
-  return (await findHook(db, { id }))[0];
+    .executeTakeFirst();
+  return inserted.numInsertedOrUpdatedRows === 1n;
 }
 
 /**
@@ -85,11 +44,17 @@ export async function receive(
 ): Promise<HookDeliveryRow> {
   const { trx } = context;
   const delivery = newDelivery(context, hookId, { key, facts });
-  const [[inserted], [settings]] = await Promise.all([insertOnce(trx, delivery), findSettings(trx, { id: hookId })]);
-  const [earlier] = inserted ? [] : await findByKey(trx, { hook: hookId, key: key ?? '' });
-  if (earlier) return earlier;
-  if (!inserted || !settings) throw new Error('a delivery is neither new nor there');
-  const { events, ...project } = settings;
+  if (!(await insertOnce(trx, delivery))) {
+    const earlier = trx.selectFrom('hook_deliveries').selectAll().where('hook_id', '=', hookId);
+    return earlier.where('delivery_key', '=', key).executeTakeFirstOrThrow();
+  }
+  const { events, ...project } = await trx
+    .selectFrom('hooks')
+    .innerJoin('projects', 'projects.id', 'hooks.project_id')
+    .select(['hooks.events', 'projects.id', 'projects.owner_id', 'projects.repository_url'])
+    .select(['projects.fork_builds', 'projects.cancel_superseded'])
+    .where('hooks.id', '=', hookId)
+    .executeTakeFirstOrThrow();
   return judged(context, delivery, await judge(context, { id: hookId, events }, project, facts));
 }
 
@@ -110,7 +75,7 @@ async function judged(
   { outcome, reason, requestId, results }: Judgement,
 ): Promise<HookDeliveryRow> {
   const judgement = { outcome, reason, build_request_id: requestId, results: JSON.stringify(results) };
-  await setJudgement(trx, { id: delivery.id, ...judgement });
+  await trx.updateTable('hook_deliveries').set(judgement).where('id', '=', delivery.id).execute();
   return { ...delivery, ...judgement };
 }
 
@@ -156,7 +121,7 @@ export async function countRefused(
     reason: reason(more),
     results: `${more}`,
   };
-  if ((await insertOnce(trx, delivery))[0]) return;
+  if (await insertOnce(trx, delivery)) return;
   const same = trx.selectFrom('hook_deliveries').selectAll().where('hook_id', '=', hookId);
   const present = await db.locked(same.where('delivery_key', '=', key), 'hook_deliveries').executeTakeFirstOrThrow();
   const count = Number(present.results) + more;

@@ -63,8 +63,6 @@ export interface BareAnswer {
 
 export interface BareRoutes<Admitted> {
   provenBy: Proof;
-  /** Whether its answers count in the API's metrics; long-polling requests would distort the durations. */
-  isCounted: boolean;
   /** Judges the head of a request before its body is read. A thrown error is the answer. */
   admit(head: Head, reply: Pick<FastifyReply, 'header'>): Promise<Admitted>;
   routes: readonly BareRoute<Admitted>[];
@@ -80,8 +78,6 @@ export function addBareRoutes<Admitted>(server: FastifyInstance, group: BareRout
       await hearOut(request, reply);
       return send(reply, answer);
     });
-    if (group.isCounted)
-      scope.addHook('onResponse', async (_, reply) => server.answered(reply.statusCode, reply.elapsedTime));
     scope.addHook('onRequest', async (request, reply) => {
       request.admitted = await group.admit(request, reply);
     });

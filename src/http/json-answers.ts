@@ -2,10 +2,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ApiError } from '../errors.ts';
 import { challengesFor } from './challenges.ts';
 import { sendPacked, worthPacking } from './compression.ts';
-import { elapsed } from './elapsed.ts';
 import { readCallback, wrapInCallback } from './jsonp.ts';
 import type { RawGroup } from './raw.ts';
-import { strictTransport } from './strict-transport.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -35,37 +33,9 @@ export function takeCallback(request: FastifyRequest): ApiError | undefined {
   return undefined;
 }
 
-/** Whether a cached answer can be sent unchanged: no JSON-P, no other site's page, and too short to be compressed. */
-export function isPlain({ callback, headers }: FastifyRequest, known: string): boolean {
-  return (
-    callback === undefined &&
-    headers.origin === undefined &&
-    (known.length < worthPacking || headers['accept-encoding'] === undefined)
-  );
-}
-
-/** Writes directly to the socket: a cached answer needs no further work. */
-export function sendKnown(json: string, request: FastifyRequest, reply: FastifyReply): void {
-  const { id, server } = request;
-  reply.hijack();
-  server.answered(200, elapsed(request));
-  const headers = ['content-type', jsonType, 'content-length', String(Buffer.byteLength(json))];
-  headers.push('x-request-id', id, 'cache-control', 'no-store', 'x-content-type-options', 'nosniff');
-  if (reply.hasHeader('strict-transport-security')) headers.push('strict-transport-security', strictTransport);
-  reply.raw.writeHead(200, headers);
-  reply.raw.end(json);
-}
-
-/** Sends a status and headers alone. */
-export function sendHead(status: number, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  request.server.answered(status, elapsed(request));
-  return reply.status(status).send();
-}
-
 /** Sends JSON text, wrapped in a JSON-P call if one was requested. */
 export function sendJson(json: string, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const { callback, suppressesStatus, server } = request;
-  server.answered(reply.statusCode, elapsed(request));
+  const { callback, suppressesStatus } = request;
   if (callback === undefined) return sendText(json, request, reply.type(jsonType));
   reply.type('application/javascript; charset=utf-8');
   if (!suppressesStatus) return sendText(wrapInCallback(callback, json), request, reply);

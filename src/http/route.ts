@@ -115,8 +115,7 @@ export class WithHeaders {
 
 /** The answer of an endpoint: a record (or list), a page, or a stream; `json` where the text exists already. */
 export type Answer =
-  /** `keep` stores the text of the record for `recall`, as long as it is valid. */
-  | { record: unknown; headers?: Record<string, string>; keep?: (text: string) => void }
+  | { record: unknown; headers?: Record<string, string> }
   | { page: PageOf<{ id: bigint }> }
   | { stream: StreamAnswer }
   | { json: string };
@@ -126,6 +125,4 @@ export interface Endpoint<Admitted = unknown> extends RouteDescription {
   admit(request: Incoming): Admitted | Promise<Admitted>;
   /** `signal` is aborted when the client of a stream has gone. */
   perform(request: Incoming, admitted: Admitted, signal?: AbortSignal): Promise<Answer & { status?: number }>;
-  /** The text of the answer, where it is known to be unchanged. */
-  recall?(request: Incoming, admitted: unknown): string | undefined;
 }

@@ -5,14 +5,17 @@ const longestMs = 10;
 
 /**
  * Lets others have their turn now and then: what waits for SQLite alone never leaves the turn of the event loop it began
- * in, however many queries it makes.
+ * in, however many queries it makes. Undefined where it may go on.
  */
-export function takingTurns(): () => Promise<void> {
-  let since = performance.now();
-  return async () => {
-    if (performance.now() - since < longestMs) return;
-    await nextTurn();
-    since = performance.now();
+export function takingTurns(): () => Promise<void> | undefined {
+  let beganAt: number | undefined;
+  return () => {
+    const now = performance.now();
+    if (beganAt === undefined) {
+      beganAt = now;
+      setImmediate(() => (beganAt = undefined));
+    }
+    return now - beganAt < longestMs ? undefined : nextTurn();
   };
 }
 

@@ -1,11 +1,10 @@
 import { sql, type SqlBool } from 'kysely';
-import type { Transaction } from '../db/open.ts';
-import { prepared, preparedInsert } from '../db/prepared.ts';
-import type { BuildRow, SuiteRow } from '../db/schema.ts';
+import { insertRows } from '../db/insert.ts';
+import type { BuildRow } from '../db/schema.ts';
 import { cancel, enqueue, retag, type Cancelled } from '../queue/queue.ts';
 import { addLine, beginLogs, completeLog } from '../streams/logs.ts';
 import { noteEnding } from './endings.ts';
-import { checkAtEnd, recordEvent, rollUp } from './ledger.ts';
+import { recordEvent, rollUp } from './ledger.ts';
 import { tooSlow, type Rule } from './rules.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 import { holdForBuilds } from './apply-rollup.ts';
@@ -31,22 +30,6 @@ export async function advanceBuild(
   const moved = await moveBuild(context, build, to, ending);
   if (moved) rollUp(context, { commit: moved.commit_id, request: moved.build_request_id });
   return moved !== undefined;
-}
-
-/**
- * The same, for a caller that holds the build's job and has read the build since: nobody else moves the build then. At
- * the end of the transaction it is checked that the stored state agreed; nothing waits for that here.
- */
-export async function advanceHeldBuild(context: WriteContext, build: BuildRow, to: BuildState): Promise<boolean> {
-  if (!statesBefore(buildMachine, to).includes(build.build_state as BuildState)) return false;
-  checkAtEnd(context, isMoved(write(context, build, to, {}), build));
-  await tell(context, build, to);
-  rollUp(context, { commit: build.commit_id, request: build.build_request_id });
-  return true;
-}
-
-async function isMoved(moving: Promise<Moved | undefined>, { id }: BuildRow): Promise<void> {
-  if (!(await moving)) throw new Error(`build ${id} was moved by somebody who does not hold its job`);
 }
 
 async function moveBuild(
@@ -75,16 +58,23 @@ const movedColumns = [
 ] as const;
 type Moved = Pick<BuildRow, (typeof movedColumns)[number]>;
 
+/** Guarded by the states that the build may leave. */
 async function write(
   { trx }: WriteContext,
   { id }: Pick<BuildRow, 'id'>,
   to: BuildState,
-  ending: Ending,
+  { exit_status = null, failure_reason = '', output }: Ending,
 ): Promise<Moved | undefined> {
-  const { exit_status = null, failure_reason = '', output } = ending;
+  const now = BigInt(Date.now());
   const part = { output_from: output ? BigInt(output.from) : null, output_to: output ? BigInt(output.to) : null };
-  const [moved] = await moves[to](trx, { id, now: BigInt(Date.now()), exit_status, failure_reason, ...part });
-  return moved;
+  const ended = { finished_at: now, exit_status, failure_reason, ...part };
+  return trx
+    .updateTable('builds')
+    .set({ build_state: to, ...(isFinal(buildMachine, to) ? ended : { started_at: now }) })
+    .where('id', '=', id)
+    .where('build_state', 'in', statesBefore(buildMachine, to))
+    .returning(movedColumns)
+    .executeTakeFirst();
 }
 
 /** Records the new state. With a final state the log is complete too. */
@@ -96,60 +86,12 @@ async function tell(context: WriteContext, build: Moved, state: BuildState): Pro
   recordEvent(context, { projectId: build.project_id, subjectId: build.id, type: 'build', state });
 }
 
-type Move = (
-  trx: Transaction,
-  values: { now: bigint } & Pick<BuildRow, 'id' | 'exit_status' | 'failure_reason' | 'output_from' | 'output_to'>,
-) => Promise<readonly Readonly<Moved>[]>;
-
-const moves = Object.fromEntries(buildMachine.states.map((to) => [to, moveTo(to)])) as Record<BuildState, Move>;
-
-/** The write that moves a build, guarded by the states that the build may leave. */
-function moveTo(to: BuildState): Move {
-  return prepared((db, value) => {
-    const began = { started_at: value('now') };
-    const ended = {
-      finished_at: value('now'),
-      exit_status: value('exit_status'),
-      failure_reason: value('failure_reason'),
-      output_from: value('output_from'),
-      output_to: value('output_to'),
-    };
-    return db
-      .updateTable('builds')
-      .set({ build_state: sql.lit<string>(to), ...(isFinal(buildMachine, to) ? ended : began) })
-      .where('id', '=', value('id'))
-      .where(
-        'build_state',
-        'in',
-        statesBefore(buildMachine, to).map((state) => sql.lit<string>(state)),
-      )
-      .returning(movedColumns);
-  });
-}
-
 export interface BuildPlace {
   projectId: bigint;
   accountId: bigint;
   commitId: bigint;
   requestId: bigint;
 }
-
-type LastAttempt = Pick<BuildRow, 'attempt' | 'series'> & {
-  [Name in 'tags' | 'allow_failure' | 'retries']: SuiteRow[Name] | null;
-};
-
-const findLastAttempt = prepared<{ commit: bigint; suite: bigint; variant: string }, LastAttempt>((db, value) =>
-  db
-    .selectFrom('builds')
-    .leftJoin('suites', 'suites.id', 'builds.suite_id')
-    .select(['builds.attempt', 'builds.series', 'suites.tags', 'suites.allow_failure', 'suites.retries'])
-    .where('builds.commit_id', '=', value('commit'))
-    .where('builds.suite_id', '=', value('suite'))
-    .where('builds.variant', '=', value('variant'))
-    .orderBy('builds.attempt', 'desc')
-    .limit(sql.lit(1)),
-);
-const insertBuilds = preparedInsert('builds');
 
 /** What is tried: attempts at the same suite and variant follow each other. */
 export type Subject = Pick<BuildRow, 'suite_id' | 'variant'>;
@@ -172,22 +114,30 @@ export interface Tried {
 
 /** The last attempt at each. The commit is locked, so nobody else makes the same next attempt. */
 export async function triedBefore({ trx }: WriteContext, commitId: bigint, subjects: Subject[]): Promise<Tried[]> {
-  const tried = subjects.map(async ({ suite_id: suiteId, variant }) => {
-    const [last] = await findLastAttempt(trx, { commit: commitId, suite: suiteId, variant });
-    if (!last) throw new Error(`suite ${suiteId} was never tried on commit ${commitId}`);
-    const { attempt, series, tags, allow_failure: allowFailure, retries } = last;
-    return {
+  const tried: Tried[] = [];
+  for (const { suite_id: suiteId, variant } of subjects) {
+    const { attempt, series, tags, allow_failure, retries } = await trx
+      .selectFrom('builds')
+      .leftJoin('suites', 'suites.id', 'builds.suite_id')
+      .select(['builds.attempt', 'builds.series', 'suites.tags', 'suites.allow_failure', 'suites.retries'])
+      .where('builds.commit_id', '=', commitId)
+      .where('builds.suite_id', '=', suiteId)
+      .where('builds.variant', '=', variant)
+      .orderBy('builds.attempt', 'desc')
+      .limit(1)
+      .executeTakeFirstOrThrow();
+    tried.push({
       suiteId,
       variant,
       last: attempt,
       series,
       isDeleted: tags === null,
       tags: tags ?? '',
-      allowFailure: allowFailure ?? 0,
+      allowFailure: allow_failure ?? 0,
       retries: retries ?? 0,
-    };
-  });
-  return Promise.all(tried);
+    });
+  }
+  return tried;
 }
 
 /** How an attempt goes on with the work of the last one. */
@@ -235,7 +185,7 @@ export async function addBuilds(
     output_to: null,
   }));
   const buildIds = builds.map(({ id }) => id);
-  await insertBuilds(trx, ...builds);
+  await insertRows(trx, 'builds', builds);
   await beginLogs(trx, buildIds, projectId);
   for (const subjectId of buildIds)
     recordEvent(context, { projectId, subjectId, type: 'build', state: buildMachine.initial });

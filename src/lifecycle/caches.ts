@@ -1,5 +1,5 @@
 import type { Queries } from '../db/open.ts';
-import { prepared, preparedInsert } from '../db/prepared.ts';
+import { insertRows } from '../db/insert.ts';
 import type { CacheLayerRow, CacheRow } from '../db/schema.ts';
 import { foldLater, foldsFrom } from './cache-folding.ts';
 import type { WriteContext } from './write-context.ts';
@@ -30,20 +30,21 @@ const mostCaches = 1000;
 
 type Found = Pick<CacheRow, 'id' | 'branch' | 'size'> & CacheLayer;
 
-const findLayers = prepared<Omit<CachePlace, 'projectId'> & { fallback: string }, Found>((db, value) =>
+const findLayers = (
+  db: Queries,
+  { suiteId, variant, paths, branch, fallback }: Omit<CachePlace, 'projectId'> & { fallback: string },
+): Promise<Found[]> =>
   db
     .selectFrom('caches')
     .innerJoin('cache_layers', 'cache_layers.cache_id', 'caches.id')
     .select(['caches.id', 'caches.branch', 'caches.size'])
     .select(['cache_layers.build_id', 'cache_layers.digest', 'cache_layers.bytes'])
-    .where('caches.suite_id', '=', value('suiteId'))
-    .where('caches.variant', '=', value('variant'))
-    .where('caches.paths', '=', value('paths'))
-    .where((where) =>
-      where.or([where('caches.branch', '=', value('branch')), where('caches.branch', '=', value('fallback'))]),
-    )
-    .orderBy('cache_layers.position'),
-);
+    .where('caches.suite_id', '=', suiteId)
+    .where('caches.variant', '=', variant)
+    .where('caches.paths', '=', paths)
+    .where((where) => where.or([where('caches.branch', '=', branch), where('caches.branch', '=', fallback)]))
+    .orderBy('cache_layers.position')
+    .execute();
 
 /** The cache for a build, with its layers, the lowest first; undefined where there is none. It counts as used. */
 export async function useCache(
@@ -64,8 +65,6 @@ export async function useCache(
 
 /** A layer as a runner names it; its size is not taken from there. */
 type LayerName = Omit<CacheLayer, 'bytes'>;
-
-const insertLayers = preparedInsert('cache_layers');
 
 interface Saved {
   layers: readonly LayerName[];
@@ -114,7 +113,11 @@ export async function saveCache(
     .insertInto('caches')
     .values({ ...cache, created_at: now, last_used_at: now })
     .execute();
-  await insertLayers(trx, ...layers.map((layer, position) => ({ cache_id: id, position, ...layer })));
+  await insertRows(
+    trx,
+    'cache_layers',
+    layers.map((layer, position) => ({ cache_id: id, position, ...layer })),
+  );
   await makeRoom(trx, projectId, id, mostBytes);
   if (layers.length >= foldsFrom) await foldLater(context, id, accountId);
   return true;

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
-import { prepared } from '../db/prepared.ts';
-import type { BuildRequestRow, BuildRow, CommitRow, SuiteRow } from '../db/schema.ts';
+import type { Queries } from '../db/open.ts';
+import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
 import { variantsOf } from '../lib/matrix.ts';
 import type { Tried } from './builds.ts';
 import { judgedIn, textsOf } from './judging.ts';
@@ -20,7 +20,7 @@ export interface SuiteFacts extends Pick<SuiteRow, 'id' | 'tags' | 'allow_failur
 }
 
 /** The suites of a project, with what is known about them and a commit. */
-export const findSuites = prepared<{ project: bigint; ref: string }, SuiteFacts>((db, value) =>
+export const findSuites = (db: Queries, project: bigint, ref: string): Promise<SuiteFacts[]> =>
   db
     .selectFrom('suites')
     .leftJoin('suite_rules', 'suite_rules.suite_id', 'suites.id')
@@ -34,16 +34,16 @@ export const findSuites = prepared<{ project: bigint; ref: string }, SuiteFacts>
           commit
             .selectFrom('commits')
             .select('commits.id')
-            .where('commits.project_id', '=', value('project'))
-            .where('commits.ref', '=', value('ref')),
+            .where('commits.project_id', '=', project)
+            .where('commits.ref', '=', ref),
         )
         .whereRef('builds.suite_id', '=', 'suites.id')
         .where('builds.variant', '=', sql.lit(''))
         .as('last'),
     )
-    .where('suites.project_id', '=', value('project'))
-    .orderBy('suites.id'),
-);
+    .where('suites.project_id', '=', project)
+    .orderBy('suites.id')
+    .execute();
 
 /**
  * The suites and variants to run. Naming suites in a request leaves out the others; the rules hold in any case. One whose
@@ -82,15 +82,14 @@ export function suitesOf({ suites }: Pick<BuildRequestRow, 'suites'>): bigint[] 
   return (JSON.parse(suites) as string[]).map(BigInt);
 }
 
-const findAttempts = prepared<{ commit: bigint; suite: bigint }, Pick<BuildRow, 'variant'> & { last: bigint | number }>(
-  (db, value) =>
-    db
-      .selectFrom('builds')
-      .select((of) => ['variant', of.fn.max('attempt').as('last')])
-      .where('commit_id', '=', value('commit'))
-      .where('suite_id', '=', value('suite'))
-      .groupBy('variant'),
-);
+const findAttempts = (db: Queries, commit: bigint, suite: bigint) =>
+  db
+    .selectFrom('builds')
+    .select((of) => ['variant', of.fn.max('attempt').as('last')])
+    .where('commit_id', '=', commit)
+    .where('suite_id', '=', suite)
+    .groupBy('variant')
+    .execute();
 
 /** All variants of a suite, to be started anew. Only a suite with a matrix takes another query. */
 async function triedAnew({ trx }: WriteContext, suite: Readonly<SuiteFacts>, commit: bigint): Promise<Tried[]> {
@@ -98,7 +97,7 @@ async function triedAnew({ trx }: WriteContext, suite: Readonly<SuiteFacts>, com
   const settings = { suiteId, tags, allowFailure, retries };
   const matrix = JSON.parse(suite.matrix) as string[];
   if (matrix.length === 0) return [{ ...settings, variant: '', last: Number(last ?? 0) }];
-  const attempts = await findAttempts(trx, { commit, suite: suiteId });
+  const attempts = await findAttempts(trx, commit, suiteId);
   const lastOf = new Map(attempts.map((one) => [one.variant, Number(one.last)]));
   return variantsOf(matrix).map((variant) => ({ ...settings, variant, last: lastOf.get(variant) ?? 0 }));
 }

@@ -1,22 +1,21 @@
 import { pathToFileURL } from 'node:url';
-import { foundBefore, NotYetError, type Database } from '../db/open.ts';
+import { NotYetError, type Database } from '../db/open.ts';
+import { noted } from '../db/notes.ts';
 import { UnavailableError } from '../db/unavailable.ts';
-import { carriedBy } from '../lib/carried.ts';
 import { sourceFile } from '../lib/source-files.ts';
 import { BusyThreadError, createWorkerThread, type WorkerThread } from '../lib/worker-thread.ts';
 import { compareListings, isQuick, type Compared, type Listings } from './polled-refs.ts';
 import type { WriteContext } from './write-context.ts';
 
 /** Where listings of refs are compared: the long ones in a thread, and never while a transaction waits for it. */
-const threadOf = carriedBy<Database, WorkerThread<Listings, Compared | undefined>>(() =>
+const makeThread = (): WorkerThread<Listings, Compared | undefined> =>
   createWorkerThread(pathToFileURL(sourceFile('lifecycle/polled-refs-worker.ts')), {
     mostOfOne: 4,
     mostOfAll: 64,
     timeoutMs: 30_000,
-  }),
-);
+  });
 
-export const closeComparing = (db: Database): Promise<void> => threadOf(db).close();
+export const closeComparing = (db: Database): Promise<void> => noted(db, makeThread).close();
 
 /** In a transaction, which is run again where it takes longer. `look` names the two listings. */
 export function comparedIn(
@@ -25,11 +24,11 @@ export function comparedIn(
   listings: Listings,
 ): Compared | undefined {
   if (isQuick(listings)) return compareListings(listings);
-  const found = foundBefore(trx);
+  const found = trx.foundBefore;
   if (found.has(look)) return found.get(look) as Compared | undefined;
   throw new NotYetError(async () => {
     try {
-      found.set(look, await threadOf(db).ask(account, listings));
+      found.set(look, await noted(db, makeThread).ask(account, listings));
     } catch (error) {
       if (!(error instanceof BusyThreadError)) throw error;
       throw new UnavailableError('too many listings are to be compared at once');

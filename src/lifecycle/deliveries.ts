@@ -1,6 +1,5 @@
 import { sql } from 'kysely';
 import type { Queries, Transaction } from '../db/open.ts';
-import { prepared, preparedChange } from '../db/prepared.ts';
 import type { DeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { dropDeliveryJob, ensureDeliveryJobs, hurryDeliveryJob } from '../queue/delivery-jobs.ts';
@@ -22,8 +21,18 @@ const waiting = sql.lit(deliveryMachine.initial);
 
 /** The first delivery in a notification's line, with all data to send it; undefined when the line is empty. */
 export async function headOfLine(db: Queries, notificationId: bigint): Promise<Readonly<Outgoing> | undefined> {
-  const [head] = await findHead(db, { notification: notificationId });
-  return head;
+  return db
+    .selectFrom('deliveries')
+    .innerJoin('notifications', 'notifications.id', 'deliveries.notification_id')
+    .innerJoin('projects', 'projects.id', 'notifications.project_id')
+    .select(['deliveries.id', 'deliveries.payload', 'deliveries.since', 'deliveries.notification_id'])
+    .select(['notifications.url', 'notifications.secret', 'notifications.project_id', 'projects.ssh_public_key'])
+    .select(['notifications.name', 'notifications.repository'])
+    .where('deliveries.notification_id', '=', notificationId)
+    .where('deliveries.state', '=', waiting)
+    .orderBy('deliveries.position')
+    .limit(1)
+    .executeTakeFirst();
 }
 
 export interface Outgoing
@@ -31,20 +40,6 @@ export interface Outgoing
     Pick<DeliveryRow, 'id' | 'payload' | 'since' | 'notification_id'>,
     Pick<NotificationRow, 'url' | 'secret' | 'project_id' | 'name' | 'repository'>,
     Pick<ProjectRow, 'ssh_public_key'> {}
-
-const findHead = prepared<{ notification: bigint }, Outgoing>((db, value) =>
-  db
-    .selectFrom('deliveries')
-    .innerJoin('notifications', 'notifications.id', 'deliveries.notification_id')
-    .innerJoin('projects', 'projects.id', 'notifications.project_id')
-    .select(['deliveries.id', 'deliveries.payload', 'deliveries.since', 'deliveries.notification_id'])
-    .select(['notifications.url', 'notifications.secret', 'notifications.project_id', 'projects.ssh_public_key'])
-    .select(['notifications.name', 'notifications.repository'])
-    .where('deliveries.notification_id', '=', value('notification'))
-    .where('deliveries.state', '=', waiting)
-    .orderBy('deliveries.position')
-    .limit(sql.lit(1)),
-);
 
 /** Stores the result of an attempt; does nothing when the delivery was deleted meanwhile. */
 export async function recordAttempt(
@@ -64,13 +59,6 @@ export async function recordAttempt(
 export async function markDelivered(trx: Transaction, deliveryId: bigint): Promise<void> {
   await move(trx, 'delivered').where('id', '=', deliveryId).execute();
 }
-
-const moveTo = preparedChange<Pick<DeliveryRow, 'id' | 'position' | 'state' | 'since'>>((db, value) =>
-  db
-    .updateTable('deliveries')
-    .set({ state: value('state'), since: value('since'), position: value('position') })
-    .where('id', '=', value('id')),
-);
 
 /** The receiver will never take this delivery, so those behind it need not wait. */
 export async function markRefused(trx: Transaction, deliveryId: bigint): Promise<void> {
@@ -101,7 +89,11 @@ export async function sendAgain(context: WriteContext, accountId: bigint, delive
   // The delivery job first: the sender of the line holds it, and writes deliveries afterwards.
   await ensureDeliveryJobs(db, trx, ids, [{ subjectId: delivery.notification_id, accountId }]);
   await hurryDeliveryJob(db, trx, delivery.notification_id);
-  await moveTo(trx, { id: delivery.id, position, ...again });
+  await trx
+    .updateTable('deliveries')
+    .set({ position, ...again })
+    .where('id', '=', delivery.id)
+    .execute();
   return { ...delivery, ...again, position };
 }
 

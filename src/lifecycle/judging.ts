@@ -1,8 +1,8 @@
 import { pathToFileURL } from 'node:url';
-import { foundBefore, NotYetError, type Database } from '../db/open.ts';
+import { NotYetError, type Database } from '../db/open.ts';
+import { noted } from '../db/notes.ts';
 import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
 import { UnavailableError } from '../db/unavailable.ts';
-import { carriedBy } from '../lib/carried.ts';
 import { sourceFile } from '../lib/source-files.ts';
 import { BusyThreadError, createWorkerThread, type WorkerThread } from '../lib/worker-thread.ts';
 import { isQuick, judge, type Judged, type Question, type Texts } from './rules.ts';
@@ -18,21 +18,20 @@ const mostMilliseconds = 1000;
 
 type RulesThread = WorkerThread<Question & { milliseconds: number }, Judged[]>;
 
-const threadOf = carriedBy<Database, RulesThread>(() =>
+const makeThread = (): RulesThread =>
   createWorkerThread(pathToFileURL(sourceFile('lifecycle/rules-worker.ts')), {
     mostOfOne: 16,
     mostOfAll: 1024,
     timeoutMs: 60_000,
-  }),
-);
+  });
 
-export const closeJudging = (db: Database): Promise<void> => threadOf(db).close();
+export const closeJudging = (db: Database): Promise<void> => noted(db, makeThread).close();
 
 /** For those who only read. The account is the one whose turn it takes. */
 export async function judged(db: Database, account: bigint, question: Question): Promise<Judged[]> {
   if (isQuick(question)) return judge(question);
   try {
-    return await threadOf(db).ask(account, { ...question, milliseconds: mostMilliseconds });
+    return await noted(db, makeThread).ask(account, { ...question, milliseconds: mostMilliseconds });
   } catch (error) {
     if (error instanceof BusyThreadError) throw new UnavailableError('too many rules are to be judged at once');
     // The thread was given up: no rule of this commit is known to be met.
@@ -46,7 +45,7 @@ export async function judged(db: Database, account: bigint, question: Question):
 /** The same in a transaction, which is run again where it takes longer. */
 export function judgedIn({ db, trx }: WriteContext, account: bigint, question: Question): Judged[] {
   if (isQuick(question)) return judge(question);
-  const found = foundBefore(trx);
+  const found = trx.foundBefore;
   const key = JSON.stringify(question);
   const known = found.get(key) as Judged[] | undefined;
   if (known) return known;

@@ -1,12 +1,9 @@
-import { sql, type ExpressionBuilder, type SqlBool } from 'kysely';
-import type { Transaction } from '../db/open.ts';
-import { forEachKind, prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
-import type { ProjectRow, Schema } from '../db/schema.ts';
-import { carriedBy } from '../lib/carried.ts';
+import type { SqlBool } from 'kysely';
+import { insertRows } from '../db/insert.ts';
+import { noted } from '../db/notes.ts';
+import type { ProjectRow } from '../db/schema.ts';
 import { projectTopic, subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
 import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
-import { projectState } from './rollup.ts';
-import type { CommitState } from './states.ts';
 import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
 
 /**
@@ -18,12 +15,13 @@ import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
  * It also prevents deadlocks. Every transaction locks rows on PostgreSQL in this order, and rows of one kind in the order
  * of their identifiers:
  *
- *  1. an idempotency key; a hook; the runner that asks; the turn of its account
+ *  1. an idempotency key; a hook; the right to run a schedule, then to supersede requests of a project (`holdNumber`);
+ *     the runner that asks; the turn of its account
  *  2. jobs, except delivery jobs; then what runners still have to bring of builds (`uploads`)
  *  3. the build, deploy or dependency of a job, and its log
  *  4. the lane of a deploy, with its place in the queue; build requests
- *  5. rights that a number stands for (`holdNumber`): to record a fetched commit of a project, to open a shell at a
- *     runner
+ *  5. other rights that a number stands for: to record a fetched commit of a project, to open a shell at a runner.
+ *     Waiting jobs whose suite gets other tags are locked after them too: whoever holds such a job wants no right
  *  6. commits
  *  7. projects
  *  8. notifications
@@ -34,13 +32,10 @@ import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
  * 13. shells
  *
  * This file locks 4, 6 and 7 to 9. New rows may be inserted at any time: no transaction waits for a row that it cannot
- * see. And a statement that skips locked rows never waits: so a claim takes a turn and a job after the outcome of another
- * job, and the end of a compile makes the jobs due that wait for it.
+ * see. And a statement that skips locked rows never waits: so the end of a compile makes the jobs due that wait for it.
  */
 interface Ledger {
   events: LifecycleEvent[];
-  /** Events of work that began in the transaction that made it (`beginAtOnce`). */
-  begun: LifecycleEvent[] | undefined;
   commits: Set<bigint>;
   requests: Set<bigint>;
   projects: Set<bigint>;
@@ -49,8 +44,6 @@ interface Ledger {
   trunks: Map<bigint, Trunk>;
   /** Why the fetches of requests failed. */
   reasons: Map<bigint, string>;
-  /** Checks that must succeed. */
-  checks: Promise<void>[];
 }
 
 /** The newest built commit of a default branch, and the branch's name; null where they are not known. */
@@ -60,43 +53,32 @@ export interface Trunk {
 }
 
 /** One transaction has one ledger, however many write contexts are made for it. */
-const notesOf = carriedBy<Transaction, { ledger?: Ledger }>(() => ({}));
+const notes = (): { ledger?: Ledger } => ({});
 
 function ledgerOf(context: WriteContext): Ledger {
-  const notes = notesOf(context.trx);
-  if (!notes.ledger) {
-    notes.ledger = emptyLedger();
+  const kept = noted(context.trx, notes);
+  if (!kept.ledger) {
+    kept.ledger = emptyLedger();
     context.db.atEnd(context.trx, () => applyLedger(context));
   }
-  return notes.ledger;
+  return kept.ledger;
 }
 
 function emptyLedger(): Ledger {
   return {
     events: [],
-    begun: undefined,
     commits: new Set(),
     requests: new Set(),
     projects: new Set(),
     dependencies: new Set(),
     trunks: new Map(),
     reasons: new Map(),
-    checks: [],
   };
 }
 
 /** Records an event. */
 export function recordEvent(context: WriteContext, event: LifecycleEvent): void {
-  const { begun, events } = ledgerOf(context);
-  (begun ?? events).push(event);
-}
-
-/**
- * From here on, builds begin that the same transaction has made. All states that they lead to are told all the same, in
- * the order that they would have if the builds began in a transaction of their own.
- */
-export function beginAtOnce(context: WriteContext): void {
-  ledgerOf(context).begun ??= [];
+  ledgerOf(context).events.push(event);
 }
 
 /** Records that a dependency has changed its state, for its notifications. */
@@ -116,12 +98,6 @@ export function fetchFailed(context: WriteContext, requestId: bigint, reason: st
   ledgerOf(context).reasons.set(requestId, reason);
 }
 
-/** Adds a check that the transaction depends on without waiting for it. If the check fails, the transaction fails. */
-export function checkAtEnd(context: WriteContext, check: Promise<void>): void {
-  check.catch(() => {}); // it is awaited at the end, if the transaction gets there
-  ledgerOf(context).checks.push(check);
-}
-
 /** Marks commits, requests and projects whose states have to be calculated again. */
 export function rollUp(
   context: WriteContext,
@@ -138,52 +114,22 @@ export function rollUp(
  * lock nothing afterwards.
  */
 export async function applyLedger(context: WriteContext): Promise<void> {
-  const notes = notesOf(context.trx);
-  const noted = notes.ledger;
-  if (!noted) return;
-  notes.ledger = emptyLedger();
-  const begun = noted.begun ?? [];
-  const begunBuilds = new Set(begun.map(({ subjectId }) => subjectId));
-  const only = context.db.inTurns ? undefined : onlyProject(noted);
-  let early: Promise<HeldProject> | undefined;
-  // It is locked after everything else, but without a round trip of its own.
-  const holdEarly = (): void => {
-    if (only === undefined) return;
-    early = holdWithState(context, only, { isBehind: true, trunk: noted.trunks.get(only) });
-    early.catch(() => {}); // it is awaited below, if the transaction gets there
-  };
-  const rollingUp = rollUpCommits(context, inOrder(noted.commits), inOrder(noted.requests), begunBuilds, holdEarly);
-  const [{ moved, movedBefore, changed }] = await Promise.all([rollingUp, ...noted.checks]);
-  const events = [...noted.events, ...movedBefore, ...begun, ...moved].map((one) => ({
-    ...one,
-    reason: noted.reasons.get(one.subjectId),
-  }));
+  const kept = noted(context.trx, notes);
+  const { ledger } = kept;
+  if (!ledger) return;
+  kept.ledger = emptyLedger();
+  const { moved, changed } = await rollUpCommits(context, inOrder(ledger.commits), inOrder(ledger.requests));
+  const events = [...ledger.events, ...moved].map((one) => ({ ...one, reason: ledger.reasons.get(one.subjectId) }));
   const byProject = Map.groupBy(events, ({ projectId }) => projectId);
-  const behind = new Set([...noted.projects, ...changed]);
+  const behind = new Set([...ledger.projects, ...changed]);
   for (const id of inOrder(new Set([...byProject.keys(), ...behind]))) {
-    const wanted = { isBehind: behind.has(id), trunk: noted.trunks.get(id) };
-    const held = await ((id === only ? early : undefined) ?? holdWithState(context, id, wanted));
-    const decided = wanted.isBehind ? asMoved(held.decided, [...movedBefore, ...moved]) : undefined;
-    await record(context, id, byProject.get(id) ?? [], { ...held, decided });
+    const project = await holdProject(context, id);
+    const trunk = ledger.trunks.get(id);
+    if (trunk) await changeTrunk(context, id, trunk);
+    const decided = behind.has(id) ? await decidedState(context, id) : undefined;
+    await record(context, id, byProject.get(id) ?? [], project, decided);
   }
-  for (const id of inOrder(noted.dependencies)) await tellOfDependency(context, id);
-}
-
-/**
- * The project, where everything is about builds of one commit for one request, as in most transactions. Otherwise the
- * roll-up may come upon another project, which would have to be locked before this one.
- */
-function onlyProject({ events, begun = [], commits, requests, projects }: Ledger): bigint | undefined {
-  if (commits.size !== 1 || requests.size !== 1) return undefined;
-  const all = [...events, ...begun];
-  const [only, ...others] = new Set([...projects, ...all.map(({ projectId }) => projectId)]);
-  return others.length === 0 && all.some(({ type }) => type === 'build') ? only : undefined;
-}
-
-/** The commit that decides may have been moved after it was read. */
-function asMoved(decided: Decided | undefined, moved: readonly LifecycleEvent[]): Decided | undefined {
-  const move = moved.findLast(({ type, subjectId }) => type === 'commit' && subjectId === decided?.deciding);
-  return decided && move ? { ...decided, state: projectState(move.state as CommitState) } : decided;
+  for (const id of inOrder(ledger.dependencies)) await tellOfDependency(context, id);
 }
 
 function inOrder(ids: Set<bigint>): bigint[] {
@@ -200,84 +146,44 @@ const heldColumns = [
 type Held = Pick<ProjectRow, (typeof heldColumns)[number]> & { is_told: SqlBool };
 
 /** Also returns whether the project has notifications: most have none, and then nothing more is done for them. */
-const holdProject = forEachKind((db) =>
-  prepared<{ id: bigint }, Held>((queries, value) =>
-    db.locked(
-      queries
-        .selectFrom('projects')
-        .select(heldColumns)
-        .select((of) => of.exists(toBeTold(of)).as('is_told'))
-        .where('id', '=', value('id')),
-      'projects',
-    ),
-  ),
-);
-
-function toBeTold(of: ExpressionBuilder<Schema, 'projects'>) {
-  return of
-    .selectFrom('notifications')
-    .select('notifications.id')
-    .whereRef('notifications.project_id', '=', 'projects.id')
-    .where('notifications.notifiable_type', 'in', [sql.lit('build'), sql.lit('status')]);
-}
-
-type Changed = Omit<Held, 'is_told'> & { id: bigint };
-
-const changeProject = preparedChange<Changed>((db, value) =>
-  db
-    .updateTable('projects')
-    .set({
-      last_event: value('last_event'),
-      build_state: value('build_state'),
-      passed_since: value('passed_since'),
-      failed_since: value('failed_since'),
-    })
-    .where('id', '=', value('id')),
-);
-const changeTrunk = preparedChange<{ id: bigint } & Trunk>((db, value) =>
-  db
-    .updateTable('projects')
-    .set({
-      trunk_commit_id: value('commit'),
-      default_branch: sql<string>`coalesce(${value('branch')}, default_branch)`,
-    })
-    .where('id', '=', value('id')),
-);
-const insertEvents = preparedInsert('events');
-
-/** A locked project, and what decides on its state. */
-interface HeldProject extends Held {
-  decided: Decided | undefined;
-}
-
-interface Wanted {
-  /** Whether its state may differ from that of the commit that decides. */
-  isBehind: boolean;
-  /** The newest commit of its default branch, where that has changed. */
-  trunk: Trunk | undefined;
-}
-
-/** All of this is sent at once, before anything is waited for. */
-async function holdWithState(context: WriteContext, id: bigint, { isBehind, trunk }: Wanted): Promise<HeldProject> {
-  const { db, trx } = context;
-  const held = holdProject(db)(trx, { id });
-  const changing = trunk === undefined ? undefined : changeTrunk(trx, { id, ...trunk });
-  const [[project], decided] = await Promise.all([
-    held,
-    isBehind ? decidedState(context, id) : undefined, // answered when the project is locked
-    changing,
-  ]);
+async function holdProject({ db, trx }: WriteContext, id: bigint): Promise<Held> {
+  const projects = trx
+    .selectFrom('projects')
+    .select(heldColumns)
+    .select((of) =>
+      of
+        .exists(
+          of
+            .selectFrom('notifications')
+            .select('notifications.id')
+            .whereRef('notifications.project_id', '=', 'projects.id')
+            .where('notifications.notifiable_type', 'in', ['build', 'status']),
+        )
+        .as('is_told'),
+    )
+    .where('id', '=', id);
+  const project = await db.locked(projects, 'projects').executeTakeFirst();
   if (!project) throw new Error(`project ${id} is gone`);
-  return { ...project, decided };
+  return project;
+}
+
+async function changeTrunk({ trx }: WriteContext, id: bigint, { commit, branch }: Trunk): Promise<void> {
+  const trunk = { trunk_commit_id: commit, ...(branch !== null && { default_branch: branch }) };
+  await trx.updateTable('projects').set(trunk).where('id', '=', id).execute();
 }
 
 /**
  * Stores the events of a project. Sequences are assigned under the lock of the project's row, so they have the order of
  * the commits: a reader that goes on from a sequence misses nothing.
  */
-async function record(context: WriteContext, id: bigint, news: News[], project: HeldProject): Promise<void> {
+async function record(
+  context: WriteContext,
+  id: bigint,
+  news: News[],
+  project: Held,
+  decided: Decided | undefined,
+): Promise<void> {
   const { db, trx, ids } = context;
-  const { decided } = project;
   const first = project.last_event + 1n;
   const events = news.map(({ subjectId, type, state }, at) => ({
     id: ids.next(),
@@ -289,13 +195,12 @@ async function record(context: WriteContext, id: bigint, news: News[], project: 
     created_at: BigInt(Date.now()),
   }));
   const state = decided?.state ?? project.build_state;
-  await changeProject(trx, {
-    id,
-    last_event: project.last_event + BigInt(news.length),
-    build_state: state,
-    ...outcomeSince(project, state),
-  });
-  await insertEvents(trx, ...events);
+  const last = { last_event: project.last_event + BigInt(news.length) };
+  const changed = { ...last, build_state: state, ...outcomeSince(project, state) };
+  await Promise.all([
+    trx.updateTable('projects').set(changed).where('id', '=', id).execute(),
+    insertRows(trx, 'events', events),
+  ]);
   for (const { subjectId } of news) await db.announce(trx, subjectTopic(subjectId));
   if (news.length > 0) await db.announce(trx, projectTopic(id));
   if (project.is_told) await tellOfBuilds(context, id, withProjectStates(news, project.build_state, decided?.deciding));

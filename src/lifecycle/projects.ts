@@ -74,8 +74,8 @@ export async function deleteProject(context: WriteContext, projectId: bigint): P
 
 /** A call of a hook holds the hook before it cancels jobs. So who removes both has to hold them in the same order. */
 async function holdHooks({ db, trx }: WriteContext, projectId: bigint): Promise<void> {
-  if (db.inTurns) return;
-  await trx.selectFrom('hooks').select('id').where('project_id', '=', projectId).orderBy('id').forUpdate().execute();
+  const hooks = trx.selectFrom('hooks').select('id').where('project_id', '=', projectId).orderBy('id');
+  await db.lockedForRemoval(hooks, 'hooks').execute();
 }
 
 /** Stops all work on a project that is about to be deleted, and ends its streams. */

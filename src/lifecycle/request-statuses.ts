@@ -1,6 +1,4 @@
-import { sql } from 'kysely';
-import type { Transaction } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
+import type { Queries, Transaction } from '../db/open.ts';
 import type { BuildRequestRow, BuildRow, CommitRow } from '../db/schema.ts';
 import { reasonInWords } from './reasons.ts';
 import { isAllowedFailure, newestAttempts } from './rollup.ts';
@@ -17,57 +15,57 @@ export const requestContext = 'headrace';
 
 type Reported = Pick<BuildRequestRow, 'id' | 'project_id' | 'commit_ref' | 'fetch'> & { ref: CommitRow['ref'] | null };
 
-const findReported = prepared<{ id: bigint }, Reported>((db, value) =>
+const findReported = (db: Queries, id: bigint): Promise<Reported | undefined> =>
   db
     .selectFrom('build_requests')
     .leftJoin('commits', 'commits.id', 'build_requests.commit_id')
     .select(['build_requests.id', 'build_requests.project_id', 'build_requests.commit_ref', 'build_requests.fetch'])
     .select('commits.ref')
-    .where('build_requests.id', '=', value('id'))
-    .where('build_requests.suites', '=', sql.lit('[]'))
+    .where('build_requests.id', '=', id)
+    .where('build_requests.suites', '=', '[]')
     .where((where) =>
       where.or([
-        where('build_requests.trigger', '!=', sql.lit('')),
+        where('build_requests.trigger', '!=', ''),
         where.exists(
           where
             .selectFrom('build_requests as triggered')
             .select('triggered.id')
             .whereRef('triggered.commit_id', '=', 'build_requests.commit_id')
-            .where('triggered.trigger', '!=', sql.lit('')),
+            .where('triggered.trigger', '!=', ''),
         ),
       ]),
-    ),
-);
+    )
+    .executeTakeFirst();
 
 /** Builds of other requests for the whole commit that were begun after those of this one. */
-const findLater = prepared<{ id: bigint }, { id: bigint }>((db, value) =>
+const findLater = (db: Queries, id: bigint): Promise<{ id: bigint } | undefined> =>
   db
     .selectFrom('build_requests as own')
     .innerJoin('builds', 'builds.commit_id', 'own.commit_id')
     .innerJoin('build_requests as other', 'other.id', 'builds.build_request_id')
     .select('builds.id')
-    .where('own.id', '=', value('id'))
+    .where('own.id', '=', id)
     .whereRef('other.id', '!=', 'own.id')
-    .where('other.suites', '=', sql.lit('[]'))
-    .where('other.build_state', '!=', sql.lit('cancelled'))
-    .where('builds.retry', '=', sql.lit(0))
+    .where('other.suites', '=', '[]')
+    .where('other.build_state', '!=', 'cancelled')
+    .where('builds.retry', '=', 0)
     .where('builds.id', '>', (of) =>
       of
         .selectFrom('builds as begun')
         .select((each) => each.fn.max('begun.id').as('id'))
-        .where('begun.build_request_id', '=', value('id'))
-        .where('begun.retry', '=', sql.lit(0)),
+        .where('begun.build_request_id', '=', id)
+        .where('begun.retry', '=', 0),
     )
-    .limit(sql.lit(1)),
-);
+    .limit(1)
+    .executeTakeFirst();
 
 type Counted = Pick<BuildRow, 'suite_id' | 'variant' | 'attempt' | 'build_state' | 'allow_failure'>;
-const findBuilds = prepared<{ id: bigint }, Counted>((db, value) =>
+const findBuilds = (db: Queries, id: bigint): Promise<Counted[]> =>
   db
     .selectFrom('builds')
     .select(['suite_id', 'variant', 'attempt', 'build_state', 'allow_failure'])
-    .where('build_request_id', '=', value('id')),
-);
+    .where('build_request_id', '=', id)
+    .execute();
 
 interface Moved {
   subjectId: bigint;
@@ -80,7 +78,7 @@ interface Moved {
 /** The report for a request's new state; undefined where there is nothing to tell, or the SHA is not known. */
 export async function requestReport(trx: Transaction, moved: Moved): Promise<StatusReport | undefined> {
   const state = moved.state as BuildRequestState;
-  const [request] = await findReported(trx, { id: moved.subjectId });
+  const request = await findReported(trx, moved.subjectId);
   const isNamed = request !== undefined && /^[0-9a-f]{40}$/.test(request.commit_ref);
   const ref = request?.ref ?? (isNamed ? request.commit_ref : undefined);
   if (!request || ref === undefined) return undefined;
@@ -89,7 +87,7 @@ export async function requestReport(trx: Transaction, moved: Moved): Promise<Sta
   // That it began was told before its fetch.
   if (state === 'building' && isNamed && !isAgain) return undefined;
   // Two requests for one commit: the one that began last says how the commit stands.
-  if (isOver && (await findLater(trx, { id: request.id })).length > 0) return undefined;
+  if (isOver && (await findLater(trx, request.id))) return undefined;
   return {
     ref,
     context: requestContext,
@@ -108,7 +106,7 @@ async function atTheEnd(trx: Transaction, id: bigint, state: BuildRequestState, 
   if (state === 'cancelled') return 'Cancelled';
   if (reason !== undefined) return reasonInWords(reason);
   const builds = newestAttempts(
-    (await findBuilds(trx, { id })).map(({ suite_id: suiteId, allow_failure: allowed, ...build }) => ({
+    (await findBuilds(trx, id)).map(({ suite_id: suiteId, allow_failure: allowed, ...build }) => ({
       ...build,
       suiteId,
       isAllowed: isAllowedFailure(build.build_state as BuildState, allowed === 1),

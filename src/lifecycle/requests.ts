@@ -1,4 +1,3 @@
-import { forEachKind, prepared, preparedChange, preparedInsert } from '../db/prepared.ts';
 import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow } from '../db/schema.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { addLine, beginLog, completeLog, reopenLog } from '../streams/logs.ts';
@@ -8,7 +7,7 @@ import { fetchFailed, recordEvent, rollUp, applyLedger } from './ledger.ts';
 import { whySkipped } from './skip-marks.ts';
 import type { WriteContext } from './write-context.ts';
 import { isForeign } from './forks.ts';
-import { holdForBuilds, isOurs } from './apply-rollup.ts';
+import { holdForBuilds } from './apply-rollup.ts';
 import { beginTrace, beginTraceAgain } from './traces.ts';
 import {
   buildMachine,
@@ -23,8 +22,6 @@ import {
 } from './states.ts';
 
 type Owned = Pick<ProjectRow, 'id' | 'owner_id'>;
-
-const insertRequest = preparedInsert('build_requests');
 
 export const requestEvents = ['manual', 'push', 'tag', 'pull_request', 'poll', 'schedule'] as const;
 export type RequestEvent = (typeof requestEvents)[number];
@@ -88,9 +85,8 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
   };
   const { trx } = context;
   const known = isHeld ? undefined : await knownCommit(context, project, request);
-  isOurs(context, request.id);
   const opened = known ? { ...request, ...fetchedAs(request, known.commit, known.commit.branch) } : request;
-  await insertRequest(trx, opened);
+  await trx.insertInto('build_requests').values(opened).execute();
   await beginLog(trx, request.id, project.id, { isComplete: known !== undefined });
   announceRequest(context, request);
   if (known) await startKnown(context, project, request, known);
@@ -117,19 +113,6 @@ async function enqueueFetch({ db, trx, ids }: WriteContext, project: Owned, requ
   await enqueue(db, trx, ids, { kind: 'fetch_commit', subjectId: requestId, accountId: project.owner_id });
 }
 
-const holdCommitByRef = forEachKind((db) =>
-  prepared<{ project: bigint; ref: string }, CommitRow>((queries, value) =>
-    db.locked(
-      queries
-        .selectFrom('commits')
-        .selectAll()
-        .where('project_id', '=', value('project'))
-        .where('ref', '=', value('ref')),
-      'commits',
-    ),
-  ),
-);
-
 /** A locked commit, and the suites that apply to it. */
 interface Known {
   commit: CommitRow;
@@ -144,12 +127,10 @@ async function knownCommit(
   const { db, trx } = context;
   const { project_id: project, commit_ref: commitRef } = request;
   if (!/^[0-9a-f]{40}$/.test(commitRef)) return undefined;
-  const [[commit], suites] = await Promise.all([
-    holdCommitByRef(db)(trx, { project, ref: commitRef }),
-    findSuites(trx, { project, ref: commitRef }), // answered when the commit is locked, and so up to date
-  ]);
+  const commits = trx.selectFrom('commits').selectAll().where('project_id', '=', project).where('ref', '=', commitRef);
+  const commit = await db.locked(commits, 'commits').executeTakeFirst();
   if (!commit || !isOn(commit, request.fetch_ref)) return undefined;
-  isOurs(context, commit.id);
+  const suites = await findSuites(trx, project, commitRef);
   const fetched = { ...request, ...fetchedAs(request, commit, commit.branch) };
   return { commit, suites: await applying(context, account, suites, commit, fetched) };
 }
@@ -189,12 +170,12 @@ export async function startSuites(
 ): Promise<void> {
   const { trx } = context;
   const fetched = fetchedAs(request, commit, branch);
-  await recordFetch(trx, { id: request.id, ...fetched });
+  await trx.updateTable('build_requests').set(fetched).where('id', '=', request.id).execute();
   const skipped = whySkipped(commit, request);
   if (skipped !== undefined) await addLine(context.db, trx, request.id, skipped);
   await completeLog(context.db, trx, request.id);
   await holdForBuilds(context, request.id, commit.id);
-  const facts = await findSuites(trx, { project: project.id, ref: commit.ref });
+  const facts = await findSuites(trx, project.id, commit.ref);
   const suites = await applying(context, project.owner_id, facts, commit, { ...request, ...fetched });
   await startKnown(context, project, request, { commit, suites });
 }
@@ -222,18 +203,6 @@ function fetchedAs(request: BuildRequestRow, commit: CommitRow, branch: string):
     from_fork: request.from_fork === 1 || isForeign(commit) ? 1 : 0,
   };
 }
-
-const recordFetch = preparedChange<Fetched & { id: bigint }>((db, value) =>
-  db
-    .updateTable('build_requests')
-    .set({
-      commit_id: value('commit_id'),
-      fetch: value('fetch'),
-      branch: value('branch'),
-      from_fork: value('from_fork'),
-    })
-    .where('id', '=', value('id')),
-);
 
 /** Cancels the fetch and every unfinished build. */
 export async function cancelRequest(context: WriteContext, request: BuildRequestRow): Promise<void> {

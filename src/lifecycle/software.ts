@@ -1,5 +1,4 @@
 import type { Queries } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
 import type { DependencyPinRow, DependencyRow } from '../db/schema.ts';
 
 /**
@@ -41,18 +40,15 @@ interface Used {
   pin: Stack | undefined;
 }
 
-const findAttached = prepared<{ suite: bigint }, Known & { use_id: bigint }>((db, value) =>
-  db
+/** The dependencies attached to a suite, in their order. */
+export async function attachedStacks(db: Queries, suiteId: bigint): Promise<Stack[]> {
+  const attached = await db
     .selectFrom('suite_dependencies')
     .innerJoin('dependencies', 'dependencies.id', 'suite_dependencies.dependency_id')
     .select([...columns, 'suite_dependencies.id as use_id'])
-    .where('suite_dependencies.suite_id', '=', value('suite'))
-    .orderBy('suite_dependencies.id'),
-);
-
-/** The dependencies attached to a suite, in their order. */
-export async function attachedStacks(db: Queries, suiteId: bigint): Promise<Stack[]> {
-  const attached = await findAttached(db, { suite: suiteId });
+    .where('suite_dependencies.suite_id', '=', suiteId)
+    .orderBy('suite_dependencies.id')
+    .execute();
   return stacksOf(db, await withPins(db, 'suite_dependency_id', attached));
 }
 

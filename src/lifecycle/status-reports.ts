@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import type { Transaction } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
 import type { BuildRow, CommitRow, SuiteRow } from '../db/schema.ts';
 import { nameWithVariant } from '../lib/matrix.ts';
 import { reasonInWords } from './reasons.ts';
@@ -27,15 +26,15 @@ type Reported = Pick<BuildRow, 'id' | 'project_id' | 'attempt' | 'exit_status' |
   Pick<SuiteRow, 'name'>;
 
 /** A build, unless the same suite and variant have a later attempt: then this one says nothing any more. */
-const findReported = prepared<{ id: bigint }, Reported>((db, value) =>
-  db
+const findReported = (trx: Transaction, id: bigint): Promise<Reported | undefined> =>
+  trx
     .selectFrom('builds')
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('suites', 'suites.id', 'builds.suite_id')
     .select(['builds.id', 'builds.project_id', 'builds.attempt', 'builds.exit_status', 'builds.failure_reason'])
     .select(['builds.started_at', 'builds.finished_at', 'builds.allow_failure'])
     .select(['builds.variant', 'builds.retry', 'commits.ref', 'suites.name'])
-    .where('builds.id', '=', value('id'))
+    .where('builds.id', '=', id)
     .where((where) =>
       where.not(
         where.exists(
@@ -48,15 +47,15 @@ const findReported = prepared<{ id: bigint }, Reported>((db, value) =>
             .whereRef('newer.attempt', '>', 'builds.attempt'),
         ),
       ),
-    ),
-);
+    )
+    .executeTakeFirst();
 
 /** The report for a build's new state. Undefined where the build does not count, or its suite is deleted. */
 export async function statusReport(
   trx: Transaction,
   { subjectId: id, state }: { subjectId: bigint; state: string },
 ): Promise<StatusReport | undefined> {
-  const [build] = await findReported(trx, { id });
+  const build = await findReported(trx, id);
   if (!build) return undefined;
   const isAllowed = isAllowedFailure(state as BuildState, build.allow_failure === 1);
   const allowed = isAllowed ? ' It is allowed to fail.' : '';

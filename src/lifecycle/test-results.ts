@@ -1,4 +1,3 @@
-import { forEachKind, prepared } from '../db/prepared.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { TestRunRow } from '../db/schema.ts';
 import { firstIdAt } from '../lib/ids.ts';
@@ -26,12 +25,6 @@ export interface TestLimits {
 
 export type Added = 'stored' | 'full' | { expected: number };
 
-const findRun = forEachKind((db) =>
-  prepared<{ build: bigint }, TestRunRow>((queries, value) =>
-    db.locked(queries.selectFrom('test_runs').selectAll().where('build_id', '=', value('build')), 'test_runs'),
-  ),
-);
-
 /** Adds a batch of tests to a build whose job the caller holds. A batch that is there already changes nothing. */
 export async function addTests(
   db: Database,
@@ -40,7 +33,8 @@ export async function addTests(
   batch: Batch,
   limits: TestLimits,
 ): Promise<Added> {
-  const run = (await findRun(db)(trx, { build: buildId }))[0] ?? (await beginRun(trx, buildId));
+  const runs = trx.selectFrom('test_runs').selectAll().where('build_id', '=', buildId);
+  const run = (await db.locked(runs, 'test_runs').executeTakeFirst()) ?? (await beginRun(trx, buildId));
   const count = batch.packed.reduce((sum, { count: some }) => sum + some, 0);
   if (run.completed_at !== null) return 'stored';
   if (batch.start < run.size && batch.start + count <= run.size) return 'stored';

@@ -1,5 +1,4 @@
 import { sql } from 'kysely';
-import { prepared } from '../db/prepared.ts';
 import type { BuildRequestRow, ProjectRow, UserRow } from '../db/schema.ts';
 import { mostWaitingJobs } from '../lib/bounds.ts';
 import type { ForkPolicy } from './forks.ts';
@@ -24,10 +23,6 @@ export interface Triggered {
 }
 
 type TriggeredProject = Pick<ProjectRow, 'id' | 'owner_id' | 'fork_builds' | 'cancel_superseded'>;
-
-const findOwner = prepared<{ id: bigint }, Pick<UserRow, 'suspended' | 'billing'>>((db, value) =>
-  db.selectFrom('users').select(['suspended', 'billing']).where('id', '=', value('id')),
-);
 
 /** The build that is asked for, and the trigger. */
 export interface Asked {
@@ -56,13 +51,13 @@ export async function triggerRequests(
   project: TriggeredProject,
   all: readonly Asked[],
 ): Promise<Triggered[]> {
-  const [[owner], isFull] = await Promise.all([
-    findOwner(context.trx, { id: project.owner_id }),
-    isQueueFull(context.trx, project.id),
-  ]);
+  const owners = context.trx.selectFrom('users').select(['suspended', 'billing']).where('id', '=', project.owner_id);
+  const owner = await owners.executeTakeFirst();
+  const isFull = await isQueueFull(context.trx, project.id);
   const refusals = all.map(({ trigger }) => (isFull ? queueIsFull : whyNot(owner, project, trigger)));
   const groups = all.filter((_, at) => refusals[at] === undefined).map(({ trigger }) => trigger.group);
   const superseded = await supersede(context, project, groups);
+  await holdKnownCommits(context, project, all);
   const triggered: Triggered[] = [];
   for (const [at, asked] of all.entries()) {
     const refusal = refusals[at];
@@ -72,6 +67,17 @@ export async function triggerRequests(
     );
   }
   return triggered;
+}
+
+/** All of them at once, in their order: of two triggers with the same commits, one may name them the other way round. */
+async function holdKnownCommits(
+  { db, trx }: WriteContext,
+  project: TriggeredProject,
+  all: readonly Asked[],
+): Promise<void> {
+  const refs = all.map(({ commitRef }) => commitRef);
+  const commits = trx.selectFrom('commits').select('id').where('project_id', '=', project.id).where('ref', 'in', refs);
+  if (refs.length > 1) await db.locked(commits.orderBy('id'), 'commits').execute();
 }
 
 const queueIsFull = `The account of the project’s owner has ${mostWaitingJobs} jobs that wait, and may not have more.`;

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Database, Transaction } from '../db/open.ts';
-import { prepared, preparedInsert } from '../db/prepared.ts';
-import type { BuildRow, CommitRow, DeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
+import { insertRows } from '../db/insert.ts';
+import type { DeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { inTurn } from '../lib/places.ts';
@@ -70,10 +70,10 @@ export async function tellOfBuilds(context: WriteContext, projectId: bigint, eve
   const told = events.filter(({ type, reason }) => type === 'build' || type === 'commit' || reason !== undefined);
   const statuses = inOrderForForges(events);
   if (told.length + statuses.length === 0) return;
-  const [taken, views] = await Promise.all([
-    takeBuildPlaces(trx, { project: projectId, many: BigInt(told.length), statuses: BigInt(statuses.length) }),
-    Promise.all(told.map((news) => viewOf(trx, news))),
-  ]);
+  const counts = { project: projectId, many: BigInt(told.length), statuses: BigInt(statuses.length) };
+  const taken = await takeBuildPlaces(trx, counts);
+  const views: object[] = [];
+  for (const news of told) views.push(await viewOf(trx, news));
   const { status: forges = [], build: receivers = [] } = Object.groupBy(taken, (one) => one.notifiable_type);
   await write(context, [
     {
@@ -101,20 +101,23 @@ function inOrderForForges(events: readonly News[]): News[] {
 }
 
 /** Moves each notification's next position on by the number of its new deliveries. */
-const takeBuildPlaces = prepared<{ project: bigint; many: bigint; statuses: bigint }, Taken>((db, value) =>
-  db
+const takeBuildPlaces = (
+  trx: Transaction,
+  { statuses, many, project }: { project: bigint; many: bigint; statuses: bigint },
+): Promise<Taken[]> =>
+  trx
     .updateTable('notifications')
     .set((of) => ({
       last_position: of(
         'last_position',
         '+',
-        sql<bigint>`case notifiable_type when 'status' then cast(${value('statuses')} as bigint) else cast(${value('many')} as bigint) end`,
+        sql<bigint>`case notifiable_type when 'status' then cast(${statuses} as bigint) else cast(${many} as bigint) end`,
       ),
     }))
-    .where('project_id', '=', value('project'))
-    .where('notifiable_type', 'in', [sql.lit('build'), sql.lit('status')])
-    .returning(['id', 'project_id', 'notifiable_type', 'last_position']),
-);
+    .where('project_id', '=', project)
+    .where('notifiable_type', 'in', ['build', 'status'])
+    .returning(['id', 'project_id', 'notifiable_type', 'last_position'])
+    .execute();
 
 function placesOf(taken: readonly Readonly<Taken>[], many: number): Place[] {
   return taken.map(({ last_position: last, ...place }) => ({ ...place, position: last - BigInt(many) + 1n }));
@@ -134,32 +137,25 @@ function webhook(type: string, what: object, projectState?: string): Payload {
 }
 
 async function statusesOf(trx: Transaction, events: readonly News[]): Promise<Payload[]> {
-  const reports = await Promise.all(
-    events.map((news) => (news.type === 'build' ? statusReport(trx, news) : requestReport(trx, news))),
-  );
-  return reports.flatMap((report, at): Payload[] =>
-    report ? [{ type: `${events[at]?.type}.${events[at]?.state}`, say: () => report }] : [],
-  );
+  const payloads: Payload[] = [];
+  for (const news of events) {
+    const report = await (news.type === 'build' ? statusReport(trx, news) : requestReport(trx, news));
+    if (report) payloads.push({ type: `${news.type}.${news.state}`, say: () => report });
+  }
+  return payloads;
 }
-
-const findBuild = prepared<{ id: bigint }, BuildRow>((db, value) =>
-  db.selectFrom('builds').selectAll().where('id', '=', value('id')),
-);
-const findCommit = prepared<{ id: bigint }, CommitRow>((db, value) =>
-  db.selectFrom('commits').selectAll().where('id', '=', value('id')),
-);
 
 /** The record in the state of the event: it may have moved on since, in the same transaction. */
 async function viewOf(trx: Transaction, { type, subjectId: id, state, reason }: News): Promise<object> {
   if (type === 'build') {
-    const [build] = await findBuild(trx, { id });
+    const build = await trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
     const begun = state === buildMachine.initial ? { started_at: null } : {};
     // Which runners are there is not known here; whoever asks for the build is told more.
     const waits = state === buildMachine.initial ? inTurn : '';
     return build ? { build: buildView({ ...build, ...begun, build_state: state }, waits) } : {};
   }
   if (type === 'commit') {
-    const [commit] = await findCommit(trx, { id });
+    const commit = await trx.selectFrom('commits').selectAll().where('id', '=', id).executeTakeFirst();
     return commit ? { commit: commitView({ ...commit, build_state: state }) } : {};
   }
   const request = await shownRequests(trx).where('build_requests.id', '=', id).executeTakeFirstOrThrow();
@@ -211,8 +207,6 @@ export async function takePlace({ trx }: Pick<WriteContext, 'trx'>, notification
     .execute();
 }
 
-const insertDeliveries = preparedInsert('deliveries');
-
 /** Stores the deliveries, and makes sure that each notification has its delivery job. */
 async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]): Promise<void> {
   const news = batches.flatMap(({ places, payloads }) =>
@@ -251,7 +245,7 @@ async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]):
       };
     }),
   );
-  await insertDeliveries(trx, ...deliveries);
+  await insertRows(trx, 'deliveries', deliveries);
 }
 
 async function projectsOf(trx: Transaction, places: Place[]): Promise<Map<bigint, Told>> {

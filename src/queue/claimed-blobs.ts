@@ -1,7 +1,6 @@
 import { doomSent } from '../db/doomed-blobs.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
-import { findHeld } from './statements.ts';
 
 /** The blobs that a claimed job's order names are stored with the claim, and removed with it. */
 export async function nameBlobs(trx: Transaction, claim: string, digests: readonly string[]): Promise<void> {
@@ -9,9 +8,14 @@ export async function nameBlobs(trx: Transaction, claim: string, digests: readon
   await trx.updateTable('jobs').set(named).where('claim', '=', claim).execute();
 }
 
+/** The jobs that a holder has claimed. */
+export function findHeld(db: Queries, holder: string): Promise<JobRow[]> {
+  return db.selectFrom('jobs').selectAll().where('claim', 'is not', null).where('holder', '=', holder).execute();
+}
+
 /** Whether an order that this holder has at the moment names the blob. */
 export async function isNamedTo(db: Queries, holder: string, digest: string): Promise<boolean> {
-  const held = await findHeld(db, { holder });
+  const held = await findHeld(db, holder);
   return held.some(({ named_blobs: named }) => named !== null && (JSON.parse(named) as string[]).includes(digest));
 }
 

@@ -1,6 +1,5 @@
 import { sql } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import { forEachKind, prepared, preparedChange } from '../db/prepared.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { randomName } from '../lib/random-name.ts';
 import type { ClaimedJob } from './queue.ts';
@@ -37,55 +36,34 @@ export async function ensureDeliveryJobs(
   ids: IdSource,
   jobs: DeliveryJob[],
 ): Promise<void> {
-  const now = BigInt(Date.now());
-  const isNew = await Promise.all(
-    jobs.map(async ({ subjectId, accountId }) => {
-      const id = ids.next();
-      const [stored] = await ensureJob(trx, { id, subject: subjectId, account: accountId, now });
-      return stored?.id === id;
-    }),
-  );
-  if (isNew.includes(true)) await db.announce(trx, deliveryJobsTopic);
+  const fresh = { run_after: BigInt(Date.now()), kind, lane: null, tries: 0, cancelled: 0, tags: '' };
+  let isNew = false;
+  for (const { subjectId, accountId } of jobs) {
+    const id = ids.next();
+    const stored = await trx
+      .insertInto('jobs')
+      .values({ id, subject_id: subjectId, account_id: accountId, ...fresh })
+      // The index has only delivery jobs, and is named by its condition.
+      .onConflict((conflict) => conflict.column('subject_id').where('kind', '=', sql.lit(kind)).doUpdateSet({ kind }))
+      .returning('id')
+      .executeTakeFirstOrThrow();
+    isNew ||= stored.id === id;
+  }
+  if (isNew) await db.announce(trx, deliveryJobsTopic);
 }
 
 const free = { claim: null, holder: null, claimed_until: null };
 
-/** Returns the new job or the existing one. */
-const ensureJob = prepared<{ id: bigint; subject: bigint; account: bigint; now: bigint }, { id: bigint }>(
-  (db, value) => {
-    const [none, zero] = [sql.lit(null), sql.lit(0)];
-    const job = {
-      id: value('id'),
-      subject_id: value('subject'),
-      account_id: value('account'),
-      run_after: value('now'),
-    };
-    return db
-      .insertInto('jobs')
-      .values({ ...job, kind: sql.lit(kind), lane: none, tries: zero, cancelled: zero, tags: sql.lit('') })
-      .onConflict((conflict) =>
-        conflict
-          .column('subject_id')
-          .where('kind', '=', sql.lit(kind))
-          .doUpdateSet({ kind: sql.lit(kind) }),
-      )
-      .returning('id');
-  },
-);
-
 /** Makes a delivery job that was put off due now, and resets its failures. */
 export async function hurryDeliveryJob(db: Database, trx: Transaction, subjectId: bigint): Promise<void> {
-  await hurryJob(trx, { subject: subjectId, now: BigInt(Date.now()) });
+  await trx
+    .updateTable('jobs')
+    .set({ run_after: BigInt(Date.now()), tries: 0 })
+    .where('subject_id', '=', subjectId)
+    .where('kind', '=', sql.lit(kind))
+    .execute();
   await db.announce(trx, deliveryJobsTopic);
 }
-
-const hurryJob = preparedChange<{ subject: bigint; now: bigint }>((db, value) =>
-  db
-    .updateTable('jobs')
-    .set({ run_after: value('now'), tries: sql.lit(0) })
-    .where('subject_id', '=', value('subject'))
-    .where('kind', '=', sql.lit(kind)),
-);
 
 export interface ClaimingDeliveryJobs {
   holder: string;
@@ -103,68 +81,40 @@ export async function claimDeliveryJobs(
   trx: Transaction,
   { holder, seconds, most, except, roomOf }: ClaimingDeliveryJobs,
 ): Promise<ClaimedDeliveryJob[]> {
-  const now = BigInt(Date.now());
-  // Accounts at their limit are rare. The query with their list is not prepared: each length would be another
-  // statement.
-  const due =
-    except.length > 0
-      ? await db.skipLocked(dueJobs(trx, now, BigInt(most)).where('account_id', 'not in', except), 'jobs').execute()
-      : await findDue(db)(trx, { now, most: BigInt(most) });
+  const jobs = trx
+    .selectFrom('jobs')
+    .select(['id', 'subject_id', 'account_id', 'tries'])
+    .where('kind', '=', sql.lit(kind))
+    .where('claim', 'is', null)
+    .where('run_after', '<=', BigInt(Date.now()))
+    .$if(except.length > 0, (query) => query.where('account_id', 'not in', except))
+    .orderBy('run_after')
+    .limit(most);
   const claimed: ClaimedDeliveryJob[] = [];
-  for (const job of due) {
+  for (const job of await db.skipLocked(jobs, 'jobs').execute()) {
     const { length: alike } = claimed.filter(({ account_id }) => account_id === job.account_id);
     if (alike >= roomOf(job.account_id)) continue;
     const mine = { claim: randomName(), holder };
-    await takeJob(db)(trx, { id: job.id, ...mine, ms: BigInt(seconds * 1000) });
+    const taken = trx.updateTable('jobs').set({ ...mine, claimed_until: until(db, seconds) });
+    await taken.where('id', '=', job.id).execute();
     claimed.push({ ...job, ...mine });
   }
   return claimed;
 }
 
-function dueJobs(queries: Queries, now: bigint, most: bigint) {
-  return queries
-    .selectFrom('jobs')
-    .select(['id', 'subject_id', 'account_id', 'tries'])
-    .where('kind', '=', sql.lit(kind))
-    .where('claim', 'is', null)
-    .where('run_after', '<=', now)
-    .orderBy('run_after')
-    .limit(most);
-}
-
-type DueJob = Pick<ClaimedDeliveryJob, 'id' | 'subject_id' | 'account_id' | 'tries'>;
-
-const findDue = forEachKind((db) =>
-  prepared<{ now: bigint; most: bigint }, DueJob>((queries, value) =>
-    db.skipLocked(dueJobs(queries, value('now'), value('most')), 'jobs'),
-  ),
-);
-
-const takeJob = forEachKind((db) =>
-  preparedChange<{ id: bigint; claim: string; holder: string; ms: bigint }>((queries, value) =>
-    queries
-      .updateTable('jobs')
-      .set({ claim: value('claim'), holder: value('holder'), claimed_until: sql<bigint>`${db.clock} + ${value('ms')}` })
-      .where('id', '=', value('id')),
-  ),
-);
-
 /** When the next unclaimed delivery job is due; undefined when none waits. */
 export async function nextDeliveryJobAt(db: Queries): Promise<number | undefined> {
-  const [next] = await findNext(db, {});
-  return next && Number(next.run_after);
-}
-
-const findNext = prepared<object, { run_after: bigint }>((db) =>
-  db
+  const next = await db
     .selectFrom('jobs')
     .select('run_after')
     .where('kind', '=', sql.lit(kind))
     .where('claim', 'is', null)
-    .where('run_after', '>', sql.lit(0n)) // true for all rows; makes SQLite use the index with this order
+    .where('run_after', '>', 0n) // true for all rows; makes SQLite use the index with this order
     .orderBy('run_after')
-    .limit(sql.lit(1)),
-);
+    .limit(1)
+    .executeTakeFirst();
+  return next && Number(next.run_after);
+}
 
 /** After the clock was set back: delivery jobs that wait longer than the longest delay are due now. */
 export function hurryDeliveryJobs(db: Database, longestWait: number): Promise<void> {

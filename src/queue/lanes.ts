@@ -49,7 +49,7 @@ export async function moveUp(db: Database, trx: Transaction, lanes: readonly (st
   }
 }
 
-/** Joining a lane and moving it up must not run at the same moment, because neither would see the other. */
-async function holdLane({ inTurns }: Database, trx: Transaction, lane: string): Promise<void> {
-  if (!inTurns) await sql`select pg_advisory_xact_lock(hashtextextended(${lane}, 1))`.execute(trx);
+/** Joining a lane, moving it up and claiming from it must not happen at the same moment: neither would see the other. */
+export async function holdLane(db: Database, trx: Transaction, lane: string): Promise<void> {
+  await db.holdName(trx, lane);
 }

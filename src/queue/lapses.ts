@@ -1,5 +1,4 @@
 import type { Database } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
 import type { JobRow } from '../db/schema.ts';
 
 /**
@@ -38,7 +37,11 @@ export function watchClaims(db: Database, times: LapseTimes): LapseWatch {
   let lookedAt: number | undefined;
   return {
     async look() {
-      const claims = await findAllClaimed(db.read, {});
+      const claims = await db.read
+        .selectFrom('jobs')
+        .select(['id', 'kind', 'holder', 'subject_id', 'stored_blob', 'claim', 'claimed_until'])
+        .where('claim', 'is not', null)
+        .execute();
       const now = performance.now();
       const passed = lookedAt === undefined ? 0 : Math.min(now - lookedAt, 2 * times.everyMs);
       const youngest = lookedAt === undefined ? -times.atStart : 0;
@@ -68,12 +71,3 @@ export const nobodys = 0n;
  */
 export const left = -1n;
 const leftMs = 10 * 60 * 1000;
-
-type ClaimedRow = Pick<JobRow, 'id' | 'kind' | 'holder' | 'subject_id' | 'stored_blob' | 'claim' | 'claimed_until'>;
-
-const findAllClaimed = prepared<Record<string, never>, ClaimedRow>((db) =>
-  db
-    .selectFrom('jobs')
-    .select(['id', 'kind', 'holder', 'subject_id', 'stored_blob', 'claim', 'claimed_until'])
-    .where('claim', 'is not', null),
-);

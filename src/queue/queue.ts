@@ -1,27 +1,17 @@
 import { sql, type Expression, type SqlBool } from 'kysely';
 import { doomStoredFor } from '../db/doomed-blobs.ts';
+import { insertRows } from '../db/insert.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { randomName } from '../lib/random-name.ts';
-import { nextAccount, type Serving } from './accounts.ts';
-import { doomStored, nothingStored } from './claimed-blobs.ts';
-import { takeNext } from './claiming.ts';
+import { nextAccounts, type Serving } from './accounts.ts';
+import { doomStored, findHeld, nothingStored } from './claimed-blobs.ts';
+import { findNext, takeJob } from './claiming.ts';
 import { moveUp, putInLine } from './lanes.ts';
 import { left, nobodys } from './lapses.ts';
-import { claimsItself, offer, queueTopic } from './offering.ts';
-import {
-  deleteClaimed,
-  findClaimed,
-  findHeld,
-  holdClaimed,
-  insertJobs,
-  joinTurns,
-  passTurn,
-  readyJobs,
-  takeJob,
-  waitingJobs,
-} from './statements.ts';
+import { joinTurns } from './turns.ts';
+import { literals } from './waiting.ts';
 
 /**
  * The durable queue. A job is added in the transaction that causes it, claimed for a while, kept by extending the
@@ -50,11 +40,10 @@ export interface NewJob {
 /** A claimed job. */
 export interface ClaimedJob extends JobRow {
   claim: string;
-  /** Whether no other job waited when it was claimed, where that is known. */
-  isLast?: boolean;
 }
 
-export { queueTopic };
+/** Announced when there may be a job to claim. */
+export const queueTopic = 'queue';
 /** Announced when holders should check their claims. */
 export const claimsTopic = 'claims';
 /** Announced when a holder has one claim less. */
@@ -66,10 +55,10 @@ export async function enqueue(db: Database, trx: Transaction, ids: IdSource, ...
     jobs.map((job) => rowOf(numberFor(ids.next(), job), job)),
     ({ lane }) => (lane === null ? 'others' : 'laned'),
   );
-  await insertJobs(trx, ...others);
-  for (const job of laned) await insertJobs(trx, await putInLine(db, trx, job)); // each job sees the one before it
-  for (const account of new Set(jobs.map(({ accountId }) => accountId))) await joinTurns(trx, { account });
-  await offer(db, trx, [...others, ...laned]);
+  await insertRows(trx, 'jobs', others);
+  for (const job of laned) await insertRows(trx, 'jobs', [await putInLine(db, trx, job)]); // it sees the one before it
+  for (const account of new Set(jobs.map(({ accountId }) => accountId))) await joinTurns(trx, account);
+  await db.announce(trx, queueTopic);
 }
 
 /** An account's jobs begin in the order of their numbers; a negative number comes before all others. */
@@ -114,20 +103,18 @@ export async function claim(
   trx: Transaction,
   { holder, seconds, turn, name = randomName(), ...serving }: Claiming,
 ): Promise<ClaimedJob | 'overtaken' | undefined> {
-  if (!db.inTurns) {
-    const taken = await takeNext(trx, { ...serving, holder, seconds, turn, name });
-    if (taken !== undefined && taken !== 'overtaken') claimsItself(trx);
-    return taken;
-  }
-  const next = await nextAccount(db, trx, serving);
-  if (!next) return undefined;
-  const { kinds, tags = '' } = serving;
-  const ready = readyJobs(db)(kinds)[tags === '' ? 'plain' : 'tagged'];
-  const [job] = await ready(trx, { account: next.account_id, now: BigInt(Date.now()), tags });
-  if (!job) return undefined;
+  const next = await findNext(db, trx, serving);
+  if (next === undefined || next === 'overtaken') return next;
+  const { job, turnOf } = next;
   const taken = { claim: name, holder, tries: job.tries + 1 };
-  await takeJob(db)(trx, { id: job.id, ...taken, ms: BigInt(seconds * 1000) });
-  await passTurn(trx, { account: job.account_id, turn });
+  const passTurn = trx
+    .updateTable('queue_turns')
+    .set({ turn })
+    .where('account_id', '=', turnOf ?? null);
+  await Promise.all([
+    takeJob(db, trx, { id: job.id, ...taken }, seconds),
+    turnOf === undefined ? undefined : passTurn.execute(),
+  ]);
   return { ...job, ...taken };
 }
 
@@ -148,7 +135,7 @@ export async function claimAny(
   const job = await db.skipLocked(due, 'jobs').executeTakeFirst();
   if (!job) return undefined;
   const taken = { claim: randomName(), holder, tries: job.tries + 1 };
-  await takeJob(db)(trx, { id: job.id, ...taken, ms: BigInt(seconds * 1000) });
+  await takeJob(db, trx, { id: job.id, ...taken }, seconds);
   return { ...job, ...taken };
 }
 
@@ -159,20 +146,30 @@ export async function claimAgain(
   { id, claim: before, holder, tries }: ClaimedJob,
   seconds: number,
 ): Promise<ClaimedJob | undefined> {
-  const again = { id, claim: before, holder: holder ?? '', tries, ms: BigInt(seconds * 1000) };
-  return (await takeJob(db)(trx, again)) === 1n ? jobOf(trx, before) : undefined;
+  const job = await db.locked(trx.selectFrom('jobs').selectAll().where('id', '=', id), 'jobs').executeTakeFirst();
+  if (job?.claim !== null) return undefined;
+  const again = { claim: before, holder, tries };
+  await takeJob(db, trx, { id, ...again }, seconds);
+  return { ...job, ...again };
 }
 
 /** Whether a job of these kinds waits. */
 export async function isAnyWaiting(db: Database, kinds: readonly string[]): Promise<boolean> {
-  return (await waitingJobs(kinds)(db.read, { now: BigInt(Date.now()) })).length > 0;
+  const waiting = db.read
+    .selectFrom('jobs')
+    .select('id')
+    .where('claim', 'is', null)
+    .where('kind', 'in', literals(kinds))
+    .where('run_after', '<=', BigInt(Date.now()))
+    .limit(1);
+  return (await waiting.executeTakeFirst()) !== undefined;
 }
 
 /** Whether one of these claims would find a job; cheaper than trying, and cheapest where no job waits. */
 export async function isWaiting(db: Database, ...serving: readonly Serving[]): Promise<boolean> {
   const kinds = serving.flatMap((one) => one.kinds);
   if (!(await isAnyWaiting(db, kinds))) return false;
-  for (const one of serving) if ((await nextAccount(db, db.read, one)) !== undefined) return true;
+  for (const one of serving) if ((await nextAccounts(db, db.read, one)).length > 0) return true;
   return false;
 }
 
@@ -188,26 +185,27 @@ export async function extend(
 }
 
 /** All jobs that a holder has claimed. */
-export async function heldBy(db: Database, holder: string): Promise<readonly Readonly<JobRow>[]> {
-  return findHeld(db.read, { holder });
+export async function heldBy(db: Database, holder: string): Promise<JobRow[]> {
+  return findHeld(db.read, holder);
 }
 
 /** The job of a claim; undefined when the claim has expired or the job is done. */
 export async function jobOf(db: Queries, claim: string): Promise<ClaimedJob | undefined> {
-  const [job] = await findClaimed(db, { claim });
+  const job = await db.selectFrom('jobs').selectAll().where('claim', '=', claim).executeTakeFirst();
   return job && { ...job, claim };
 }
 
 /** The same, and locks the job until the transaction is over: a transaction that settles a job begins with this. */
 export async function holdJob(db: Database, trx: Transaction, claim: string): Promise<ClaimedJob | undefined> {
-  const [job] = await holdClaimed(db)(trx, { claim });
+  const claimed = trx.selectFrom('jobs').selectAll().where('claim', '=', claim);
+  const job = await db.locked(claimed, 'jobs').executeTakeFirst();
   return job && { ...job, claim };
 }
 
 /** Removes a job, if the claim still holds it. */
 export async function remove(db: Database, trx: Transaction, job: ClaimedJob): Promise<void> {
   await doomStored(trx, job);
-  await deleteClaimed(trx, { id: job.id, claim: job.claim });
+  await trx.deleteFrom('jobs').where('id', '=', job.id).where('claim', '=', job.claim).execute();
   await moveUp(db, trx, [job.lane]);
   await db.announce(trx, endedClaims(job.holder));
 }
@@ -258,7 +256,7 @@ function jobsOf(trx: Transaction) {
 
 /** Several jobs are always locked in the same order, which prevents deadlocks. */
 async function hold(db: Database, trx: Transaction, which: (all: Jobs) => Jobs): Promise<void> {
-  if (!db.inTurns) await db.locked(which(jobsOf(trx)), 'jobs').execute();
+  await db.locked(which(jobsOf(trx)), 'jobs').execute();
 }
 
 function lanesOf(jobs: readonly { lane: string | null }[]): (string | null)[] {

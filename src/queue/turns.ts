@@ -1,5 +1,24 @@
 import { sql } from 'kysely';
-import { isLockTimeout, type Database } from '../db/open.ts';
+import { isLockTimeout, type Database, type Transaction } from '../db/open.ts';
+
+/**
+ * Gives an account its turn. One that has a turn already is not touched: on PostgreSQL an insert that finds a row waits
+ * for the transaction that changes it, which is a claim for this account. It is an insert all the same, so that the turn
+ * is not forgotten before the job is there.
+ */
+export async function joinTurns(trx: Transaction, account: bigint): Promise<void> {
+  const known = trx.selectFrom('queue_turns').select('turn').where('account_id', '=', account);
+  await trx
+    .insertInto('queue_turns')
+    .columns(['account_id', 'turn'])
+    .expression(
+      trx
+        .selectNoFrom([sql<bigint>`cast(${account} as bigint)`.as('account_id'), sql.lit(0n).as('turn')])
+        .where((where) => where.not(where.exists(known))),
+    )
+    .onConflict((conflict) => conflict.column('account_id').doNothing())
+    .execute();
+}
 
 /**
  * An account's turn is stored with its first job and would stay for ever, so turns of accounts without jobs are

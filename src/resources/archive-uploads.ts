@@ -171,7 +171,6 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'See how much of an upload has arrived; HEAD answers Upload-Offset and Upload-Complete alone',
-    goesByTheClock: true,
     answer,
     load,
     handle: async ({ open }) => new WithHeaders(headersOf(open), view(open)),
@@ -199,7 +198,7 @@ export const routes = [
       const arrived = offset === open.size ? open : await append({ database, blobs }, open, upload);
       if (arrived.received < arrived.size) return new WithHeaders(headersOf(arrived));
       // Putting a large archive together is work that nobody may ask for many times at once.
-      const taken = await assembling.do(String(open.id), async () => {
+      const assemble = async (): Promise<unknown> => {
         const { id, complete } = orNotFound(await findUpload(database.read, dependency.id, open.id));
         if (complete === 1) return uploadedView(await reloaded(database.read, dependency));
         const content = arrivedContent(database.read, blobs, id);
@@ -209,7 +208,10 @@ export const routes = [
           if (!(await completeUpload(trx, id))) throw new ApiError('not_found');
           return uploadedView(await reloaded(trx, dependency));
         });
-      });
+      };
+      const begun = assembling.get(open.id) ?? assemble().finally(() => assembling.delete(open.id));
+      assembling.set(open.id, begun);
+      const taken = await begun;
       return new WithHeaders(headersOf({ ...arrived, complete: 1 }), taken);
     },
   }),

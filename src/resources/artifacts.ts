@@ -10,7 +10,6 @@ import type { Incoming, StreamAnswer } from '../http/route.ts';
 import * as schema from '../http/schema.ts';
 import { attachment } from '../lib/attachments.ts';
 import { contentTypes } from '../lib/file-types.ts';
-import { frugally } from '../lib/passing-bytes.ts';
 import { zip, zipNames } from '../lib/zip.ts';
 import { logged } from './builds.ts';
 import { idTwin, orNotFound, twin } from './common.ts';
@@ -139,7 +138,7 @@ async function archiveOf({ db, blobs }: Storage, build: bigint): Promise<StreamA
   return {
     contentType: 'application/zip',
     headers: { ...asDownload(`artifacts-${build}.zip`), 'content-length': String(length) },
-    body: frugally(content),
+    body: content,
   };
 }
 
@@ -151,16 +150,14 @@ async function* bytesOf(blobs: Blobs, digest: string, from: number, to: number):
 /** Reads the first piece before the answer begins: if there is none to be had, that can still be said. */
 async function begun(pieces: AsyncGenerator<Buffer>): Promise<AsyncGenerator<Buffer>> {
   const first = await pieces.next();
-  return frugally(
-    (async function* all() {
-      try {
-        if (first.done !== true) yield first.value;
-        yield* pieces;
-      } finally {
-        await pieces.return(undefined);
-      }
-    })(),
-  );
+  return (async function* all() {
+    try {
+      if (first.done !== true) yield first.value;
+      yield* pieces;
+    } finally {
+      await pieces.return(undefined);
+    }
+  })();
 }
 
 async function* nothing(): AsyncGenerator<Buffer> {}

@@ -122,7 +122,6 @@ export const routes = [
     access: 'both',
     scope: 'build_requests',
     summary: 'Fetch a build request',
-    goesByTheClock: true,
     answer,
     handle: shownRequest,
   }),

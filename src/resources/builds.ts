@@ -119,7 +119,6 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary: 'Fetch a build',
-    goesByTheClock: true,
     answer: orKept(answer),
     async handle(call) {
       const { db, project, params } = call;

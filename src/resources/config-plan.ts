@@ -75,12 +75,14 @@ export async function runSteps(
   database: Pick<Database, 'locked'>,
   projectId: bigint,
   steps: readonly Step[],
+  holdFirst: () => Promise<unknown> = async () => {},
 ): Promise<Once[]> {
   const before = new Set(['rules', 'variables', 'dependencies', ...beforeProject.map(({ section }) => section)]);
   const answers: Once[] = [];
   let isHeld = false;
   for (const step of steps) {
     if (!isHeld && !before.has(step.section)) {
+      await holdFirst();
       await database.locked(trx.selectFrom('projects').select('id').where('id', '=', projectId), 'projects').execute();
       isHeld = true;
     }

@@ -22,6 +22,8 @@ export interface FoundFile {
   request: BuildRequestRow;
   sha: string;
   text: string;
+  /** Locks what has to be locked before the project (lifecycle/ledger.ts). */
+  holdFirst?: () => Promise<unknown>;
 }
 
 export type Configured = { told: string[] } | { refused: string[] };
@@ -34,7 +36,7 @@ export function configuringFrom(
 ): (context: WriteContext, file: FoundFile) => Promise<Configured> {
   const fields = documentFields(routes);
   const within = callsWithin(routes, services, origin);
-  return async ({ db, trx, ids }, { project, request, sha, text }) => {
+  return async ({ db, trx, ids }, { project, request, sha, text, holdFirst }) => {
     const path = project.config_file;
     try {
       const owners = trx.selectFrom('users').selectAll().where('id', '=', project.owner_id);
@@ -46,7 +48,7 @@ export function configuringFrom(
       const steps = await planFor(planning, project.id, wanted);
       const { run, kept } = chosen(steps, said);
       if (run.length > 0) {
-        await runSteps(trx, db, project.id, run);
+        await runSteps(trx, db, project.id, run, holdFirst);
         const { id, email, via, application } = caller;
         await recordAudit(
           trx,

@@ -131,7 +131,6 @@ export function configRoutes(others: readonly Route[]): Route[] {
       summary:
         'The settings of a project as one document in JSON, variables without their contents; a token needs the scopes of ' +
         'all that is in it',
-      goesByTheClock: true,
       answer,
       async handle({ db, within, params }) {
         const planning = planningWith({ db, within }, { fieldsOf, projectFields });

@@ -82,7 +82,6 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'List your dependencies',
-    goesByTheClock: true,
     answer: schema.listOf(orInVain(answer)),
     async handle(call) {
       const { db, caller } = call;
@@ -111,7 +110,6 @@ export const routes = [
     access: 'users',
     scope: 'dependencies',
     summary: 'Fetch one of your dependencies, or a shared one; collaborators may fetch shared ones',
-    goesByTheClock: true,
     answer: orInVain(answer),
     isForEverybody: isSharedByOther,
     load: loadUsableDependency,

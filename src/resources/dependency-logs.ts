@@ -38,7 +38,6 @@ export const routes = [
     scope: 'dependencies',
     summary: 'Search the log of the newest compile line by line',
     query: searchQuery(),
-    goesByTheClock: true,
     answer: searchAnswer,
     load: loadDependency,
     handle: (call) => matchesOf(call, call.dependency.id, call.query),

@@ -199,7 +199,6 @@ export const routes = [
     access: 'both',
     scope: 'deploys',
     summary: 'Fetch a deploy',
-    goesByTheClock: true,
     answer: orInVain(answer),
     async handle(call) {
       const { db, project, params } = call;

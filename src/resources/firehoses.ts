@@ -1,8 +1,6 @@
-import { sql } from 'kysely';
 import type { Call } from '../api/call.ts';
 import { projectRoute, type Route } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
 import type { EventRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
@@ -132,15 +130,15 @@ const batch = 200;
 
 type ProjectEvent = Pick<EventRow, 'sequence' | 'type' | 'subject_id' | 'state'>;
 
-const eventsAfter = prepared<{ projectId: bigint; seen: bigint }, ProjectEvent>((db, value) =>
+const eventsAfter = (db: Queries, projectId: bigint, seen: bigint): Promise<ProjectEvent[]> =>
   db
     .selectFrom('events')
     .select(['sequence', 'type', 'subject_id', 'state'])
-    .where('project_id', '=', value('projectId'))
-    .where('sequence', '>', value('seen'))
+    .where('project_id', '=', projectId)
+    .where('sequence', '>', seen)
     .orderBy('sequence')
-    .limit(sql.lit(batch)),
-);
+    .limit(batch)
+    .execute();
 
 async function* projectEvents(
   { db, subscriptions, signal }: { db: Queries } & Pick<Call, 'subscriptions' | 'signal'>,
@@ -152,7 +150,7 @@ async function* projectEvents(
   let seen = start;
   while (!signal.aborted) {
     try {
-      const events = await eventsAfter(db, { projectId, seen });
+      const events = await eventsAfter(db, projectId, seen);
       const told = events.map(({ type, subject_id: id, state, sequence }) =>
         wire.encode({ type: 'state', state }, { type, id_str: String(id) }, String(sequence)),
       );

@@ -1,5 +1,4 @@
 import type { Queries } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
 import {
   buildMachine,
   buildRequestMachine,
@@ -17,53 +16,47 @@ interface Row {
   sequence: bigint | null;
 }
 
-type Looking = (db: Queries, values: { id: bigint; after: bigint }) => Promise<readonly Readonly<Row>[]>;
+type Looking = (db: Queries, id: bigint, after: bigint) => Promise<readonly Readonly<Row>[]>;
 
 // In one query: a record's events after a sequence, whether the record exists, and the size of its log.
-const buildEvents: Looking = prepared((db, value) =>
+const buildEvents: Looking = (db, id, after) =>
   db
     .selectFrom('builds as record')
     .leftJoin('logs', 'logs.id', 'record.id')
-    .leftJoin('events', (join) =>
-      join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', value('after')),
-    )
+    .leftJoin('events', (join) => join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', after))
     .select(['record.build_state as now', 'logs.size', 'events.state', 'events.sequence'])
-    .where('record.id', '=', value('id'))
-    .orderBy('events.sequence'),
-);
-const deployEvents: Looking = prepared((db, value) =>
+    .where('record.id', '=', id)
+    .orderBy('events.sequence')
+    .execute();
+const deployEvents: Looking = (db, id, after) =>
   db
     .selectFrom('deploys as record')
     .leftJoin('logs', 'logs.id', 'record.id')
-    .leftJoin('events', (join) =>
-      join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', value('after')),
-    )
+    .leftJoin('events', (join) => join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', after))
     .select(['record.state as now', 'logs.size', 'events.state', 'events.sequence'])
-    .where('record.id', '=', value('id'))
-    .orderBy('events.sequence'),
-);
+    .where('record.id', '=', id)
+    .orderBy('events.sequence')
+    .execute();
 
 // Events of dependencies have a table of their own, because they may concern no project, or many.
-const dependencyEvents: Looking = prepared((db, value) =>
+const dependencyEvents: Looking = (db, id, after) =>
   db
     .selectFrom('dependencies as record')
     .leftJoin('logs', 'logs.id', 'record.id')
     .leftJoin('dependency_events', (join) =>
-      join
-        .onRef('dependency_events.dependency_id', '=', 'record.id')
-        .on('dependency_events.sequence', '>', value('after')),
+      join.onRef('dependency_events.dependency_id', '=', 'record.id').on('dependency_events.sequence', '>', after),
     )
     .select(['record.state as now', 'logs.size', 'dependency_events.state', 'dependency_events.sequence'])
-    .where('record.id', '=', value('id'))
-    .orderBy('dependency_events.sequence'),
-);
+    .where('record.id', '=', id)
+    .orderBy('dependency_events.sequence')
+    .execute();
 
 export function followedDependency(db: Queries, id: bigint): Followed {
   return followed(db, id, dependencyEvents, dependencyMachine);
 }
 
 export function followedBuild(db: Queries, id: bigint): Followed {
-  return { ...followed(db, id, buildEvents, buildMachine), isWrittenOnce: true };
+  return followed(db, id, buildEvents, buildMachine);
 }
 
 export function followedDeploy(db: Queries, id: bigint): Followed {
@@ -74,7 +67,7 @@ function followed<State extends string>(db: Queries, id: bigint, events: Looking
   return {
     id,
     isFinal: (state) => isFinal(machine, state as State),
-    look: async (after) => sightOf(await events(db, { id, after: after ?? 0n }), after),
+    look: async (after) => sightOf(await events(db, id, after ?? 0n), after),
   };
 }
 
@@ -91,26 +84,22 @@ function sightOf(rows: readonly Readonly<Row>[], after: bigint | undefined): Sig
 }
 
 /** A request with its builds. Events are numbered within a project, so one number covers all of them. */
-const requestEvents = prepared<{ id: bigint; after: bigint }, Row & { id: bigint }>((db, value) =>
+const requestEvents = (db: Queries, id: bigint, after: bigint): Promise<(Row & { id: bigint })[]> =>
   db
     .selectFrom((from) =>
       from
         .selectFrom('build_requests')
         .select(['id', 'build_state as now'])
-        .where('id', '=', value('id'))
-        .unionAll(
-          from.selectFrom('builds').select(['id', 'build_state as now']).where('build_request_id', '=', value('id')),
-        )
+        .where('id', '=', id)
+        .unionAll(from.selectFrom('builds').select(['id', 'build_state as now']).where('build_request_id', '=', id))
         .as('record'),
     )
     .leftJoin('logs', 'logs.id', 'record.id')
-    .leftJoin('events', (join) =>
-      join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', value('after')),
-    )
+    .leftJoin('events', (join) => join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', after))
     .select(['record.id', 'record.now', 'logs.size', 'events.state', 'events.sequence'])
     .orderBy('record.id')
-    .orderBy('events.sequence'),
-);
+    .orderBy('events.sequence')
+    .execute();
 
 /** A request and all its builds at one moment. */
 export interface RequestSight {
@@ -122,7 +111,7 @@ export interface RequestSight {
 }
 
 export async function lookAtRequest(db: Queries, id: bigint, after = 0n): Promise<RequestSight> {
-  const rows = await requestEvents(db, { id, after });
+  const rows = await requestEvents(db, id, after);
   const byRecord = Map.groupBy(rows, (row) => row.id);
   return {
     builds: [...byRecord.keys()].filter((record) => record !== id),
@@ -140,6 +129,6 @@ export function followedRequest(db: Queries, id: bigint): Followed {
 }
 
 /** A build that is followed together with its request. */
-export function builtFor(id: bigint): Pick<Followed, 'id' | 'isFinal' | 'isWrittenOnce'> {
-  return { id, isFinal: (state) => isFinal(buildMachine, state as never), isWrittenOnce: true };
+export function builtFor(id: bigint): Pick<Followed, 'id' | 'isFinal'> {
+  return { id, isFinal: (state) => isFinal(buildMachine, state as never) };
 }

@@ -88,7 +88,6 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary: 'List the hooks of a project: the addresses that forges call to start builds',
-    goesByTheClock: true, // its addresses contain the caller's name for this server
     answer: schema.listOf(answer),
     async handle(call) {
       const hooks = await hooksOf(call.db, call.project.id).orderBy('hooks.id').execute();
@@ -131,7 +130,6 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary: 'Fetch a hook',
-    goesByTheClock: true,
     answer,
     load: loadHook,
     handle: async (call) => view(call.hook, call),

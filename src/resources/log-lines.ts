@@ -56,7 +56,7 @@ export const searchAnswer = schema.record({
   next: schema.nullable(schema.integer),
 });
 
-export type LineCall = Pick<Call, 'database' | 'blobs'> & { db: Queries };
+export type LineCall = Pick<Call, 'blobs'> & { db: Queries };
 
 /** The limits for one line and for the whole answer. The rest of a longer line can be read by its offset. */
 const longest = { longestLine: megabyte, longestAnswer: 4 * megabyte };

@@ -2,7 +2,6 @@ import type { Call, WithProject } from '../api/call.ts';
 import { projectRoute, type Route } from '../api/route.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Queries } from '../db/open.ts';
-import { prepared } from '../db/prepared.ts';
 import { ApiError } from '../errors.ts';
 import { worthPacking } from '../http/compression.ts';
 import { wholeNumber } from '../http/fields.ts';
@@ -78,7 +77,6 @@ export function logRoutes(logged: Logged): Route[] {
       scope,
       summary: `Search the log of ${name} line by line`,
       query: searchQuery(),
-      goesByTheClock: true,
       answer: searchAnswer,
       async handle(call) {
         return matchesOf(call, await loggedId(call, logged), call.query);
@@ -109,10 +107,10 @@ export async function loggedId(
   return orNotFound(record).id;
 }
 
-const recordsIn = (table: Logged['table']) =>
-  prepared<{ project: bigint; id: bigint }, { id: bigint }>((db, value) =>
-    db.selectFrom(table).select('id').where('project_id', '=', value('project')).where('id', '=', value('id')),
-  );
+const recordsIn =
+  (table: Logged['table']) =>
+  (db: Queries, { project, id }: { project: bigint; id: bigint }): Promise<{ id: bigint }[]> =>
+    db.selectFrom(table).select('id').where('project_id', '=', project).where('id', '=', id).execute();
 
 const recordsOf = {
   builds: recordsIn('builds'),

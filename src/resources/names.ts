@@ -37,11 +37,6 @@ export async function orTaken<T>(write: Promise<T>, field = 'name'): Promise<T> 
   try {
     return await write;
   } catch (error) {
-    throw asTaken(field)(error);
+    throw isUniqueViolation(error) ? new ApiError('already_exists', field) : error;
   }
-}
-
-/** The API's error for a value that the database refuses because another record has it. */
-export function asTaken(field: string): <E>(error: E) => E | ApiError {
-  return (error) => (isUniqueViolation(error) ? new ApiError('already_exists', field) : error);
 }

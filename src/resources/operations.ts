@@ -124,14 +124,12 @@ async function lastAttempt(db: Queries, notificationId: bigint) {
   return attempts.orderBy('id', 'desc').limit(1).executeTakeFirst();
 }
 
-async function versions({ kind, read }: Database) {
-  const ask = kind === 'sqlite' ? sql`sqlite_version()` : sql`current_setting('server_version')`;
-  const { rows } = await sql<{ version: string }>`select ${ask} as version`.execute(read);
-  const applied = read.selectFrom('applied_migrations').select('name').orderBy('name', 'desc').limit(1);
+async function versions(db: Database) {
+  const applied = db.read.selectFrom('applied_migrations').select('name').orderBy('name', 'desc').limit(1);
   return {
     headrace: packageJson.version,
     node: process.versions.node,
-    database: `${kind === 'sqlite' ? 'SQLite' : 'PostgreSQL'} ${rows[0]?.version ?? ''}`,
+    database: await db.version(),
     migration: (await applied.executeTakeFirst())?.name ?? '',
   };
 }
@@ -143,7 +141,6 @@ export const routes = [
     access: 'operators',
     scope: 'user',
     summary: 'The state of the installation: the queue, failing deliveries, the disks of this server, versions',
-    goesByTheClock: true,
     answer,
     handle: async ({ db, database, disk }) => ({
       queue: await queueNow(db),

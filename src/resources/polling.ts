@@ -33,7 +33,6 @@ export const routes = [
     scope: 'projects',
     summary: 'The last poll of the repository, its outcome and reason, and the time of the next poll',
     answer,
-    goesByTheClock: true,
     async handle({ db, database, project }) {
       const { poll_interval } = project;
       const poll = await pollOf(db, project.id);

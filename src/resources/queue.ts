@@ -23,7 +23,6 @@ export const routes = [
     takesMetricsToken: true,
     summary:
       'See how much work there is for runners, and how many of them are connected; the metrics token opens it too',
-    goesByTheClock: true,
     answer,
     async handle({ db, database }) {
       const groups = await workByTags(db);

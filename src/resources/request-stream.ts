@@ -47,7 +47,7 @@ export interface Told {
 }
 
 interface Member {
-  subject: Pick<Followed, 'id' | 'isFinal' | 'isWrittenOnce'>;
+  subject: Pick<Followed, 'id' | 'isFinal'>;
   place: Place;
   /** Everything about it was sent. */
   isTold?: boolean;

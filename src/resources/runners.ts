@@ -41,7 +41,6 @@ export const routes = [
     access: 'operators',
     scope: 'user',
     summary: 'List the runners, with those on the servers’ own machines, and the work of each',
-    goesByTheClock: true,
     answer: schema.listOf(answer),
     handle: async ({ database }) => (await runnersNow(database)).map(view),
   }),

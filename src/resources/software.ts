@@ -1,5 +1,5 @@
 import { accountRoute, projectRoute } from '../api/route.ts';
-import { admitToProject, seekProject } from '../auth/projects.ts';
+import { admitToProject } from '../auth/projects.ts';
 import type { Caller } from '../auth/callers.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
@@ -39,7 +39,7 @@ async function ofSuite({ db, caller, params, query }: Wanted): Promise<string | 
   if (query.suite_id === undefined) return null;
   const suites = db.selectFrom('suites').select(['id', 'project_id']).where('id', '=', query.suite_id);
   const suite = orNotFound(await suites.executeTakeFirst());
-  await admitToProject(db, caller, seekProject(db, suite.project_id), { access: 'both' });
+  await admitToProject(db, caller, suite.project_id, { access: 'both' });
   const { layers } = combined(await attachedStacks(db, suite.id));
   const named = layers.filter(({ id }) => id === params.dependency_id);
   const found = query.digest === '' ? named[0] : named.find(({ digest }) => digest === query.digest);

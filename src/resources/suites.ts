@@ -1,7 +1,6 @@
 import { allRows } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import { preparedInsert } from '../db/prepared.ts';
 import type { SuiteRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { required, storedAs } from '../http/fields.ts';
@@ -13,7 +12,7 @@ import { tagsIn, textOfTags } from '../lib/tags.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
 import { destroyed, destroyedAnswer, idTwin, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
 import { cachePaths, command, description, globs, image, name, tags } from './forms.ts';
-import { asTaken, checkName, orTaken } from './names.ts';
+import { checkName, orTaken } from './names.ts';
 import { asJson, checkTimeout, columnsOf, runAnswer, runFields, runView } from './suite-fields.ts';
 
 const answer = schema.record({
@@ -71,8 +70,6 @@ async function holdVariants(db: Queries, project: { id: bigint }, matrix: string
   if (counts.reduce((sum, count) => sum + count, 0) > most.variantsOfProject) throw new ApiError('is_reserved');
 }
 
-const insertSuite = preparedInsert('suites', asTaken('name'));
-
 const fields = {
   name: required(name()),
   command: required(command()),
@@ -115,7 +112,7 @@ export const routes = [
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
       const suite = { id: ids.next(), project_id: project.id, ...columnsOf(input) };
-      await insertSuite(db, suite);
+      await orTaken(db.insertInto('suites').values(suite).execute());
       await holdVariants(db, project, suite.matrix);
       return view(suite);
     },

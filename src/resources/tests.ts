@@ -73,7 +73,6 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary: 'List the tests that lately both failed and passed on the same commit and suite',
-    goesByTheClock: true,
     answer: schema.listOf(
       schema.record({
         ...named,

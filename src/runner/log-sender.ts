@@ -1,4 +1,3 @@
-import { createPassingBytes } from '../lib/passing-bytes.ts';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import type { CutReason, Link } from '../protocol/index.ts';
 import { chunkSize, LogBacklog } from './log-backlog.ts';
@@ -48,7 +47,6 @@ export function createLogSender(options: SenderOptions): LogSender {
 class ChunkSender implements LogSender {
   readonly #options: SenderOptions;
   readonly #backlog: LogBacklog;
-  readonly #passing = createPassingBytes();
   #sent: number;
   #said: number;
   /** The server accepts no more output. */
@@ -144,7 +142,6 @@ class ChunkSender implements LogSender {
         throw new Error('the chunk has a wrong offset');
       return answer;
     });
-    this.#passing.passed(bytes.length);
     if ('taken' in receipt || ('expected' in receipt && receipt.expected === end)) {
       this.#sent = end;
     } else if ('refused' in receipt) {

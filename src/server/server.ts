@@ -1,7 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import { createAnswerCache, noAnswerCache } from '../api/answer-cache.ts';
 import { endpointsOf } from '../api/endpoints.ts';
 import { innerCalls } from '../api/inner-calls.ts';
 import type { Services } from '../api/call.ts';
@@ -78,8 +77,6 @@ export interface ServerParts {
   connectionTimes?: Partial<ConnectionTimes>;
   /** Limits of what hooks are sent, and their clock, that differ from the defaults. */
   hookBodies?: { limits: BodyLimits; now: () => number };
-  /** Whether answers may be cached until the next commit. */
-  answers?: 'kept' | 'made';
   /** The clock for schedules, if it is not the machine's. */
   now?: () => number;
   /** Where traces go; without it there are none. */
@@ -99,7 +96,6 @@ export async function startServer({
   webhooks = {},
   now = Date.now,
   tracer,
-  answers = 'kept',
 }: ServerParts): Promise<RunningServer> {
   // If the start fails, everything that was opened is closed, the last first.
   await using opened = new AsyncDisposableStack();
@@ -111,7 +107,6 @@ export async function startServer({
   if (tracer) opened.defer(traceWith(store.observers, tracer));
   const tls = await tlsFor(config, log);
   const isBehindProxy = tls === undefined;
-  const answerCache = answers === 'made' ? noAnswerCache : createAnswerCache(store.db);
   const draining = { isDraining: () => state.isDraining };
   const state = { isDraining: false, leavesRunner: false };
   const server = createServer({
@@ -120,7 +115,6 @@ export async function startServer({
       ...draining,
       isBehindProxy,
       baseUrl: config.base_url,
-      answerCache,
       metricsToken: config.metrics_token,
     }),
     ...(tls ? { tls } : {}),

@@ -1,5 +1,4 @@
 import { orAborted } from '../lib/or-aborted.ts';
-import { randomName } from '../lib/random-name.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { Database } from '../db/open.ts';
 
@@ -46,12 +45,9 @@ const word = 'bytes';
 export function createByteRelay(db: Database, vault: Vault): ByteRelay {
   const writers = new Map<string, Writer>();
   const readers = new Map<string, Reader>();
-  const self = randomName();
 
   const tellOthers = (name: string, kind: 'at' | 'data', position: number, content = ''): void => {
-    if (db.kind !== 'postgres') return;
-    const topic = [word, self, name, kind, position, content].join(' ');
-    db.transaction((trx) => db.announce(trx, topic)).catch(() => {}); // it is repeated
+    db.tellOthers([word, name, kind, position, content].join(' ')); // what is lost is repeated
   };
   const send = (name: string, { offset, bytes }: Piece): void => {
     if (offer(name, { offset, bytes })) return;
@@ -72,8 +68,8 @@ export function createByteRelay(db: Database, vault: Vault): ByteRelay {
     else writer.isAt(position);
   };
   const stop = db.listen((topic) => {
-    const [first, who, name = '', kind, position, content = ''] = topic.split(' ');
-    if (first !== word || who === self) return;
+    const [first, name = '', kind, position, content = ''] = topic.split(' ');
+    if (first !== word) return;
     if (kind === 'at') isAt(name, Number(position));
     else if (readers.has(name)) offer(name, { offset: Number(position), bytes: opened(name, content) });
   });

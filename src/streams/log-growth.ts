@@ -8,14 +8,10 @@ export type Grown = Pick<LogRow, 'size' | 'line_breaks' | 'line_state' | 'began_
 
 /**
  * The new values of a log's row after the next bytes, and the marks in them: one where they begin, because time has
- * passed since the bytes before, and then every so many bytes. A log that began before lines were counted stays without
- * marks.
+ * passed since the bytes before, and then every so many bytes.
  */
 export function grow(log: Readonly<LogRow>, bytes: Buffer, now: bigint): { grown: Grown; marks: LogMarkRow[] } {
   const size = log.size + BigInt(bytes.length);
-  if (log.line_breaks === null) {
-    return { grown: { size, line_breaks: null, line_state: null, began_at: null, said_at: null }, marks: [] };
-  }
   const began = log.began_at ?? now;
   const said = log.said_at !== null && log.said_at > now ? log.said_at : now; // the clock may be set back, not a log
   const marks: LogMarkRow[] = [];

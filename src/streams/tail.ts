@@ -2,7 +2,6 @@ import type { Blobs } from '../db/blobs.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import type { Queries } from '../db/open.ts';
 import { logTopic, readLog } from './logs.ts';
-import type { RecentChunks } from './recent-chunks.ts';
 
 /**
  * Follows a record live: its states and its log, from any offset, to the end. A reader gets the stored events and then
@@ -17,8 +16,6 @@ export interface Followed {
   /** The record's current data, in one query; undefined when the record was deleted. */
   look(after: bigint | undefined): Promise<Sight | undefined>;
   isFinal(state: string): boolean;
-  /** Whether the bytes of its log stay as they are; where the work is done again under the same number, they do not. */
-  isWrittenOnce?: boolean;
 }
 
 /** A record at one moment. */
@@ -38,7 +35,6 @@ export interface TailParts {
   db: Queries;
   subscriptions: Subscriptions;
   blobs: Blobs;
-  recentChunks: RecentChunks;
 }
 
 /** The longest piece of log in one event. */
@@ -58,7 +54,7 @@ export interface Place {
   over?: { state: string | undefined } | undefined;
 }
 
-type Reading = Pick<TailParts, 'db' | 'blobs'> & Partial<Pick<TailParts, 'recentChunks'>>;
+type Reading = Pick<TailParts, 'db' | 'blobs'>;
 
 /** The topics that are announced when a record changes. */
 export function topicsOf(id: bigint): string[] {
@@ -73,7 +69,7 @@ export async function* news(parts: Reading, subject: Followed, place: Place): As
 /** The same, with data that was already read. */
 export async function* newsOf(
   parts: Reading,
-  subject: Pick<Followed, 'id' | 'isFinal' | 'isWrittenOnce'>,
+  subject: Pick<Followed, 'id' | 'isFinal'>,
   place: Place,
   sight: Sight | undefined,
 ): AsyncGenerator<StreamEvent> {
@@ -119,16 +115,15 @@ export function* lastWord(place: Place): Generator<StreamEvent> {
 
 /** The stored bytes of a log from an offset on, up to the given size, cut between characters. */
 async function* pieces(
-  { db, blobs, recentChunks }: Reading,
-  { id, isWrittenOnce = false }: Pick<Followed, 'id' | 'isWrittenOnce'>,
+  { db, blobs }: Reading,
+  { id }: Pick<Followed, 'id'>,
   [from, size]: [bigint, bigint],
   complete: boolean,
 ): AsyncGenerator<Extract<StreamEvent, { type: 'log' }>> {
   let at = from;
   while (at < size) {
     const before = at;
-    const recent = isWrittenOnce ? recentChunks?.find(id, at, size) : undefined;
-    for await (const bytes of recent ? [recent] : gathered(readLog(db, blobs, id, at, size))) {
+    for await (const bytes of gathered(readLog(db, blobs, id, at, size))) {
       const isLast = at + BigInt(bytes.length) >= size;
       const whole = isLast && complete ? bytes : bytes.subarray(0, wholeCharacters(bytes));
       if (whole.length === 0) break;

@@ -5,7 +5,7 @@ import type { Services } from '../api/call.ts';
 import { callerInBrowser } from '../auth/callers.ts';
 import type { UserRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
-import { answerError, sendHead, sendJson } from '../http/json-answers.ts';
+import { answerError, sendJson } from '../http/json-answers.ts';
 import type { Incoming } from '../http/route.ts';
 import { hearOut } from '../http/unread-bodies.ts';
 import { withRawBodies } from '../http/uploads.ts';
@@ -76,7 +76,7 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
       if (route.method !== 'GET') await demandFormKey(request, reply, services);
       const answer = await ask(await personFor(request, services));
       if ('json' in answer || 'stream' in answer) throw new Error(`${route.path} answers a record`);
-      if ('record' in answer && answer.record === undefined) return sendHead(204, request, reply);
+      if ('record' in answer && answer.record === undefined) return reply.status(204).send();
       const response = 'page' in answer ? answer.page.items : answer.record;
       // Without a serializer of its own: a second one for every route would cost more memory than it saves time.
       return sendJson(exactJson({ response }), request, reply);

@@ -1,4 +1,4 @@
-import { assets } from './assets.ts';
+import { addressOf } from './assets.ts';
 import { html, type Html } from './html.ts';
 import { iconFor, stateBadge, stateWord } from './states.ts';
 
@@ -71,8 +71,8 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <title>${told}${title}${project && ` – ${project.name}`} &ndash; Headrace</title>
-        <link rel="stylesheet" href="${assets().stylesheet.path}" />
-        <link rel="icon" href="${assets().icons[iconFor(state)].path}" />
+        <link rel="stylesheet" href="${addressOf('style.css')}" />
+        <link rel="icon" href="${addressOf(`icon-${iconFor(state)}.svg`)}" />
         ${nonce !== undefined && scriptTags(page, nonce)}
       </head>
       <body class="${isNarrow ? 'narrow' : 'wide'} ${isFilled && 'filled'}">
@@ -88,8 +88,8 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
 }
 
 function scriptTags({ live = [] }: Page, nonce: string): Html {
-  return html`<script type="module" nonce="${nonce}" src="${assets().script.path}"></script>
-    ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" data-worker="${assets().worker.path}" />`}`;
+  return html`<script type="module" nonce="${nonce}" src="${addressOf('main.js')}"></script>
+    ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" data-worker="${addressOf('changes-worker.js')}" />`}`;
 }
 
 function navigation(email: string, { formKey, path, isOperator }: Viewer, searched = ''): Html {

@@ -52,41 +52,50 @@ describe('transactions', () => {
       assert.deepEqual(await names('unseen'), ['unseen']);
     });
 
-    test('are run again without what was added to them, where they fail with it', async () => {
+    test('tell of their commit or of their failure, and only of that', async () => {
       const told: string[] = [];
-      const note = (word: string) => () => void told.push(word);
-      await db.transaction(async (trx) => {
-        const insert = async (name: string): Promise<void> => {
-          await trx.insertInto('applied_migrations').values({ name, applied_at: 1n }).execute();
-        };
-        await insert('added-1');
-        db.afterCommit(trx, note('committed'));
-        db.afterFailure(trx, note('failed'));
-        const added = async (): Promise<void> => {
-          await insert('added-2');
-          throw new Error('it does not fit');
-        };
-        db.addAtEnd(trx, added, () => insert('added-3'));
-      });
-      assert.deepEqual(await names('added-'), ['added-1', 'added-3']);
-      assert.deepEqual(told, ['failed', 'committed']);
+      const noting = (name: string, failing: boolean): Promise<void> =>
+        db.transaction(async (trx) => {
+          db.afterCommit(trx, () => void told.push(`${name} committed`));
+          db.afterFailure(trx, () => void told.push(`${name} failed`));
+          db.atEnd(trx, async () => void told.push(`${name} ends`));
+          if (failing) throw new Error('on its own');
+        });
+      await noting('one', false);
+      await assert.rejects(noting('two', true), /on its own/);
+      assert.deepEqual(told, ['one ends', 'one committed', 'two failed']);
     });
 
-    test('that fail of themselves are not run again, and say so to who was added', async () => {
-      let runs = 0;
-      let failures = 0;
+    test('take no query any more when they are over', async () => {
+      const late = Promise.withResolvers<void>();
+      let query: Promise<unknown> | undefined;
       const failing = db.transaction(async (trx) => {
-        runs += 1;
-        db.addAtEnd(
-          trx,
-          async () => {},
-          async () => {},
+        query = late.promise.then(() =>
+          trx.insertInto('applied_migrations').values({ name: 'late', applied_at: 1n }).execute(),
         );
-        db.afterFailure(trx, () => void (failures += 1));
         throw new Error('on its own');
       });
       await assert.rejects(failing, /on its own/);
-      assert.deepEqual([runs, failures], [1, 1]);
+      late.resolve();
+      await assert.rejects(async () => query);
+      assert.deepEqual(await names('late'), []);
+    });
+
+    test('that go on in spite of a failed query are told that nothing was kept', async () => {
+      await add('spite');
+      const going = db.transaction(async (trx) => {
+        const again = { name: 'spite', applied_at: 1n };
+        await trx.insertInto('applied_migrations').values({ name: 'spite-2', applied_at: 1n }).execute();
+        await trx
+          .insertInto('applied_migrations')
+          .values(again)
+          .execute()
+          .catch(() => {});
+      });
+      // SQLite undoes the one statement that failed, PostgreSQL the whole transaction.
+      if (database.kind === 'postgres') await assert.rejects(going, /the transaction had failed/);
+      else await going;
+      assert.deepEqual(await names('spite-'), database.kind === 'postgres' ? [] : ['spite-2']);
     });
 
     test('give 64-bit columns as bigint and others as numbers', async () => {

@@ -15,7 +15,7 @@ function open(): { lines: WaitingLines; announce: () => void; jobs: number[]; lo
     heard = hear;
     return () => {};
   };
-  const lines = waitingLines({ listen, listenEarly: () => () => {} }, queueTopic);
+  const lines = waitingLines({ listen }, queueTopic);
   const jobs: number[] = [];
   let looks = 0;
   const wait: Wait = async (line = 'any', signal = patience.signal) => {

@@ -35,13 +35,14 @@ describe('fetches and builds', () => {
 
     test('are found at once, however many of the others wait before them', async () => {
       const plan = async (kind: string): Promise<string> => {
-        const search = { kinds: [kind], account: sql`${1n}`, now: BigInt(Date.now()), tags: undefined };
-        const query = oldestWaiting(db.kind, search);
+        const search = { queries: db.read, kinds: [kind], account: sql`${1n}`, now: BigInt(Date.now()), tags: '' };
+        const query = oldestWaiting(db, search);
         if (db.kind === 'sqlite')
-          return JSON.stringify((await sql`explain query plan ${query}`.execute(db.read)).rows, (_, value: unknown) =>
-            typeof value === 'bigint' ? Number(value) : value,
+          return JSON.stringify(
+            (await sql`explain query plan select ${query}`.execute(db.read)).rows,
+            (_, value: unknown) => (typeof value === 'bigint' ? Number(value) : value),
           );
-        return JSON.stringify((await sql`explain (costs off) ${query}`.execute(db.read)).rows);
+        return JSON.stringify((await sql`explain (costs off) select ${query}`.execute(db.read)).rows);
       };
       await put('run_suite', 3000);
       if (db.kind === 'postgres') await db.transaction((trx) => sql`analyze jobs`.execute(trx));

@@ -91,7 +91,7 @@ describeService('the lines of a log', (service) => {
     assert.deepEqual(await times(), [0, 0, three]);
   });
 
-  test('are the same however the log came, packed or not, and in a log from before there was an index', async () => {
+  test('are the same however the log came, packed or not', async () => {
     const { task, path, id } = await runningBuild(alice, runner);
     const words = Array.from({ length: 30_000 }, (_, n) => `line ${n + 1} ${'x'.repeat(n % 37)}`);
     const bytes = Buffer.from(`${words.join('\n')}\n`);
@@ -117,30 +117,6 @@ describeService('the lines of a log', (service) => {
     assert.deepEqual(await marks(), [], 'a packed log has its marks in one row');
     const whole = (some: Lines[]) => some.map((one) => ({ ...one, complete: true }));
     assert.deepEqual(await all(), whole(asCame));
-
-    const uncounted = { line_breaks: null, line_state: null, began_at: null, said_at: null };
-    await db.transaction(async (trx) => {
-      await trx.updateTable('logs').set(uncounted).where('id', '=', id).execute();
-      await trx.deleteFrom('log_indexes').where('log_id', '=', id).execute();
-    });
-    const timeless = whole(asCame).map((one) => ({ ...one, lines: one.lines.map((line) => ({ ...line, at: null })) }));
-    assert.deepEqual(await all(), timeless);
-    const kept = db.read.selectFrom('log_indexes').select('log_id').where('log_id', '=', id);
-    assert.equal((await kept.execute()).length, 1, 'what was found out is kept');
-    assert.deepEqual(await all(), timeless);
-  });
-
-  test('of a log that was going on when the index came are found too', async () => {
-    const { task, path, id } = await runningBuild(alice, runner);
-    await task.say('one\n');
-    const uncounted = { line_breaks: null, line_state: null, began_at: null, said_at: null };
-    const { db, blobs } = service.store;
-    await db.transaction((trx) => trx.updateTable('logs').set(uncounted).where('id', '=', id).execute());
-    await task.say('two\nthree');
-    assert.deepEqual(texts(await linesOf(path)), ['one', 'two', 'three']);
-    await task.exit(0);
-    await packLog(db, blobs, id);
-    assert.deepEqual(texts(await linesOf(path, 'from=2')), ['two', 'three']);
   });
 
   test('of a log that was removed say so', async () => {

@@ -174,7 +174,7 @@ describeService('pages over the API', (service) => {
     const said = `first\n\u001B[31mred ${hostile}\u001B[0m \u001B]8;;javascript:alert(1)\u0007link\u001B]8;;\u0007\n`;
     await store.db.transaction(async (trx) => {
       const [bytes, log] = [Buffer.from(said), build.id];
-      const row = { project_id: project.id, size: BigInt(bytes.length), complete: 1, blob: null, completed_at: null };
+      const row = { project_id: project.id, size: BigInt(bytes.length), complete: 1, line_breaks: 2n };
       await trx
         .insertInto('logs')
         .values({ id: log, ...row })

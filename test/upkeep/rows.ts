@@ -205,11 +205,11 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('events', { id: 2n, sequence: 2n, state: 'failed', ...event });
     const everyByte = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
     const counted = { line_breaks: 2n, line_state: '[1,"",0,"\\u0000",1]', began_at: 1n, said_at: 2n };
-    const uncounted = { line_breaks: null, line_state: null, began_at: null, said_at: null };
+    const silent = { line_breaks: 0n, line_state: null, began_at: null, said_at: null };
     const live = { size: 512n, complete: 0, blob: null, completed_at: null };
     await put('logs', { id: 1n, project_id: project, ...live, ...counted });
     const packed = { size: 9n, complete: 1, blob: 'f'.repeat(64), completed_at: 1n };
-    await put('logs', { id: 2n, project_id: null, ...packed, ...uncounted });
+    await put('logs', { id: 2n, project_id: null, ...packed, ...silent });
     await put('log_marks', { log_id: 1n, line_breaks: 1n, start: 256n, at: 1n, line_state: '' });
     await put('test_runs', {
       build_id: 1n,

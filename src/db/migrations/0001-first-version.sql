@@ -613,7 +613,7 @@ create table logs (
   complete integer not null,
   blob text,
   completed_at bigint,
-  line_breaks bigint,
+  line_breaks bigint not null,
   line_state text,
   began_at bigint,
   said_at bigint

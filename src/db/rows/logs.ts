@@ -12,8 +12,8 @@ export interface LogRow {
   blob: BlobDigest | null;
   /** When it was completed; null while it grows, and when its content was removed. */
   completed_at: bigint | null;
-  /** The number of its line breaks; null in logs from before they were counted. */
-  line_breaks: bigint | null;
+  /** The number of its line breaks. */
+  line_breaks: bigint;
   /** The state of the line scan at its end; see lib/line-scan.ts. */
   line_state: string | null;
   /** When its first and its last byte came; null where none came, or the time was not noted. */

@@ -11,7 +11,6 @@ import {
   UploadPartCopyCommand,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
-import { frugally } from '../../lib/passing-bytes.ts';
 import { WrongDigestError } from '../blobs.ts';
 import { BlobsAwayError } from '../unavailable.ts';
 import type { S3Link } from './link.ts';
@@ -82,7 +81,7 @@ export async function storeContent(
       for (let more = await next(); more.done !== true; more = await next()) yield more.value;
     }
     const temporary = link.keys.incoming(randomUUID());
-    await upload(link, temporary, frugally(all()), sizes.partSize);
+    await upload(link, temporary, all(), sizes.partSize);
     try {
       const digest = named();
       await copyObject(link, temporary, link.keys.of(digest), { size, copySize: sizes.copySize });
