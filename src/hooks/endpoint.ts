@@ -44,7 +44,6 @@ interface Admitted {
 export function hookEndpoint(services: HookServices): BareRoutes<Admitted> {
   return {
     provenBy: 'signature',
-    isCounted: true,
     admit: (head) => admit(services, head),
     routes: [{ method: 'POST', path: '/hooks/:hook_id', handle: (call) => take(services, call) }],
   };

@@ -11,8 +11,7 @@ import { noRoom, stoppedComing } from './bare-answers.ts';
  *
  * A connection costs a descriptor and some memory, and anyone can open one. So their number is limited, in total and
  * for one network. A client must also make progress: with the handshake, with the head of a request, and with a body
- * once it has begun. Answers have no time limit: a stream, and a runner's request for work, stay open as long as they
- * need.
+ * once it has begun. Answers have no time limit: a stream stays open as long as it needs, and so does a WebSocket.
  *
  * When there is no room, connections without a request yet are closed for new ones, the oldest first; then connections
  * that are idle between two requests, and those whose client has not read its answer for a long time. So idle
@@ -29,7 +28,7 @@ export interface ConnectionLimits {
 }
 
 export interface ConnectionTimes {
-  /** From the connection to the end of the TLS handshake. */
+  /** From the connection to the end of the TLS handshake: Node's own timeout. */
   handshakeMs: number;
   /**
    * From there to the end of the first request's head, and for each later head from its first byte: Node's own timeout.
@@ -69,8 +68,6 @@ interface Connection {
   /** Over TLS this becomes the TLS socket, once there is one. */
   socket: Socket;
   readonly network: Network | undefined;
-  readonly since: number;
-  hasShakenHands: boolean;
   request: IncomingMessage | undefined;
   response: ServerResponse | undefined;
   /** HTTP/2 has many requests at once: the unfinished answers, and the bodies that still arrive. */
@@ -85,8 +82,8 @@ interface Connection {
 }
 
 /** The pause between two looks at the progress of all connections. */
-export function lookEvery({ handshakeMs, headMs, bodyMs }: ConnectionTimes): number {
-  return Math.max(10, Math.min(2000, Math.min(handshakeMs, headMs, bodyMs) / 5));
+export function lookEvery({ headMs, bodyMs }: ConnectionTimes): number {
+  return Math.max(10, Math.min(2000, headMs / 5, bodyMs / 5));
 }
 
 export function guardConnections(
@@ -112,8 +109,6 @@ export function guardConnections(
     const connection: Connection = {
       socket,
       network,
-      since: performance.now(),
-      hasShakenHands: !hasTls,
       request: undefined,
       response: undefined,
       open: new Set(),
@@ -196,7 +191,6 @@ export function guardConnections(
     const connection = byOrigin.get(originOf(socket));
     if (!connection || !all.has(connection)) return;
     connection.socket = socket;
-    connection.hasShakenHands = true;
     bySocket.set(socket, connection);
   });
   // An HTTP/2 request has no socket of its own; its session is found by the remote address and port.
@@ -223,12 +217,15 @@ export function guardConnections(
     connection.waitedMs = 0;
   });
 
+  // A WebSocket is in use for as long as it is open; who takes it looks after it.
+  server.on('upgrade', ({ socket }: IncomingMessage) => {
+    const connection = bySocket.get(socket);
+    if (!connection) return;
+    speaks(connection);
+    connection.response = undefined; // an earlier one would make it look idle
+  });
+
   const look = (): void => {
-    const now = performance.now();
-    for (const connection of silent) {
-      if (now - connection.since < times.handshakeMs) break;
-      if (!connection.hasShakenHands) end(connection, 'handshake');
-    }
     for (const connection of all) {
       noteAnswer(connection, pauseMs);
       if (!isTrickling(connection, times, pauseMs)) continue;
@@ -277,7 +274,7 @@ function isTrickling(connection: Connection, { bodyMs, bodyBytes }: ConnectionTi
   const { request, socket, bodies } = connection;
   const awaited = bodies.size > 0 ? [...bodies] : request && !request.complete ? [request] : [];
   if (awaited.length === 0) return false;
-  const isOurTurn = awaited.some((one) => one.isPaused() || one.readableLength >= one.readableHighWaterMark);
+  const isOurTurn = awaited.some((one) => one.readableLength >= one.readableHighWaterMark);
   if (isOurTurn || socket.bytesRead - connection.arrived >= bodyBytes) {
     connection.arrived = socket.bytesRead;
     connection.waitedMs = 0;

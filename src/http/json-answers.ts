@@ -2,7 +2,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ApiError } from '../errors.ts';
 import { challengesFor } from './challenges.ts';
 import { sendPacked, worthPacking } from './compression.ts';
-import { elapsed } from './elapsed.ts';
 import { readCallback, wrapInCallback } from './jsonp.ts';
 import type { RawGroup } from './raw.ts';
 
@@ -34,16 +33,9 @@ export function takeCallback(request: FastifyRequest): ApiError | undefined {
   return undefined;
 }
 
-/** Sends a status and headers alone. */
-export function sendHead(status: number, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  request.server.answered(status, elapsed(request));
-  return reply.status(status).send();
-}
-
 /** Sends JSON text, wrapped in a JSON-P call if one was requested. */
 export function sendJson(json: string, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const { callback, suppressesStatus, server } = request;
-  server.answered(reply.statusCode, elapsed(request));
+  const { callback, suppressesStatus } = request;
   if (callback === undefined) return sendText(json, request, reply.type(jsonType));
   reply.type('application/javascript; charset=utf-8');
   if (!suppressesStatus) return sendText(wrapInCallback(callback, json), request, reply);

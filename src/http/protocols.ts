@@ -1,5 +1,6 @@
 import type { RequestListener, Server, ServerOptions } from 'node:http';
 import { createSecureServer } from 'node:http2';
+import type { TlsOptions } from 'node:tls';
 import { http } from '../lib/http.ts';
 
 /** How many requests may be open on one HTTP/2 connection. */
@@ -17,7 +18,7 @@ const quietMs = 72_000;
  */
 export function protocols(
   tls: { key: string; cert: string } | undefined,
-  times: Pick<ServerOptions, 'headersTimeout' | 'connectionsCheckingInterval'>,
+  times: Pick<ServerOptions, 'headersTimeout' | 'connectionsCheckingInterval'> & Pick<TlsOptions, 'handshakeTimeout'>,
 ): (handler: RequestListener) => Server {
   // The server itself answers malformed requests: Node would do so in its own format. A whole request has no time
   // limit. Streams are written in small pieces, and the kernel would hold each back until the last one is acknowledged,

@@ -13,8 +13,9 @@ import {
 } from './connections.ts';
 import { allowedMethods } from './allowed-methods.ts';
 import { demandProofs } from './bare-routes.ts';
+import { elapsed } from './elapsed.ts';
 import { answerPreflights, openToOrigins } from './cors.ts';
-import { answerError, sendHead, sendJson, takeCallback } from './json-answers.ts';
+import { answerError, sendJson, takeCallback } from './json-answers.ts';
 import { linkHeader } from './paging.ts';
 import { protocols } from './protocols.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
@@ -25,13 +26,14 @@ import { mapByTurns } from '../lib/turns.ts';
 import { isLocalhost, strictTransport } from './strict-transport.ts';
 import { createStreams, type Streams } from './streams.ts';
 import { hearOut } from './unread-bodies.ts';
+import { takeUpgrades } from './upgrades.ts';
 import { withRawBodies } from './uploads.ts';
 import { headJudge, takeOddRequests, wireErrors } from './wire-errors.ts';
 import { bytes } from '../lib/bounds.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Counts an answer. A hook after each would cost as much as the rest of a short request. */
+    /** Counts an answer that is written past Fastify; all others are counted by a hook. */
     answered(status: number, milliseconds: number): void;
     connections: Connections;
     /** Answers that stay open while the client listens. */
@@ -71,7 +73,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const times = { ...usualTimes, ...options.connectionTimes };
   // `guardConnections` limits all other slowness. A whole request has no time limit: a large archive takes its time on
   // a slow line.
-  const slowness = { headersTimeout: times.headMs, connectionsCheckingInterval: lookEvery(times) };
+  const slowness = {
+    handshakeTimeout: times.handshakeMs,
+    headersTimeout: times.headMs,
+    connectionsCheckingInterval: lookEvery(times),
+  };
   const answerWireError = wireErrors(
     () => server.connections,
     options.isStrict ? { 'strict-transport-security': strictTransport } : {},
@@ -98,6 +104,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     clientErrorHandler(error, socket) {
       // Not the error itself: it holds the received bytes, and with them perhaps credentials.
       options.log.debug({ code: error.code }, 'unreadable request');
+      if (error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT') guard.watcher.ended('handshake');
       if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') guard.watcher.ended('head');
       answerWireError(error.code, socket);
     },
@@ -124,6 +131,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
     else if (isStopping) done(ApiError.ofHttp(503, 'resource_temporary_unavailable'));
     else if (request.query === unreadableQuery) done(unreadable());
     else done();
+  });
+  // Not after the answer: a stream may last for days. Runners have requests that are held.
+  server.addHook('onSend', (request, reply, payload, done) => {
+    if (request.routeOptions.config.provenBy !== 'runner') server.answered(reply.statusCode, elapsed(request));
+    done(null, payload);
   });
   if (options.log.level === 'debug' || options.log.level === 'trace') {
     server.addHook('onResponse', (request, reply, done) => {
@@ -154,6 +166,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   });
 
   takeOddRequests(server.server);
+  takeUpgrades(server);
   server.addHook('preClose', (done) => {
     isStopping = true;
     done();
@@ -190,34 +203,17 @@ function addEndpoint(server: FastifyInstance, endpoint: Endpoint, baseUrl: strin
       showsSecrets: endpoint.showsSecrets ?? false,
       provenBy: endpoint.access === 'none' ? 'none' : 'credentials',
     },
-    onRequest(request, reply, done) {
+    async onRequest(request, reply) {
       openToOrigins(request, reply);
       const fault = endpoint.streams ? undefined : takeCallback(request);
-      const admitting = endpoint.admit(request as Incoming);
-      if (admitting instanceof Promise) void admitInTime(admitting, request, (error) => done(error ?? fault));
-      else {
-        request.admitted = admitting;
-        done(fault);
-      }
+      request.admitted = await endpoint.admit(request as Incoming);
+      if (fault) throw fault;
     },
     handler(request, reply) {
       if (endpoint.streams) return answerStream(endpoint, streams, request, reply);
       return answer({ endpoint, write, baseUrl }, request, reply);
     },
   });
-}
-
-async function admitInTime(
-  admitting: Promise<unknown>,
-  request: FastifyRequest,
-  done: (error?: Error) => void,
-): Promise<void> {
-  try {
-    request.admitted = await admitting;
-  } catch (error) {
-    return done(error as Error);
-  }
-  return done();
 }
 
 async function answerStream(
@@ -264,7 +260,7 @@ async function answer(
     return sendJson(await write(given.page.items), request, reply);
   }
   reply.headers(given.headers ?? {});
-  if (given.record === undefined) return sendHead(204, request, reply);
+  if (given.record === undefined) return reply.status(204).send();
   return sendJson(await write(given.record), request, reply);
 }
 

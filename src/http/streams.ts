@@ -6,7 +6,6 @@ import { ApiError } from '../errors.ts';
 import type { StreamWriter } from '../lib/stream-writer.ts';
 import { sendPacked } from './compression.ts';
 import { elapsed } from './elapsed.ts';
-import { sendHead } from './json-answers.ts';
 import type { StreamAnswer } from './route.ts';
 
 /** Answers that stay open while the client listens. */
@@ -66,14 +65,14 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       return stream.signal;
     },
     send(answer, request, reply) {
-      if (!('contentType' in answer)) return sendHead(answer.status, request, reply);
+      if (!('contentType' in answer)) return reply.status(answer.status).send();
       const { contentType, status = 200, headers = {} } = answer;
       const brokeOff = (error: unknown): void => {
         if (!reply.raw.destroyed) log.error({ id: request.id, err: error }, 'stream failed');
       };
-      server.answered(status, elapsed(request));
       reply.status(status).type(contentType).header('x-accel-buffering', 'no').headers(headers);
       if ('tell' in answer) {
+        server.answered(status, elapsed(request));
         tell(answer.tell, signals.get(reply) ?? AbortSignal.abort(), reply, brokeOff);
         return reply;
       }
@@ -89,7 +88,7 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
   };
 }
 
-/** Writes directly to the connection: a stream in between would cost more than the write itself. */
+/** Writes to the answer itself: what many clients are told at once is not read at the pace of one of them. */
 function tell(
   write: (writer: StreamWriter) => Promise<void>,
   signal: AbortSignal,
@@ -108,21 +107,15 @@ function tell(
   );
 }
 
-/**
- * Events for many clients are framed as an HTTP chunk once and written to the connections directly: the bookkeeping of
- * a response would cost more than the encryption. Without chunks (HTTP/1.0, HTTP/2), or while an earlier answer is
- * still being sent on the same connection, the response object writes them.
- */
 function writerOf(raw: ServerResponse, signal: AbortSignal): StreamWriter {
-  const way = (raw.chunkedEncoding ? raw.socket : null) ?? raw;
   return {
     signal,
-    write: (piece) => void (way.writable && way.write(way === raw ? piece.bytes : piece.asChunk)),
+    write: (piece) => void (raw.writable && raw.write(piece)),
     get isFull() {
-      return way.writableNeedDrain;
+      return raw.writableNeedDrain;
     },
     async drained() {
-      if (way.writableNeedDrain && !signal.aborted) await once(way, 'drain', { signal }).catch(() => {});
+      if (raw.writableNeedDrain && !signal.aborted) await once(raw, 'drain', { signal }).catch(() => {});
     },
   };
 }

@@ -57,7 +57,6 @@ export function tokenEndpoint(services: TokenServices): BareRoutes<void> {
   };
   return {
     provenBy: 'client',
-    isCounted: true,
     admit: async () => {}, // the application authenticates in the body
     routes: [route, revocation],
     refuse: (error, head) => errorAnswer(error, head, services),

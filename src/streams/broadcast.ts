@@ -1,6 +1,6 @@
 import type { Watch } from '../db/subscriptions.ts';
 import { whereAvailable } from '../db/unavailable.ts';
-import { StreamPiece, type StreamWriter } from '../lib/stream-writer.ts';
+import type { StreamWriter } from '../lib/stream-writer.ts';
 import type { Wire } from './firehose.ts';
 import { endMark, lastWord, news, lookAgainMs, topicsOf } from './tail.ts';
 import type { Followed, Place, StreamEvent, TailParts } from './tail.ts';
@@ -67,8 +67,8 @@ function* ending(place: Place): Generator<StreamEvent> {
   yield { type: 'end' };
 }
 
-function written(event: StreamEvent, wire: Wire, place: Place): StreamPiece {
-  return new StreamPiece(wire.encode(event, {}, nameOf(event, place)));
+function written(event: StreamEvent, wire: Wire, place: Place): Buffer {
+  return Buffer.from(wire.encode(event, {}, nameOf(event, place)));
 }
 
 /** The identifier that a reader sends when it reconnects after this event. */
@@ -140,7 +140,7 @@ class Broadcast {
   async #run(parts: TailParts, subject: Followed, wire: Wire, watch: Watch): Promise<void> {
     const { signal } = this.#empty;
     let spokeAt = performance.now();
-    const say = (piece: StreamPiece): void => {
+    const say = (piece: Buffer): void => {
       for (const writer of this.#members.keys()) writer.write(piece);
       spokeAt = performance.now();
     };
@@ -159,7 +159,7 @@ class Broadcast {
         for (const event of ending(this.#place)) say(written(event, wire, this.#place));
         return;
       }
-      if (performance.now() - spokeAt >= quietTime) say(new StreamPiece(wire.keepAlive));
+      if (performance.now() - spokeAt >= quietTime) say(Buffer.from(wire.keepAlive));
     }
   }
 

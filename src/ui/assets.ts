@@ -11,22 +11,26 @@ import { mainProgram, sourceFile } from '../lib/source-files.ts';
  * for ever.
  */
 interface Asset {
+  name: string;
   path: string;
   type: string;
   content: string;
 }
 
-interface Assets {
-  stylesheet: Asset;
-  icons: Record<IconName, Asset>;
-  /** The script of all pages, and the one of the worker that their tabs share. */
-  script: Asset;
-  worker: Asset;
-}
+/** What esbuild makes of which source: the script of all pages, the one of the worker that their tabs share, and what a shell needs. */
+const entries = {
+  'style.css': ['text/css; charset=utf-8', 'style.css'],
+  'main.js': ['text/javascript; charset=utf-8', 'browser/main.ts'],
+  'changes-worker.js': ['text/javascript; charset=utf-8', 'browser/changes-worker.ts'],
+  'shell.js': ['text/javascript; charset=utf-8', 'browser/shell.ts'],
+  'terminal.css': ['text/css; charset=utf-8', 'terminal.css'],
+} as const;
+
+type Name = keyof typeof entries | `icon-${IconName}.svg`;
 
 function asset(name: string, type: string, content: string): Asset {
   const [base, ending] = name.split('.');
-  return { path: `/ui/${base}.${hash('sha256', content, 'hex').slice(0, 16)}.${ending}`, type, content };
+  return { name, path: `/ui/${base}.${hash('sha256', content, 'hex').slice(0, 16)}.${ending}`, type, content };
 }
 
 /** The icon shows a page's state by its colour and by its shape. */
@@ -58,25 +62,24 @@ function built(entry: string, name: string): string {
   return execFileSync(esbuild, ['--bundle', '--minify', '--format=esm', sourceFile('ui', entry)], { encoding: 'utf8' });
 }
 
-let made: Assets | undefined;
+let made: Map<string, Asset> | undefined;
 
 /** They are made when the first server with pages is. */
-export function assets(): Assets {
-  const javascript = 'text/javascript; charset=utf-8';
-  made ??= {
-    stylesheet: asset('style.css', 'text/css; charset=utf-8', built('style.css', 'style.css')),
-    icons: Object.fromEntries(
-      (Object.keys(iconMarks) as IconName[]).map((name) => [name, iconOf(name)]),
-    ) as Assets['icons'],
-    script: asset('main.js', javascript, built('browser/main.ts', 'main.js')),
-    worker: asset('changes-worker.js', javascript, built('browser/changes-worker.ts', 'changes-worker.js')),
-  };
-  return made;
+function assets(): Map<string, Asset> {
+  const files = Object.entries(entries).map(([name, [type, entry]]) => asset(name, type, built(entry, name)));
+  const icons = (Object.keys(iconMarks) as IconName[]).map(iconOf);
+  return new Map([...files, ...icons].map((one) => [one.name, one]));
+}
+
+/** The address of a file, which pages name. */
+export function addressOf(name: Name): string {
+  made ??= assets();
+  return made.get(name)?.path ?? '';
 }
 
 export function addAssets(server: FastifyInstance): void {
-  const { stylesheet, icons, script, worker } = assets();
-  for (const { path, type, content } of [stylesheet, script, worker, ...Object.values(icons)]) {
+  made ??= assets();
+  for (const { path, type, content } of made.values()) {
     server.get(path, { config: { provenBy: 'none' } }, ({ headers }, reply) => {
       reply
         .type(type)

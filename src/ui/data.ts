@@ -5,7 +5,7 @@ import type { Services } from '../api/call.ts';
 import { callerInBrowser } from '../auth/callers.ts';
 import type { UserRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
-import { answerError, sendHead, sendJson } from '../http/json-answers.ts';
+import { answerError, sendJson } from '../http/json-answers.ts';
 import type { Incoming } from '../http/route.ts';
 import { hearOut } from '../http/unread-bodies.ts';
 import { withRawBodies } from '../http/uploads.ts';
@@ -20,10 +20,13 @@ import { fitsFormKey, isFromOurPages, type Cookies } from './visitor.ts';
  * JSON-P, no CORS, and a request from another site's page is refused. What a script changes comes with the key of a form.
  */
 
-/** What scripts do that a form cannot: an upload that goes on where it broke off. */
+/** What scripts do that a form cannot: an upload that goes on where it broke off, and a shell. */
 const changing: readonly string[] = [
   'POST /dependencies/:dependency_id/uploads',
   'PATCH /dependencies/:dependency_id/uploads/:upload_id',
+  'POST /projects/:project_id/builds/:build_id/shell',
+  'POST /projects/:project_id/builds/:build_id/shell/:shell_id/input',
+  'DELETE /projects/:project_id/builds/:build_id/shell/:shell_id',
 ];
 
 interface DataServices extends Services {
@@ -76,7 +79,7 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
       if (route.method !== 'GET') await demandFormKey(request, reply, services);
       const answer = await ask(await personFor(request, services));
       if ('json' in answer || 'stream' in answer) throw new Error(`${route.path} answers a record`);
-      if ('record' in answer && answer.record === undefined) return sendHead(204, request, reply);
+      if ('record' in answer && answer.record === undefined) return reply.status(204).send();
       const response = 'page' in answer ? answer.page.items : answer.record;
       // Without a serializer of its own: a second one for every route would cost more memory than it saves time.
       return sendJson(exactJson({ response }), request, reply);

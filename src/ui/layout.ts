@@ -1,4 +1,4 @@
-import { assets } from './assets.ts';
+import { addressOf } from './assets.ts';
 import { html, type Html } from './html.ts';
 import { iconFor, stateBadge, stateWord } from './states.ts';
 
@@ -20,6 +20,8 @@ export interface Page {
   searched?: string;
   /** The records on the page. It is updated when one of them changes. */
   live?: Live;
+  /** It shows a terminal, with a script and styles of its own. */
+  hasTerminal?: boolean;
   /** Other sites that the page's forms may lead to, as in a content security policy. */
   formTarget?: string | undefined;
   headers?: Record<string, string>;
@@ -71,8 +73,8 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <title>${told}${title}${project && ` – ${project.name}`} &ndash; Headrace</title>
-        <link rel="stylesheet" href="${assets().stylesheet.path}" />
-        <link rel="icon" href="${assets().icons[iconFor(state)].path}" />
+        <link rel="stylesheet" href="${addressOf('style.css')}" />
+        <link rel="icon" href="${addressOf(`icon-${iconFor(state)}.svg`)}" />
         ${nonce !== undefined && scriptTags(page, nonce)}
       </head>
       <body class="${isNarrow ? 'narrow' : 'wide'} ${isFilled && 'filled'}">
@@ -87,9 +89,14 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
     </html> `.text;
 }
 
-function scriptTags({ live = [] }: Page, nonce: string): Html {
-  return html`<script type="module" nonce="${nonce}" src="${assets().script.path}"></script>
-    ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" data-worker="${assets().worker.path}" />`}`;
+function scriptTags({ live = [], hasTerminal = false }: Page, nonce: string): Html {
+  return html`<script type="module" nonce="${nonce}" src="${addressOf('main.js')}"></script>
+    ${
+      hasTerminal &&
+      html`<link rel="stylesheet" href="${addressOf('terminal.css')}" />
+        <script type="module" nonce="${nonce}" src="${addressOf('shell.js')}"></script>`
+    }
+    ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" data-worker="${addressOf('changes-worker.js')}" />`}`;
 }
 
 function navigation(email: string, { formKey, path, isOperator }: Viewer, searched = ''): Html {

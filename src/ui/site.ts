@@ -99,7 +99,6 @@ export function addSite(server: FastifyInstance, places: readonly Place[], servi
       await hearOut(request, reply);
       return sendError(error, request, reply, services.onTrouble);
     });
-    site.addHook('onResponse', async (_, reply) => server.answered(reply.statusCode, reply.elapsedTime));
     for (const place of some) {
       const handler = (request: FastifyRequest, reply: FastifyReply) =>
         attend(place, request, reply, services, cookies);

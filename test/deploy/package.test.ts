@@ -35,7 +35,13 @@ describe('the Debian package', () => {
     );
     const secret = entries.filter(([, mode]) => mode === '-rw-------').map(([, , , path = '']) => path);
     assert.deepEqual(secret.toSorted(), ['/etc/headrace/runner.env', '/etc/headrace/server.env']);
-    for (const needed of ['bin/headrace', 'dist/program/current/main.js', 'src/main.ts', 'prepare-runner'])
+    for (const needed of [
+      'bin/headrace',
+      'dist/program/current/main.js',
+      'dist/program/current/pages/main.js',
+      'src/main.ts',
+      'prepare-runner',
+    ])
       assert.ok(paths.includes(`/usr/lib/headrace/${needed}`), needed);
   });
 

@@ -20,7 +20,6 @@ test('nothing of a body is read before its sender is admitted', async () => {
   const read: string[] = [];
   addBareRoutes(server, {
     provenBy: 'runner',
-    isCounted: false,
     admit: async ({ headers }) => {
       if (headers.authorization !== 'right') throw Object.assign(new Error('a stranger'), { statusCode: 401 });
       return 'known';

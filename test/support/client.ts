@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import https from 'node:https';
-import { isSafeNumber, parse } from 'lossless-json';
 
 /** The content of an answer: identifiers are bigint, small numbers are numbers. */
 export type Fields = Record<string, unknown>;
@@ -132,7 +131,9 @@ function exactText(value: unknown): string {
 }
 
 export function exactValue(text: string): unknown {
-  return parse(text, undefined, (digits) => (isSafeNumber(digits) ? Number(digits) : BigInt(digits)));
+  const exact = (_: string, value: unknown, { source = '' }: { source?: string }): unknown =>
+    Number.isInteger(value) && !Number.isSafeInteger(value) ? BigInt(source) : value;
+  return JSON.parse(text, exact as (name: string, value: unknown) => unknown);
 }
 
 export class Answer {

@@ -1,4 +1,4 @@
-import { lchown, lstat, mkdir } from 'node:fs/promises';
+import { lstat, mkdir } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isThere } from '../../lib/is-there.ts';
@@ -83,7 +83,7 @@ export async function bringLargeFiles(services: GitServices, pointed: PointedTre
     return miss(pointers, { why: 'they take more than a checkout may have (HEADRACE_CHECKOUT_SIZE)', isLasting: true });
   // A fork gets none that came with the key: whoever knows a hash could read the files of other branches.
   const store = join(mirrorOf(services, source).folder, source.isFork ? keptForForks : keptForOwn);
-  await makeStore(services, store);
+  await mkdir(store, { recursive: true, mode: 0o700 });
   const isKept = await Promise.all(Array.from(wanted.values(), (pointer) => isIn(store, pointer)));
   const missing = isKept.filter((is) => !is).length;
   const fill = async (url: string, way?: Way): Promise<Miss | undefined> => {
@@ -110,19 +110,12 @@ export async function bringLargeFiles(services: GitServices, pointed: PointedTre
   }
 }
 
-async function makeStore({ sessions }: GitServices, store: string): Promise<void> {
-  await mkdir(store, { recursive: true, mode: 0o700 });
-  await lchown(store, sessions.owner.uid, sessions.owner.gid);
-}
-
 const placeIn = (store: string, oid: string): string => join(store, 'objects', oid.slice(0, 2), oid.slice(2, 4), oid);
 
 async function isIn(store: string, { oid, size }: Pointer): Promise<boolean> {
   const found = await lstat(placeIn(store, oid)).catch(() => undefined);
   return found?.size === size;
 }
-
-const notGot: Unavailable = { why: 'git-lfs did not get it from its host', isLasting: true };
 
 /** git has files of its own to write. */
 const usualFile = 256 * 1024 * 1024;
@@ -152,7 +145,10 @@ async function writeAgain(
     }
     await session.run(['rm', '-rf', '--', join(directory, '.git', 'lfs'), join(session.store, 'logs')]);
     const said = `${filtered.stderr.toString()}\n${filtered.ssh.toString()}`;
-    return { left: (await findPointers(session)).pointers, why: whyUnavailable(said, filtered.troubles, notGot) };
+    const left = (await findPointers(session)).pointers;
+    const hasNone = way?.services !== undefined && left.length === pointers.length;
+    const other = hasNone ? `the host ${source.address.host} has no Git LFS over SSH` : 'its host does not give it out';
+    return { left, why: whyUnavailable(said, filtered.troubles, { why: other, isLasting: true }) };
   });
 }
 

@@ -16,7 +16,7 @@ export const notObtained = 'cannot obtain needed object';
 
 /** The messages of git and git-lfs, in lower case. The first match decides. */
 const signs: readonly [phrases: readonly string[], why: string, isLasting: boolean][] = [
-  [["subprocess 'git-lfs … failed"], 'git-lfs is not installed on this runner', false],
+  [['git-lfs: …not found'], 'git-lfs is not installed on this runner', false],
   [['certificate', 'x509:'], 'its certificate is not one that this runner trusts', true],
   [['is this a git repository', 'unable to update url base', notObtained], 'there is no git repository', true],
   [['redirects followed', 'protocol … not supported', 'protocol … disabled'], 'it redirects to where nothing is', true],

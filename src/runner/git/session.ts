@@ -86,7 +86,7 @@ export interface OpenSession extends Session {
 interface SessionOptions {
   directory: string;
   store: string;
-  troubles: readonly ProxyTrouble[];
+  troubles: () => readonly ProxyTrouble[];
   /** Aborted when no caller waits for the log any more. */
   signal: AbortSignal;
   /** Ends the sandbox, for a reason that waiting callers get. */
@@ -159,7 +159,14 @@ export function openSession({ directory, store, troubles, signal, end }: Session
       const { status, truncated } = await mine.ended.promise;
       clearTimeout(mine.timeout);
       const ssh = Buffer.concat(await Promise.all(mine.channels.map((channel) => channel.end())));
-      return { status, truncated, stdout: Buffer.concat(mine.output), stderr: mine.said.bytes(), ssh, troubles };
+      return {
+        status,
+        truncated,
+        stdout: Buffer.concat(mine.output),
+        stderr: mine.said.bytes(),
+        ssh,
+        troubles: troubles(),
+      };
     } catch (error) {
       clearTimeout(mine.timeout);
       for (const channel of mine.channels) channel.kill();

@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs';
-import { chmod, lstat, mkdir, rm, writeFile } from 'node:fs/promises';
-import { createServer, type Server, type Socket } from 'node:net';
+import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DiskReserve } from '../../lib/disk-reserve.ts';
 import { randomName } from '../../lib/random-name.ts';
-import { openJudgedProxy, proxySocket, type JudgedProxyOptions } from '../judged-proxy.ts';
+import { proxySocket } from '../judged-proxy.ts';
 import { machineTrust } from '../sandbox/etc.ts';
 import { quote } from '../sandbox/steps.ts';
 import type { Ended, Job, Limits, Mount, Sandboxes } from '../sandbox/types.ts';
@@ -12,17 +11,12 @@ import type { Way } from './channel.ts';
 import { limitReached } from './failures.ts';
 import { GitError, gitEnvironment } from './git.ts';
 import { openSession, type Session } from './session.ts';
+import { authoritiesFile, openDoors, runnerSocket, type Doors, type DoorsOptions } from './session-doors.ts';
 import { sourceFile } from '../../lib/source-files.ts';
 
 /*
  * The sandboxes of git: one per session, which sees one directory and no network. A hostile repository can only affect
  * that directory, with the memory, processes and time of that session, and all of it ends with the session.
- *
- * A session sees a folder of sockets that the runner listens on, and cannot change it:
- *
- *   runner            session.pl takes requests from it
- *   git-upload-pack…  one for each command of the remote that this session may run there
- *   proxy             leads to public addresses, in sessions that may call them
  */
 
 export interface SessionsOptions {
@@ -33,10 +27,9 @@ export interface SessionsOptions {
   /** For the sockets; no other user may enter it. */
   folder: string;
   limits: Limits;
-  /** What public addresses are, and how long they may take. */
-  proxy: Pick<JudgedProxyOptions, 'rules' | 'connectMs' | 'silenceMs'>;
-  /** Replaces the authorities that this machine trusts. */
-  ca?: string | undefined;
+  /** For sessions that may call public addresses. */
+  proxy: DoorsOptions['proxy'];
+  ca?: DoorsOptions['ca'];
   /** Written data stays above its reserve. */
   disk?: Pick<DiskReserve, 'room'> | undefined;
 }
@@ -71,7 +64,6 @@ const source = (name: string): string => quote(readFileSync(sourceFile('runner',
 const sessionProgram = source('git/session.pl');
 const relayProgram = source('git/relay.pl');
 const proxyRelayProgram = source('proxy-relay.pl');
-const authorities = 'authorities.pem';
 
 export function openSessions({ sandboxes, isolation, folder, limits, proxy, ca, disk }: SessionsOptions): Sessions {
   const leaving = new Set<Promise<void>>();
@@ -92,41 +84,40 @@ export function openSessions({ sandboxes, isolation, folder, limits, proxy, ca, 
     return { ...inside, mounts };
   }
 
+  function programFor(
+    { way }: SessionRequest,
+    { sockets }: Inside,
+    bounds: string,
+  ): Pick<Job, 'steps' | 'environment'> {
+    const isPublic = way?.publicBytes !== undefined;
+    const at = (name: string): string => quote(join(sockets, name));
+    const proxied = isPublic ? `perl -e ${proxyRelayProgram} ${at(proxySocket)} '' '' ` : '';
+    const command = `${bounds}exec ${proxied}perl -e ${sessionProgram} ${at(runnerSocket)} 2>/dev/null`;
+    return {
+      steps: [{ name: 'git', command }],
+      environment: {
+        ...gitEnvironment(`exec perl -e ${relayProgram} ${quote(sockets)}`, isPublic ? 'https' : 'ssh'),
+        ...(isPublic && ca !== undefined ? { GIT_SSL_CAINFO: join(sockets, authoritiesFile) } : {}),
+      },
+    };
+  }
+
   async function use<T>(request: SessionRequest, work: (session: Session) => Promise<T>): Promise<T> {
-    const { directory, access, way } = request;
+    const { directory, store, access, way } = request;
     request.signal.throwIfAborted();
-    if (directory !== undefined) await adopt(directory);
+    for (const path of [directory, store]) if (path !== undefined) await adopt(path);
     const bounds = access === 'write' ? boundsOn(Math.min(request.largestFile ?? Infinity, await largestFile())) : '';
-    const own = join(folder, `session-${++count}`); // short: the path of a socket may have 107 bytes
-    await mkdir(own, { mode: 0o755 });
+    const own = join(folder, `session-${++count}`);
     const ending = new AbortController();
     const inside = placesFor(request, own);
     const signal = AbortSignal.any([request.signal, ending.signal]);
     const end = (reason: Error): void => ending.abort(reason);
-    const publicBytes = way?.publicBytes;
-    if (publicBytes !== undefined && ca !== undefined) await writeFile(join(own, authorities), ca);
-    const judged =
-      publicBytes === undefined
-        ? undefined
-        : await openJudgedProxy({ ...proxy, folder: own, mostBytes: publicBytes, signal: request.signal });
-    const session = openSession({ ...inside, troubles: judged?.troubles ?? [], signal, end });
-    const servers = await Promise.all([
-      listenAt(join(own, 'runner'), (socket) => session.attach(socket)),
-      ...Object.entries(way?.services ?? {}).map(([service, open]) =>
-        listenAt(join(own, service), (socket) => session.join(socket, open)),
-      ),
-    ]);
+    const session = openSession({ ...inside, troubles: () => doors.troubles, signal, end });
+    const doors: Doors = await openDoors(own, { way, proxy, ca, signal: request.signal, session });
     const ownLimits = { ...limits, ...request.limits };
-    const inSockets = (name: string): string => quote(join(inside.sockets, name));
-    const withProxy = judged ? `perl -e ${proxyRelayProgram} ${inSockets(proxySocket)} '' '' ` : '';
-    const program = `${withProxy}perl -e ${sessionProgram} ${inSockets('runner')}`;
     const ended = sandboxes.run({
       id: randomName(),
-      steps: [{ name: 'git', command: `${bounds}exec ${program} 2>/dev/null` }],
-      environment: {
-        ...gitEnvironment(`exec perl -e ${relayProgram} ${quote(inside.sockets)}`, judged ? 'https' : 'ssh'),
-        ...(judged && ca !== undefined ? { GIT_SSL_CAINFO: join(inside.sockets, authorities) } : {}),
-      },
+      ...programFor(request, inside, bounds),
       workspace: { empty: true },
       mounts: inside.mounts ?? [],
       limits: ownLimits,
@@ -137,13 +128,7 @@ export function openSessions({ sandboxes, isolation, folder, limits, proxy, ca, 
       (end) => session.over(signal.aborted ? signal.reason : failureOf(end, ownLimits)),
       (error: unknown) => session.over(error),
     );
-    const leave = async (): Promise<void> => {
-      await over;
-      for (const server of servers) server.close();
-      await judged?.close();
-      await rm(own, { recursive: true, force: true }).catch(() => {}); // remains are removed with the parent folder
-    };
-    const gone = leave().finally(() => leaving.delete(gone));
+    const gone = over.then(() => doors.close()).finally(() => leaving.delete(gone));
     leaving.add(gone);
     try {
       const result = await work(session);
@@ -179,16 +164,6 @@ export function openSessions({ sandboxes, isolation, folder, limits, proxy, ca, 
   }
 
   return { owner: sandboxes.owner, use, close: async () => void (await Promise.all(leaving)) };
-}
-
-/** A connection is handed over unread: another process may read it. */
-async function listenAt(path: string, onConnection: (socket: Socket) => void): Promise<Server> {
-  const server = createServer({ pauseOnConnect: true }, onConnection);
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  server.once('error', reject).listen(path, resolve);
-  await promise;
-  await chmod(path, 0o666); // only its sandbox can reach it
-  return server;
 }
 
 const smallFile = 16 * 1024 * 1024;

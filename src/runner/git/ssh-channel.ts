@@ -32,8 +32,8 @@ export function openSshChannel(
   // Version 2 exists for fetching only.
   const protocol = service === 'git-upload-pack' ? { GIT_PROTOCOL: 'version=2' } : {};
   const command = `${service} ${quoted(remote.path)}${service.startsWith('git-lfs') ? ' download' : ''}`;
-  const args = ['--pdeathsig', 'TERM', '--', 'ssh', ...remote.ssh, '--', remote.destination, command];
-  const child = spawn('setpriv', args, {
+  // It ends with the connection that it uses, which ends with this process (ssh-master.ts).
+  const child = spawn('ssh', [...remote.ssh, '--', remote.destination, command], {
     env: { PATH: process.env['PATH'], HOME: '/nonexistent', LC_ALL: 'C.UTF-8', ...protocol },
     detached: true,
     stdio: [socket, socket, 'pipe'],

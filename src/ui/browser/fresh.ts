@@ -76,7 +76,7 @@ async function load(): Promise<void> {
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
   for (const part of document.querySelectorAll<HTMLElement>('[data-live][id]')) {
     const now = fresh.getElementById(part.id);
-    if (now) Idiomorph.morph(part, now, { callbacks: { beforeNodeMorphed, beforeAttributeUpdated } });
+    if (now) void Idiomorph.morph(part, now, { callbacks: { beforeNodeMorphed, beforeAttributeUpdated } });
   }
   document.title = fresh.title;
   const icon = fresh.querySelector<HTMLLinkElement>('link[rel=icon]');

@@ -7,6 +7,8 @@ import test from 'node:test';
 import { run } from '../../../src/lib/processes.ts';
 import { makeKeyPair } from '../../support/sshd.ts';
 import { workplace } from './workplace.ts';
+import type { ProxyTrouble } from '../../../src/runner/judged-proxy.ts';
+import { whyUnavailable } from '../../../src/runner/git/public-failures.ts';
 
 test('a key that is not installed: the log says which it is and where to find it', async (t) => {
   const { host, repository, key, fetch, fetchFails } = await workplace(t);
@@ -195,4 +197,16 @@ test('the private key of nobody reaches a log [promise: git-keys]', async (t) =>
     other.privateKey.split('\n').some((line) => line.length > 20 && log.includes(line)),
     false,
   );
+});
+
+test('what git and git-lfs say when they cannot have something public is told in words', () => {
+  const told = (said: string, troubles: ProxyTrouble[] = []): string => whyUnavailable(said, troubles).why;
+  assert.match(told('git-lfs filter-process: 1: git-lfs: not found\nfatal: the remote end hung up'), /not installed/);
+  assert.match(told('fatal: the remote end hung up unexpectedly'), /closed the connection early/);
+  assert.match(told("fatal: repository 'https://x/y/' not found"), /refuses anonymous access \(404\)/);
+  assert.match(told("fatal: could not read Username for 'https://x'"), /\(401\)/);
+  assert.match(told("fatal: unable to access 'https://x/': The requested URL returned error: 503"), /answers 503/);
+  assert.match(told('Error downloading object: a.bin (1): Smudge error: [12ab] : [404]'), /\(404\)/);
+  assert.match(told('anything', ['forbidden', 'unreachable']), /not public/);
+  assert.match(told('fatal: repository not found', ['unreachable']), /does not answer/);
 });
