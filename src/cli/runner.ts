@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { diskReserveBytes, type Config } from '../config.ts';
 import { holdFolder } from '../runner/leftovers.ts';
 import { openLink, type OpenLink, type ServerPlace } from '../runner/link.ts';
-import { startRunner, type Runner, type RunnerOptions } from '../runner/runner.ts';
+import { startRunner, type Runner } from '../runner/runner.ts';
 import { openRunnerServices } from '../runner/runner-services.ts';
 import { WrongUse } from '../commands/errors.ts';
 import type { Call } from './call.ts';
@@ -21,7 +21,7 @@ interface Options {
   tokenFile?: string;
   caFile?: string;
   once?: true;
-  idle?: number;
+  idle?: string;
   scratch?: string;
   /** Of a runner that a server starts on its own machine. */
   local?: true;
@@ -32,14 +32,13 @@ export async function runner({ config, options }: Call<Options>): Promise<void> 
   const stopping = stopSignals();
   process.umask(forBuilds);
   if (!options.once && options.idle !== undefined) throw new WrongUse('--idle is for a runner with --once');
-  const once = onceOf(options);
   const log = createLog(config.log_level);
   const say = (message: string): void => log.warn(message);
   const scratch = options.scratch === undefined ? undefined : await openScratch(options.scratch, say);
   const own = scratch ? { ...config, data_dir: scratch.folder } : config;
   const lost = new AbortController();
   try {
-    await work({ config: own, options, once, say, stopping, lost });
+    await work({ config: own, options, say, stopping, lost });
   } finally {
     await scratch?.remove();
   }
@@ -49,24 +48,17 @@ export async function runner({ config, options }: Call<Options>): Promise<void> 
 interface Working {
   config: Config;
   options: Options;
-  once: RunnerOptions['once'];
   say: (message: string) => void;
   stopping: ReturnType<typeof stopSignals>;
   /** Aborted when the runner cannot work any more. */
   lost: AbortController;
 }
 
-async function work({
-  config,
-  options,
-  once,
-  say,
-  stopping: { asked: stopping, again },
-  lost,
-}: Working): Promise<void> {
+async function work({ config, options, say, stopping: { asked: stopping, again }, lost }: Working): Promise<void> {
   const isLocal = options.local === true;
   const places = runnerPlaces(config);
   const server = isLocal ? { socket: places.serverSocket } : elsewhere(options);
+  const once = options.once ? { idleMs: Number(options.idle ?? 60) * 1000 } : undefined;
   // A runner that does one job needs room for one.
   const concurrency = once ? 1 : config.concurrency;
   const link = openLink({ ...server, tags: config.tags, places: concurrency }, { note: say });
@@ -120,10 +112,6 @@ async function work({
     link.close();
     await lock.release();
   }
-}
-
-function onceOf({ once, idle = 60 }: Options): RunnerOptions['once'] {
-  return once ? { idleMs: idle * 1000 } : undefined;
 }
 
 /** For administrators of the machine, and for the next server; a full disk must not stop the runner. */
