@@ -61,12 +61,13 @@ export function createDispatcher(db: Database, ordering: Pick<Ordering, 'now' | 
 
   return {
     async next(runner, wish, signal) {
-      // The claim may have its order already, whose answer was lost.
-      if ((await queue.jobOf(db.read, wish.claim)) !== undefined)
-        return ordering.now({ runner, name: wish.claim, mayBeGiven: true });
+      // At once: it may be taken back before anything was looked up for it.
       const open = { holder: runner.holder, over: new AbortController() };
       wishes.set(wish.claim, open);
       try {
+        // The claim may have its order already, whose answer was lost.
+        if ((await queue.jobOf(db.read, wish.claim)) !== undefined)
+          return await ordering.now({ runner, name: wish.claim, mayBeGiven: true });
         return await waitFor(runner, wish, AbortSignal.any([signal, open.over.signal]));
       } catch (error) {
         if (!(error instanceof DrainedError)) throw error;

@@ -71,7 +71,7 @@ export class WaitingList<T> {
 
   /** Resolves when nobody tries at the moment. */
   async settled(): Promise<void> {
-    await Promise.all(Array.from(this.#lines.values(), ({ trying }) => trying));
+    for (const { trying } of [...this.#lines.values()]) await trying;
   }
 }
 
@@ -95,7 +95,7 @@ class Member<T> {
 
   fail(error: unknown): void {
     this.isOver = true;
-    this.#result.reject(error as Error);
+    this.#result.reject(error);
   }
 
   /** Whether the next one may try. */

@@ -103,14 +103,14 @@ export function addBareRoutes<Admitted>(server: FastifyInstance, group: BareRout
         },
       });
     }
-    for (const { path, mostBytes, open } of group.sockets ?? []) {
-      const take = webSockets(mostBytes);
+    for (const route of group.sockets ?? []) {
+      const take = webSockets(route.mostBytes);
       scope.route({
         method: 'GET',
-        url: path,
+        url: route.path,
         config: { provenBy: group.provenBy },
         async handler(request, reply) {
-          take(request, reply, (socket) => open(socket, request.admitted as Admitted));
+          take(request, reply, (socket) => route.open(socket, request.admitted as Admitted));
         },
       });
     }

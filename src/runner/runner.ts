@@ -99,11 +99,13 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     asked.add(claim);
     try {
       for (;;) {
-        const left = (): number => Math.max(0, Math.ceil(deadline - performance.now()));
-        const one = async (): Promise<Order | undefined> =>
-          server.heard(await link.next({ claim, holdMs: left() }, wanted));
+        let left = idleMs;
+        const one = async (): Promise<Order | undefined> => {
+          left = Math.max(0, Math.ceil(deadline - performance.now()));
+          return server.heard(await link.next({ claim, holdMs: left }, wanted));
+        };
         const order = await untilAnswered(wanted, one, server.away);
-        if (order || left() === 0 || isDraining) return order;
+        if (order || left === 0 || isDraining) return order;
       }
     } finally {
       clearTimeout(timer);

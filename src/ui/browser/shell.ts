@@ -26,16 +26,14 @@ const refusals: Record<string, string> = {
  */
 function fitToPolicy(): void {
   const number = document.querySelector<HTMLScriptElement>('script[nonce]')?.nonce ?? '';
-  const { createElement } = document;
-  document.createElement = function create(this: Document, ...args: Parameters<typeof createElement>): HTMLElement {
-    const made = createElement.apply(this, args);
-    if (args[0] === 'style') made.nonce = number;
+  document.createElement = (name: string): HTMLElement => {
+    const made = document.createElementNS('http://www.w3.org/1999/xhtml', name) as HTMLElement;
+    if (name === 'style') made.nonce = number;
     return made;
-  } as typeof createElement;
-  const { setAttribute } = HTMLElement.prototype;
+  };
   HTMLElement.prototype.setAttribute = function set(this: HTMLElement, name: string, value: string): void {
     if (name === 'style') this.style.cssText = value;
-    else setAttribute.call(this, name, value);
+    else this.setAttributeNS(null, name, value);
   };
 }
 
