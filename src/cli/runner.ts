@@ -2,9 +2,8 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { diskReserveBytes, type Config } from '../config.ts';
-import { idleHoldSeconds } from '../protocol/index.ts';
 import { holdFolder } from '../runner/leftovers.ts';
-import { openLink, type ServerPlace } from '../runner/link.ts';
+import { openLink, type OpenLink, type ServerPlace } from '../runner/link.ts';
 import { startRunner, type Runner } from '../runner/runner.ts';
 import { openRunnerServices } from '../runner/runner-services.ts';
 import { WrongUse } from '../commands/errors.ts';
@@ -62,7 +61,7 @@ async function work({ config, options, say, stopping: { asked: stopping, again }
   const once = options.once ? { idleMs: Number(options.idle ?? 60) * 1000 } : undefined;
   // A runner that does one job needs room for one.
   const concurrency = once ? 1 : config.concurrency;
-  const link = openLink({ ...server, tags: config.tags, places: concurrency }, undefined, say);
+  const link = openLink({ ...server, tags: config.tags, places: concurrency }, { note: say });
   const folder = isLocal ? places.folder : join(config.data_dir, 'remote-runner');
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   const lock = await holdFolder(folder);
@@ -105,7 +104,7 @@ async function work({ config, options, say, stopping: { asked: stopping, again }
   if (lost.signal.aborted) stop();
   if (isLocal) noteStart(places, options.startedAs ?? '', say);
   const alive = isLocal ? showLife(places.alive, stop, say) : undefined;
-  if (isLocal) endWhenForgotten(config, running, stop);
+  if (isLocal) endWhenForgotten(config, { running, link, stop });
   try {
     await running.done;
   } finally {
@@ -148,13 +147,15 @@ function showLife(path: string, stop: () => void, log: (message: string) => void
   return server;
 }
 
-/** An answer may be as old as a request is held. */
-const forgottenAfter = 60_000 + idleHoldSeconds * 1000;
+const forgottenAfter = 60_000;
 
 /** An idle runner whose server does not return ends by itself. */
-function endWhenForgotten(config: Config, running: Runner, stop: () => void): void {
+function endWhenForgotten(
+  config: Config,
+  { running, link, stop }: { running: Runner; link: OpenLink; stop: () => void },
+): void {
   const timer = setInterval(() => {
-    const isForgotten = !running.isBusy() && performance.now() - running.heardAt() > forgottenAfter;
+    const isForgotten = !running.isBusy() && performance.now() - link.heardAt() > forgottenAfter;
     if (isForgotten || !existsSync(config.data_dir)) stop();
   }, 2000);
   timer.unref();
