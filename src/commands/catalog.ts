@@ -1,5 +1,5 @@
 import { Argument, Option } from 'commander';
-import { Call, type CommonOptions } from './call.ts';
+import { Call } from './call.ts';
 import { Command, only, repeated } from './program.ts';
 
 /** What a command's module exports. It gets the arguments in their order. */
@@ -19,7 +19,7 @@ export function developerProgram(): Command {
   const add = (usage: string, load: Load): Command =>
     program.add(usage, async (options, args) => {
       const { run } = await load();
-      using call = new Call(options as CommonOptions);
+      using call = new Call(options);
       process.exitCode = (await run(call as Call<never>, ...(args as never[]))) ?? 0;
     });
 

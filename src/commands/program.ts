@@ -73,7 +73,7 @@ export function only(form: RegExp, otherwise: string): (value: string) => string
 /** An option that may be given several times. */
 export function repeated(flags: string, about: string, read = (value: string): string => value): Option {
   const option = new Option(flags, `${about}; can be repeated`);
-  return option.argParser((value, before: string[] = []) => [...before, read(value)]);
+  return option.argParser<string[] | undefined>((value, before) => [...(before ?? []), read(value)]);
 }
 
 /** The commands below one that do something. */
