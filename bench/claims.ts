@@ -4,11 +4,14 @@ import { join } from 'node:path';
 import { sql } from 'kysely';
 import { migrate } from '../src/db/migrate.ts';
 import { openDatabase, type Database } from '../src/db/open.ts';
+import { placeOf } from '../src/lib/places.ts';
 import { workKinds } from '../src/protocol/index.ts';
 import { claim, enqueue, remove } from '../src/queue/queue.ts';
 import { onBoth, type Databases } from './support/databases.ts';
 import { median, round, type Figure } from './support/report.ts';
 
+/** Those of a place for builds: a claim is for one place. */
+const kinds = workKinds.filter((kind) => placeOf(kind) === 'builds');
 const accounts = 5;
 const [few, many] = [10, 100_000];
 const samples = 600;
@@ -54,17 +57,17 @@ async function fill(db: Database, waiting: number): Promise<Queue> {
   const next = (account: bigint) => ({ kind: 'run_suite', subjectId: ids.next(), accountId: account });
   await db.transaction(async (trx) => {
     await sql`
-      insert into jobs (id, kind, subject_id, account_id, tries, run_after, cancelled)
+      insert into jobs (id, kind, subject_id, account_id, tries, run_after, cancelled, tags)
       with recursive numbers (number) as (
         select 1 union all select number + 1 from numbers where number < ${sql.lit(waiting)}
-      ) select number, 'run_suite', number, number % ${sql.lit(accounts)} + 1, 0, 0, 0 from numbers`.execute(trx);
+      ) select number, 'run_suite', number, number % ${sql.lit(accounts)} + 1, 0, 0, 0, '' from numbers`.execute(trx);
     await sql`insert into queue_turns (account_id, turn) select distinct account_id, 0 from jobs`.execute(trx);
   });
   // What PostgreSQL does by itself a minute after so many rows were written.
   if (db.kind === 'postgres') await sql`analyze`.execute(db.read);
   return {
     async claimOne() {
-      const claiming = { kinds: workKinds, holder: 'bench', seconds: 60, turn: ids.next() };
+      const claiming = { kinds, holder: 'bench', seconds: 60, turn: ids.next() };
       const startedAt = performance.now();
       const job = await db.transaction((trx) => claim(db, trx, claiming));
       const taken = performance.now() - startedAt;

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { randomName } from '../src/lib/random-name.ts';
-import { mostLooks, version } from '../src/protocol/index.ts';
+import { mostLooks } from '../src/protocol/index.ts';
+import { openLink, type OpenLink } from '../src/runner/link.ts';
 import { onBoth, type DatabaseName, type Databases } from './support/databases.ts';
 import { untilIdle } from './support/idle.ts';
-import { openConnection, type Connection } from './support/load.ts';
 import { processorSeconds } from './support/processor-time.ts';
 import { round, type Figure } from './support/report.ts';
 import { registerRunners } from './support/runners.ts';
@@ -51,44 +51,31 @@ async function measure(service: Service, name: DatabaseName): Promise<Figure[]> 
       what: `${runners} idle runners on ${name}, in processors`,
       value: share,
       limit: { atMost: 0.05 },
-      from: `${crowd.answered()} answers in all, ${measuredSeconds} s measured`,
+      from: `${measuredSeconds} s measured`,
     },
   ];
 }
 
 interface Crowd extends Disposable {
   connections: number;
-  answered(): number;
   throwIfAnyFailed(): void;
 }
 
-/** Each holds what an idle runner holds, one request for work and looks, and comes again when it is answered. */
+/** Each waits as an idle runner with two places for builds does: for orders, and for looks. */
 export async function connectAll(service: Service, tokens: readonly string[]): Promise<Crowd> {
-  const all: Connection[] = [];
-  let answered = 0;
+  const all: OpenLink[] = [];
   let failure: unknown;
-  let isOver = false;
-  const askForEver = async (connection: Connection): Promise<void> => {
-    for (;;) {
-      await connection.ask();
-      answered += 1;
-    }
-  };
+  const over = new AbortController();
   const open = async (token: string): Promise<void> => {
-    const headers = {
-      authorization: `Bearer ${token}`,
-      'content-type': 'application/json',
-      'headrace-version': version,
-    };
-    const body = JSON.stringify({ claim: randomName(), room: mostLooks });
-    const connection = await openConnection({
-      url: `${service.url}/runner/next`,
-      method: 'POST',
-      headers,
-      body: () => body,
-    });
-    all.push(connection);
-    void askForEver(connection).catch((error: unknown) => void (isOver || (failure ??= error)));
+    const link = openLink({ url: service.url, token, places: 2 });
+    all.push(link);
+    await link.gone([], over.signal);
+    const places = ['builds', 'builds', 'fetches', 'fetches'] as const;
+    const waiting = [
+      ...places.map((place) => link.next({ claim: randomName(), place }, over.signal)),
+      link.looks(mostLooks, over.signal),
+    ];
+    Promise.all(waiting).catch((error: unknown) => void (over.signal.aborted || (failure ??= error)));
   };
   const waiting = [...tokens];
   const connect = async (): Promise<void> => {
@@ -97,13 +84,12 @@ export async function connectAll(service: Service, tokens: readonly string[]): P
   await Promise.all(Array.from({ length: connecting }, connect));
   return {
     connections: all.length,
-    answered: () => answered,
     throwIfAnyFailed() {
-      if (failure !== undefined) throw new Error('a request failed', { cause: failure });
+      if (failure !== undefined) throw new Error('a call failed', { cause: failure });
     },
     [Symbol.dispose]() {
-      isOver = true;
-      for (const connection of all) connection[Symbol.dispose]();
+      over.abort();
+      for (const link of all) link.close();
     },
   };
 }

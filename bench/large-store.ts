@@ -60,7 +60,7 @@ async function visit({ service, runner, cookie, path, commit }: Store, taken: Ta
   await timed('a request for builds', () => call(service, `${path}/build_requests`, { commit_ref: commit.ref }));
   for (let at = 0; at < suitesEach; at += 1) {
     const name = randomName();
-    const order = await timed('a claim', () => untilAnswered(signal, () => runner.next(name, signal)));
+    const order = await timed('a claim', () => untilAnswered(signal, () => runner.next({ claim: name }, signal)));
     if (!order) throw new Error('there was nothing to claim');
     const outcome = { kind: 'exited', status: 0 } as const;
     const report = { claim: order.claim, outcome, logSize: 0 };

@@ -5,6 +5,7 @@ import { isAbsolute, join, normalize, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse as parseToml } from 'smol-toml';
 import { most } from './lib/bounds.ts';
+import { messageOf } from './lib/error-code.ts';
 import { isLoopback } from './lib/networks.ts';
 import { readTags, tagRule } from './lib/tags.ts';
 
@@ -309,7 +310,7 @@ function fromFile(file: string): [string, Source][] {
   try {
     table = parseToml(readFileSync(file, 'utf8'));
   } catch (error) {
-    throw new ConfigError(`${file}: ${error instanceof Error ? error.message : String(error)}`);
+    throw new ConfigError(`${file}: ${messageOf(error)}`);
   }
   return Object.entries(table).map(([name, value]) => {
     const label = `${name} in ${file}`;

@@ -6,14 +6,13 @@ import { hasTags, tagsIn } from '../lib/tags.ts';
 import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
 
 /**
- * Which runners are present. Every runner that contacts a server is recorded, also those on the servers' own machines,
+ * Which runners are present. Every runner that connects to a server is recorded, also those on the servers' own machines,
  * so that every server can say whether a runner takes the waiting work, and if not, why. A server also records that its
  * own runner does not start, because that shows nowhere else.
  */
 
-/** A runner that has not called for this long, and whose request no server holds, is away. */
+/** A runner of which no server has said for so long that it is connected is away. */
 const awayAfterMs = 20_000n;
-/** Recording every call would cost too much: those of this time are recorded together. */
 const noteEveryMs = 10_000;
 
 type Visitor = Pick<Runner, 'holder' | 'id'>;
@@ -30,47 +29,42 @@ export interface Visit {
 const unsaid = { tags: '', places: 0 };
 
 export interface VisitNotes {
-  /** A runner called. The answer to it does not depend on the record: on a full disk there is none. */
-  note(visitor: Visitor, visit: Visit): Promise<void>;
+  /** A runner has come. Whether it is let in does not depend on the record: on a full disk there is none. */
+  came(visitor: Visitor, visit: Visit): Promise<void>;
+  /** A runner has gone. */
+  left(holder: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/**
- * Records the calls of runners: the first call, and one that says something new, at once; all others together, with the
- * runners whose requests are held.
- */
-export function noteVisits(db: Database, held: () => Iterable<string>, everyMs = noteEveryMs): VisitNotes {
-  const noted = new Map<string, Visit & { at: number }>();
-  const came = new Set<string>();
-  const noteTogether = async (): Promise<void> => {
-    const there = new Set([...came, ...held()]);
-    const now = performance.now();
-    came.clear();
-    for (const [holder, last] of noted) {
-      if (there.has(holder)) last.at = now;
-      else if (now - last.at > everyMs) noted.delete(holder); // its next call is recorded at once
-    }
-    if (there.size === 0) return;
+/** Records which runners are connected to this server: when they come, now and then while they are there, and when they go. */
+export function noteVisits(db: Database, connected: () => Iterable<string>, everyMs = noteEveryMs): VisitNotes {
+  /** Those whose coming could not be recorded. */
+  const missed = new Map<string, () => Promise<void>>();
+  const noteAll = async (): Promise<void> => {
+    const there = [...new Set(connected())].toSorted();
+    for (const holder of missed.keys()) if (!there.includes(holder)) missed.delete(holder);
+    for (const note of missed.values()) await note();
+    if (there.length === 0) return;
     await db.transaction(async (trx) => {
-      for (const holder of [...there].toSorted()) await stays(db, trx, holder);
+      for (const holder of there) await stays(db, trx, holder);
     });
   };
-  const noting = repeatedly(everyMs, noteTogether, () => noted.clear());
+  const noting = repeatedly(everyMs, noteAll, () => {});
   return {
-    async note(visitor, visit) {
-      const { holder } = visitor;
-      const last = noted.get(holder);
-      const isSame = (['version', 'trouble', 'tags', 'places'] as const).every((part) => last?.[part] === visit[part]);
-      if (last && isSame) {
-        if (performance.now() - last.at >= everyMs) came.add(holder);
-        return;
-      }
-      noted.set(holder, { ...visit, at: performance.now() });
-      await noteVisit(db, visitor, visit).catch(() => noted.delete(holder));
+    async came(visitor, visit) {
+      const note = async (): Promise<void> => {
+        await noteVisit(db, visitor, visit);
+        missed.delete(visitor.holder);
+      };
+      await note().catch(() => missed.set(visitor.holder, note));
     },
+    left: (holder) => db.transaction((trx) => stays(db, trx, holder)).then(noop, noop),
     close: () => noting.stop(),
   };
 }
+
+/** The next record is as good. */
+const noop = (): void => {};
 
 const stays = async (db: Database, trx: Transaction, holder: string): Promise<void> => {
   await trx.updateTable('runner_visits').set({ seen_at: db.clock }).where('holder', '=', holder).execute();

@@ -8,8 +8,8 @@ import type { PlaceKind } from '../lib/places.ts';
 
 /**
  * Runners on other machines and their tokens. A token is valid until it is replaced or the runner is revoked. To make
- * that immediate, a server checks it for every call, again while a call is held, and once more in the transaction that
- * assigns work.
+ * that immediate, a server checks it when a runner connects, every second after that, and once more in the transaction that
+ * assigns work; and whoever takes a token back takes its claims as well.
  */
 export interface Runner {
   /** The holder of its claims. A runner that is created again under the same name is another holder. */

@@ -2,6 +2,7 @@ import { createReadStream, existsSync, readdirSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import type { Config } from '../config.ts';
 import { piecesOf, type Blobs } from '../db/blobs.ts';
+import { openIfThere } from './placer.ts';
 import { masterKeyFile } from './store.ts';
 
 /** The files of an installation besides its database, by their names in a backup. */
@@ -10,14 +11,7 @@ export const settingsName = 'headrace.toml';
 const tlsNames = ['tls/key.pem', 'tls/cert.pem'];
 const blobs = 'blobs/';
 
-export interface FilesToKeep {
-  config: Config;
-  /** The file with the settings. */
-  settingsFile: string;
-  withKeys: boolean;
-}
-
-export function filesToKeep({ config, settingsFile, withKeys }: FilesToKeep): Map<string, string> {
+export function filesToKeep(config: Config, settingsFile: string, withKeys: boolean): Map<string, string> {
   const keys: [string, string][] = [
     [masterKeyName, masterKeyFile(config)],
     ...tlsNames.map((name): [string, string] => [name, join(config.data_dir, name)]),
@@ -43,11 +37,13 @@ function blobFiles(config: Config): [string, string][] {
 export async function* fileLines(files: Map<string, string>, onFile: () => void): AsyncGenerator<string> {
   for (const [name, path] of files) {
     yield JSON.stringify({ file: name });
-    for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
-      yield JSON.stringify({ bytes: chunk.toString('base64') });
-    }
+    yield* byteLines(createReadStream(path));
     onFile();
   }
+}
+
+async function* byteLines(pieces: AsyncIterable<Buffer>): AsyncGenerator<string> {
+  for await (const piece of pieces) yield JSON.stringify({ bytes: piece.toString('base64') });
 }
 
 /** Lines for the blobs that are elsewhere: an object that names each, and its bytes where they are taken along. */
@@ -57,22 +53,14 @@ export async function* blobLines(
   onBlob: (isGone: boolean) => void,
 ): AsyncGenerator<string> {
   for await (const { digest, size } of store.list()) {
-    if (areTaken) {
-      const blob = await store.open(digest).catch((error: unknown) => {
-        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error; // removed in between
-      });
-      if (!blob) {
-        onBlob(true);
-        continue;
-      }
-      await using open = blob;
-      yield JSON.stringify({ blob: digest, size });
-      yield JSON.stringify({ file: `${blobs}${digest.slice(0, 2)}/${digest}` });
-      for await (const piece of piecesOf(open)) yield JSON.stringify({ bytes: piece.toString('base64') });
-    } else {
-      yield JSON.stringify({ blob: digest, size });
-    }
-    onBlob(false);
+    await using blob = areTaken ? await openIfThere(store, digest) : undefined;
+    const isGone = areTaken && !blob;
+    onBlob(isGone);
+    if (isGone) continue;
+    yield JSON.stringify({ blob: digest, size });
+    if (!blob) continue;
+    yield JSON.stringify({ file: `${blobs}${digest.slice(0, 2)}/${digest}` });
+    yield* byteLines(piecesOf(blob));
   }
 }
 

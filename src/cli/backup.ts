@@ -45,26 +45,31 @@ export async function backup({ config, options }: Call<Options>, name: string): 
   const counts = { tables: 0, rows: 0, files: 0, blobs: 0, gone: 0 };
   const withBlobs = options.withBlobs === true;
   const elsewhere = config.blob_url === undefined ? undefined : { at: config.blob_url, taken: withBlobs };
+  await using opened = new AsyncDisposableStack();
   // The lock comes first: the keys, which are read last, must still open the rows, which are read first.
   const lock = await lockUpkeep(url);
-  try {
-    if (withKeys) await refuseForeignKey(url, masterKeyFile(config));
-    const snapshot = await openSnapshot(url);
-    try {
-      await writeArchive(file, whileThereIsRoom(lines(snapshot), roomFor(file, config)));
-    } finally {
-      await snapshot.close();
-    }
-    await noteBackup(url, file, withKeys);
-  } finally {
-    await lock.release();
-  }
+  opened.defer(() => lock.release());
+  const snapshot = await openSnapshot(url);
+  opened.defer(() => snapshot.close());
+  const db = await openDatabase({ url });
+  opened.defer(() => db.close());
+  // Otherwise a backup whose key does not open its rows would be noticed only when it is needed.
+  if (withKeys) await checkMasterKey(db.read, masterKeyFile(config));
+  await writeArchive(file, whileThereIsRoom(lines(), roomFor(file, config)));
+  const lease = await leaseNode(db, console.error);
+  opened.defer(() => lease.close());
+  const deed = {
+    action: 'backup.created',
+    subject: { id: null, name: file },
+    details: { with_keys: withKeys },
+  } as const;
+  await db.transaction((trx) => recordAudit(trx, lease.ids, onTheMachine(), deed));
 
-  async function* lines(snapshot: Snapshot): AsyncGenerator<string> {
+  async function* lines(): AsyncGenerator<string> {
     yield JSON.stringify(await headerOf(snapshot, withKeys, elsewhere));
     yield* dumpTables(snapshot, (rows) => (counts.rows += rows));
     // The files are read after the database snapshot is fixed: every file that a row refers to exists by now.
-    yield* fileLines(filesToKeep({ config, settingsFile, withKeys }), () => (counts.files += 1));
+    yield* fileLines(filesToKeep(config, settingsFile, withKeys), () => (counts.files += 1));
     if (elsewhere) yield* blobsElsewhere();
     counts.tables = snapshot.tables.length;
     lock.check();
@@ -88,33 +93,6 @@ export async function backup({ config, options }: Call<Options>, name: string): 
       : 'but not taken along (--with-blobs does): keep them as safe as this file';
     console.log(`blobs at ${elsewhere.at}: ${counts.blobs} are named, ${how}`);
     if (counts.gone > 0) console.log(`${counts.gone} more were removed while this ran`);
-  }
-}
-
-/** Otherwise a backup whose key does not open its rows would be noticed only when it is needed. */
-async function refuseForeignKey(url: string, file: string): Promise<void> {
-  const db = await openDatabase({ url });
-  try {
-    await checkMasterKey(db.read, file);
-  } finally {
-    await db.close();
-  }
-}
-
-/** Records the backup in the audit log. */
-async function noteBackup(url: string, file: string, withKeys: boolean): Promise<void> {
-  const db = await openDatabase({ url });
-  try {
-    const lease = await leaseNode(db, console.error);
-    const deed = {
-      action: 'backup.created',
-      subject: { id: null, name: file },
-      details: { with_keys: withKeys },
-    } as const;
-    await db.transaction((trx) => recordAudit(trx, lease.ids, onTheMachine(), deed));
-    await lease.close();
-  } finally {
-    await db.close();
   }
 }
 

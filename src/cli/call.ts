@@ -1,4 +1,5 @@
 import { WrongUse } from '../commands/errors.ts';
+import { messageOf } from '../lib/error-code.ts';
 import type { Config } from '../config.ts';
 
 /** What a command for operators is called with, besides its arguments. */
@@ -16,6 +17,6 @@ export function failWith(error: unknown): never {
 
 /** The exit status and the message of a failed command. */
 export function failureOf(error: unknown): { status: number; complaint: string } {
-  const complaint = `headrace: ${error instanceof Error ? error.message : String(error)}`;
+  const complaint = `headrace: ${messageOf(error)}`;
   return { status: error instanceof WrongUse ? 2 : 1, complaint };
 }

@@ -1,20 +1,17 @@
 import { Option } from 'commander';
-import { WrongUse } from '../commands/errors.ts';
-import { Command, repeated } from '../commands/program.ts';
-import { isTag, tagRule } from '../lib/tags.ts';
+import { Command, only, repeated } from '../commands/program.ts';
+import { tagForm, tagRule } from '../lib/tags.ts';
 import type { Call } from './call.ts';
 
-/** Options that say what a setting would say, or where the settings are. */
-interface SettingOptions {
-  dataDir?: string;
-  config?: string;
-  host?: string;
-  port?: string;
-  concurrency?: string;
-  tag?: string[];
-}
+/** Some options say what a setting would say, or where the settings are. */
+type SettingOptions = Record<string, string> & { tag?: string[] };
 
 type Run = (call: Call<never>, ...args: never[]) => Promise<void>;
+
+const idle = only(/^\d{1,6}$/, '--idle is a whole number of seconds, up to 999999');
+const max = only(/^[1-9]\d{0,4}$/, '--max is a whole number from 1 to 99999');
+const partition = only(/^[\w.,-]{1,255}$/, '--partition is a name');
+const tag = only(tagForm, `--tag: ${tagRule}`);
 
 const users = () => import('./admin.ts');
 const apps = () => import('./apps.ts');
@@ -26,8 +23,8 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
   const add = <Name extends string>(usage: string, load: () => Promise<Record<Name, Run>>, name: Name): Command =>
     program.add(usage, async (options, args) => {
       const { readConfig } = await import('../config.ts');
-      const { dataDir, config: file, host, port, concurrency, tag } = options as SettingOptions;
-      const flags = { data_dir: dataDir, config: file, host, port, concurrency, tags: tag?.join(',') };
+      const { dataDir, tag: tags, ...rest } = options as SettingOptions;
+      const flags = { ...rest, data_dir: dataDir, tags: tags?.join(',') };
       const config = readConfig({ flags, env });
       const run = (await load())[name];
       await run({ config, options: options as never }, ...(args as never[]));
@@ -38,7 +35,7 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
     .option('--host <H>', 'where it listens: an address, or the path of a socket (default 127.0.0.1)')
     .option('--port <P>', 'on which port (default 8443)')
     .option('--no-runner', 'without a runner on this machine')
-    .addOption(repeated('--tag <T>', 'a tag of its runner', readTag))
+    .addOption(repeated('--tag <T>', 'a tag of its runner', tag))
     .option('--first-user-file <F>', 'write what the first user needs there, and do not print it');
 
   add('runner', () => import('./runner.ts'), 'runner')
@@ -47,9 +44,9 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
     .option('--token-file <F>', 'a file with the token of the runner')
     .option('--ca-file <F>', 'the certificates that the server’s is checked against')
     .option('--concurrency <N>', 'how many builds at once (default: as many as there are processors)')
-    .addOption(repeated('--tag <T>', 'a tag that suites can ask for', readTag))
+    .addOption(repeated('--tag <T>', 'a tag that suites can ask for', tag))
     .option('--once', 'do one piece of work and end')
-    .option('--idle <SECONDS>', 'with --once, end when none came for so long (default 60)', readSeconds)
+    .option('--idle <SECONDS>', 'with --once, end when none came for so long (default 60)', idle)
     .option('--scratch <D>', 'work in a new folder below D, which goes with the runner')
     .addOption(new Option('--local').hideHelp())
     .addOption(new Option('--started-as <D>').hideHelp());
@@ -59,10 +56,10 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
     .requiredOption('--url <U>', 'the address of the server')
     .requiredOption('--token-file <F>', 'a file with the token of the runners')
     .option('--ca-file <F>', 'the certificates that the server’s is checked against')
-    .option('--max <N>', 'at most so many jobs, whatever waits (default 10)')
-    .option('--partition <P>', 'the partition, if not the default one')
-    .option('--idle <SECONDS>', 'so long a job without work waits for some (default 60)', readSeconds)
-    .addOption(repeated('--tag <T>', 'a tag of the runners', readTag))
+    .option('--max <N>', 'at most so many jobs, whatever waits (default 10)', max)
+    .option('--partition <P>', 'the partition, if not the default one', partition)
+    .option('--idle <SECONDS>', 'so long a job without work waits for some (default 60)', idle)
+    .addOption(repeated('--tag <T>', 'a tag of the runners', tag))
     .option('--scratch <D>', 'a folder on each node for the jobs’ files (default /var/tmp/headrace-UID)')
     .option('--output <F>', 'where the runners’ messages go, as sbatch takes it (default: nowhere)')
     .option('--program <F>', 'bin/headrace on the nodes, if it is elsewhere there');
@@ -139,16 +136,4 @@ export function operatorProgram(env: NodeJS.ProcessEnv): Command {
     new Option('--data-dir <D>', 'the folder of the server’s data (default: data)'),
     new Option('--config <F>', 'the file with the settings (default: headrace.toml in that folder)'),
   );
-}
-
-/** A number of seconds, up to a year. */
-function readSeconds(value: string): number {
-  const seconds = /^[0-9]{1,8}$/.test(value) ? Number(value) : Number.NaN;
-  if (seconds >= 0 && seconds <= 365 * 24 * 3600) return seconds;
-  throw new WrongUse('--idle is a whole number of seconds');
-}
-
-function readTag(value: string): string {
-  if (!isTag(value)) throw new WrongUse(`--tag: ${tagRule}`);
-  return value;
 }

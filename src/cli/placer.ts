@@ -1,6 +1,6 @@
 import { mkdir, open, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type { Blobs } from '../db/blobs.ts';
+import type { Blob, Blobs } from '../db/blobs.ts';
 import { codeOf } from '../lib/error-code.ts';
 
 /** Puts the files and blobs of a backup where they belong, and can undo it. What was there before stays as it is. */
@@ -17,7 +17,8 @@ export class Placer {
 
   /** A blob is checked by its digest. */
   async blob(store: Blobs, digest: string, bytes: AsyncIterable<Buffer>): Promise<void> {
-    if (await has(store, digest)) return;
+    await using known = await openIfThere(store, digest);
+    if (known) return;
     this.#undoing.push(() => store.remove(digest, async () => false));
     await store.put(bytes, digest);
   }
@@ -27,12 +28,10 @@ export class Placer {
   }
 }
 
-async function has(store: Blobs, digest: string): Promise<boolean> {
-  try {
-    await using _ = await store.open(digest);
-    return true;
-  } catch (error) {
+/** A blob; undefined where the store does not have it. */
+export async function openIfThere(store: Blobs, digest: string): Promise<Blob | undefined> {
+  return store.open(digest).catch((error: unknown) => {
     if (codeOf(error) !== 'ENOENT') throw error;
-    return false;
-  }
+    return undefined;
+  });
 }

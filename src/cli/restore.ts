@@ -24,18 +24,16 @@ export async function restore({ config, options }: Call, name: string): Promise<
   refuseKeys(config, contents);
   makeDataFolder(config.data_dir);
   const settingsPath = placeOfSettings(config, contents, options.config);
+  await using opened = new AsyncDisposableStack();
   const db = await openDatabase({ url: databaseUrl(config) });
+  opened.defer(() => db.close());
   const usesStore = config.blob_url !== undefined || contents.blobs > 0;
   const blobs = usesStore ? await openBlobs(blobPlace(config), { take: async () => {} }) : undefined;
-  try {
-    await blobs?.prove();
-    await refuseFullDatabase(db, config);
-    await apply(db, { file, config, contents, settingsPath, blobs });
-    if (blobs && contents.blobs > 0) await lookForBlobs(file, contents, blobs);
-  } finally {
-    await blobs?.close();
-    await db.close();
-  }
+  opened.defer(() => blobs?.close());
+  await blobs?.prove();
+  await refuseFullDatabase(db, config);
+  await apply(db, { file, config, contents, settingsPath, blobs });
+  if (blobs && contents.blobs > 0) await lookForBlobs(file, contents, blobs);
   console.log(`restored ${file} into ${config.data_dir}`);
   console.log(`rows: ${contents.rows}, files: ${contents.files.size}`);
   if (contents.files.has(settingsName) && settingsPath.endsWith('.restored')) {

@@ -2,10 +2,9 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { diskReserveBytes, type Config } from '../config.ts';
-import { idleHoldSeconds } from '../protocol/index.ts';
 import { holdFolder } from '../runner/leftovers.ts';
-import { openLink, type ServerPlace } from '../runner/link.ts';
-import { startRunner, type Runner, type RunnerOptions } from '../runner/runner.ts';
+import { openLink, type OpenLink, type ServerPlace } from '../runner/link.ts';
+import { startRunner, type Runner } from '../runner/runner.ts';
 import { openRunnerServices } from '../runner/runner-services.ts';
 import { WrongUse } from '../commands/errors.ts';
 import type { Call } from './call.ts';
@@ -22,7 +21,7 @@ interface Options {
   tokenFile?: string;
   caFile?: string;
   once?: true;
-  idle?: number;
+  idle?: string;
   scratch?: string;
   /** Of a runner that a server starts on its own machine. */
   local?: true;
@@ -33,14 +32,13 @@ export async function runner({ config, options }: Call<Options>): Promise<void> 
   const stopping = stopSignals();
   process.umask(forBuilds);
   if (!options.once && options.idle !== undefined) throw new WrongUse('--idle is for a runner with --once');
-  const once = onceOf(options);
   const log = createLog(config.log_level);
   const say = (message: string): void => log.warn(message);
   const scratch = options.scratch === undefined ? undefined : await openScratch(options.scratch, say);
   const own = scratch ? { ...config, data_dir: scratch.folder } : config;
   const lost = new AbortController();
   try {
-    await work({ config: own, options, once, say, stopping, lost });
+    await work({ config: own, options, say, stopping, lost });
   } finally {
     await scratch?.remove();
   }
@@ -50,27 +48,20 @@ export async function runner({ config, options }: Call<Options>): Promise<void> 
 interface Working {
   config: Config;
   options: Options;
-  once: RunnerOptions['once'];
   say: (message: string) => void;
   stopping: ReturnType<typeof stopSignals>;
   /** Aborted when the runner cannot work any more. */
   lost: AbortController;
 }
 
-async function work({
-  config,
-  options,
-  once,
-  say,
-  stopping: { asked: stopping, again },
-  lost,
-}: Working): Promise<void> {
+async function work({ config, options, say, stopping: { asked: stopping, again }, lost }: Working): Promise<void> {
   const isLocal = options.local === true;
   const places = runnerPlaces(config);
   const server = isLocal ? { socket: places.serverSocket } : elsewhere(options);
+  const once = options.once ? { idleMs: Number(options.idle ?? 60) * 1000 } : undefined;
   // A runner that does one job needs room for one.
   const concurrency = once ? 1 : config.concurrency;
-  const link = openLink({ ...server, tags: config.tags, places: concurrency }, undefined, say);
+  const link = openLink({ ...server, tags: config.tags, places: concurrency }, { note: say });
   const folder = isLocal ? places.folder : join(config.data_dir, 'remote-runner');
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   const lock = await holdFolder(folder);
@@ -113,7 +104,7 @@ async function work({
   if (lost.signal.aborted) stop();
   if (isLocal) noteStart(places, options.startedAs ?? '', say);
   const alive = isLocal ? showLife(places.alive, stop, say) : undefined;
-  if (isLocal) endWhenForgotten(config, running, stop);
+  if (isLocal) endWhenForgotten(config, { running, link, stop });
   try {
     await running.done;
   } finally {
@@ -121,10 +112,6 @@ async function work({
     link.close();
     await lock.release();
   }
-}
-
-function onceOf({ once, idle = 60 }: Options): RunnerOptions['once'] {
-  return once ? { idleMs: idle * 1000 } : undefined;
 }
 
 /** For administrators of the machine, and for the next server; a full disk must not stop the runner. */
@@ -160,13 +147,15 @@ function showLife(path: string, stop: () => void, log: (message: string) => void
   return server;
 }
 
-/** An answer may be as old as a request is held. */
-const forgottenAfter = 60_000 + idleHoldSeconds * 1000;
+const forgottenAfter = 60_000;
 
 /** An idle runner whose server does not return ends by itself. */
-function endWhenForgotten(config: Config, running: Runner, stop: () => void): void {
+function endWhenForgotten(
+  config: Config,
+  { running, link, stop }: { running: Runner; link: OpenLink; stop: () => void },
+): void {
   const timer = setInterval(() => {
-    const isForgotten = !running.isBusy() && performance.now() - running.heardAt() > forgottenAfter;
+    const isForgotten = !running.isBusy() && performance.now() - link.heardAt() > forgottenAfter;
     if (isForgotten || !existsSync(config.data_dir)) stop();
   }, 2000);
   timer.unref();

@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { runnerEnvironment, type Config } from '../config.ts';
+import { messageOf } from '../lib/error-code.ts';
 import { tryLockFolder } from '../lib/file-lock.ts';
 import { openLink, type OpenLink } from '../runner/link.ts';
 import { WrongUse } from '../commands/errors.ts';
@@ -17,10 +18,10 @@ import { sourceFile } from '../lib/source-files.ts';
 interface Options {
   url: string;
   tokenFile: string;
-  caFile?: string;
+  caFile?: string | undefined;
   max?: string;
   partition?: string;
-  idle?: number;
+  idle?: string;
   scratch?: string;
   output?: string;
   program?: string;
@@ -30,19 +31,26 @@ interface Options {
  * Keeps as many runners in a cluster as the queue needs, each for one job. It remembers nothing: what there is to do it
  * asks the server, and what was done already the cluster. So it can be killed at any moment, and started again.
  */
-export async function scaleSlurm(call: Call<Options>): Promise<void> {
+export async function scaleSlurm({ config, options }: Call<Options>): Promise<void> {
   const stopping = stopSignals().asked;
-  const wanted = readWanted(call);
-  const log = createLog(call.config.log_level);
-  const { token, link, slurm, max } = wanted;
+  const { url, partition, output = '/dev/null' } = options;
+  const log = createLog(config.log_level);
+  const max = Number(options.max ?? 10);
+  const tokenFile = resolve(options.tokenFile);
+  const token = readFileSync(tokenFile, 'utf8').trim();
+  const caFile = options.caFile && resolve(options.caFile);
+  const script = scriptFor(config, { ...options, tokenFile, caFile });
+  const name = nameFor(token);
+  const link = openLink({ url, token, ca: caFile && readFileSync(caFile, 'utf8'), tags: config.tags });
+  const slurm = openSlurm({ name, script, partition, output, env: process.env });
   // Two at once would only correct each other; where the file system can lock, the second one is told.
-  const lock = await tryLockFolder(wanted.tokenFile).catch(() => 'impossible' as const);
-  if (lock === undefined) throw new Error(`another scaler uses the token in ${wanted.tokenFile}`);
-  log.info({ jobs: nameFor(token), max }, 'scaling');
+  const lock = await tryLockFolder(tokenFile).catch(() => 'impossible' as const);
+  if (lock === undefined) throw new Error(`another scaler uses the token in ${tokenFile}`);
+  log.info({ jobs: name, max }, 'scaling');
   await scale({ link, slurm, max, log, stopping });
   await slurm
     .cancelPending()
-    .catch((error: unknown) => log.error(`jobs that wait were not called off: ${wordsOf(error)}`));
+    .catch((error: unknown) => log.error(`jobs that wait were not called off: ${messageOf(error)}`));
   link.close();
   if (lock !== 'impossible') await lock.release();
   process.exit(0);
@@ -105,54 +113,26 @@ export async function scale({ link, slurm, max, log, stopping }: Scaling): Promi
       wait = lookEveryMs;
     } catch (error) {
       if (stopping.aborted) return;
-      if (trouble !== wordsOf(error)) log.warn(`trying again: ${wordsOf(error)}`);
-      trouble = wordsOf(error);
+      if (trouble !== messageOf(error)) log.warn(`trying again: ${messageOf(error)}`);
+      trouble = messageOf(error);
       wait = Math.min(wait * 2, longestPauseMs);
     }
     await pause(wait, undefined, { signal: stopping }).catch(() => {});
   }
 }
 
-interface Wanted {
-  token: string;
-  tokenFile: string;
-  link: OpenLink;
-  slurm: Slurm;
-  max: number;
-}
-
-function readWanted({ config, options }: Call<Options>): Wanted {
-  const { url, partition, max = '10', idle = 60, scratch, output = '/dev/null' } = options;
-  if (!/^[1-9][0-9]{0,4}$/.test(max)) throw new WrongUse('--max is a whole number from 1 to 99999');
-  if (partition !== undefined && !/^[\w.,-]{1,255}$/.test(partition)) throw new WrongUse('--partition is a name');
-  const tokenFile = resolve(options.tokenFile);
-  const token = readFileSync(tokenFile, 'utf8').trim();
-  const ca = options.caFile === undefined ? undefined : resolve(options.caFile);
+/** Jobs have the scaler's settings, as far as they are for runners; none of these is a secret. */
+function scriptFor(config: Config, { url, tokenFile, caFile, idle = '60', ...options }: Options): string {
   const program = resolve(options.program ?? sourceFile('..', 'bin', 'headrace'));
   if (!existsSync(program)) throw new WrongUse(`--program ${program}: there is no such file`);
-  const args = ['runner', '--once', '--idle', String(idle), '--url', url, '--token-file', tokenFile];
-  if (ca !== undefined) args.push('--ca-file', ca);
-  args.push('--scratch', resolve(scratch ?? `/var/tmp/headrace-${process.getuid?.() ?? 0}`));
-  const script = jobScript([program, ...args], environmentOf(config));
-  return {
-    token,
-    tokenFile,
-    link: openLink({ url, token, ca: ca === undefined ? undefined : readFileSync(ca, 'utf8'), tags: config.tags }),
-    slurm: openSlurm({ name: nameFor(token), script, partition, output, env: process.env }),
-    max: Number(max),
-  };
+  const scratch = resolve(options.scratch ?? `/var/tmp/headrace-${process.getuid?.() ?? 0}`);
+  const args = ['--once', '--idle', idle, '--url', url, '--token-file', tokenFile, '--scratch', scratch];
+  if (caFile !== undefined) args.push('--ca-file', caFile);
+  const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+  return jobScript([program, 'runner', ...args], { PATH, ...runnerEnvironment(config) });
 }
 
 /** The jobs of a scaler belong to its token, which no other scaler has; nobody learns the token from the name. */
 function nameFor(token: string): string {
   return `headrace-${createHash('sha256').update(`scale ${token}`).digest('hex').slice(0, 16)}`;
-}
-
-/** Jobs have the scaler's settings, as far as they are for runners; none of these is a secret. */
-function environmentOf(config: Config): Record<string, string> {
-  return { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', ...runnerEnvironment(config) };
-}
-
-function wordsOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -26,6 +26,7 @@ const undoTime = 5000;
 
 interface Options {
   runner: boolean;
+  /** Gets what the first user needs, instead of standard output, which a service manager writes to a log. */
   firstUserFile?: string;
 }
 
@@ -45,8 +46,7 @@ export async function serve({ config, options }: Call<Options>): Promise<void> {
   });
   const opened = new AsyncDisposableStack();
   try {
-    const wanted = { hasRunner: options.runner, firstUserFile: options.firstUserFile };
-    server = await start({ config, log, way, ...wanted }, opened, asked);
+    server = await start({ ...options, config, log, way }, opened, asked);
     if (!asked.aborted) await once(asked, 'abort');
     if (way === 'drain') {
       await server.drain(stopping.again);
@@ -68,18 +68,15 @@ function closeInTime(): void {
   setTimeout(() => process.exit(1), closingTime).unref();
 }
 
-interface Wanted {
+interface Wanted extends Options {
   config: Config;
   log: Logger;
   way: WayToStop;
-  hasRunner: boolean;
-  /** Gets what the first user needs, instead of standard output, which a service manager writes to a log. */
-  firstUserFile: string | undefined;
 }
 
 /** Everything that is opened is put on the stack at once, so that it can be closed at any moment, the last first. */
 async function start(
-  { config, log, way, hasRunner, firstUserFile }: Wanted,
+  { config, log, way, runner, firstUserFile }: Wanted,
   opened: AsyncDisposableStack,
   stopping: AbortSignal,
 ): Promise<RunningServer> {
@@ -111,7 +108,7 @@ async function start(
   console.log(`listening on ${server.address}`);
   const ballast = keepBallast(config, store.disk);
   opened.defer(() => ballast.close());
-  if (!hasRunner || stopping.aborted) return server;
+  if (!runner || stopping.aborted) return server;
   const local = keepLocalRunner(config, {
     onGone: () => server.localRunnerGone(),
     onOther: (signal) => {

@@ -1,4 +1,5 @@
 import { run, type Finished } from '../lib/processes.ts';
+import { messageOf } from '../lib/error-code.ts';
 import type { EngineJobs } from './scale-plan.ts';
 
 /**
@@ -48,7 +49,7 @@ export function openSlurm({ name, script, partition, output, env }: SlurmOptions
   const say = async (program: string, args: string[], input = ''): Promise<Finished> => {
     const signal = AbortSignal.timeout(longestMs);
     const finished = await run(program, args, { env: plain, input, signal }).catch((error: unknown) => {
-      throw new Error(`${program}: ${error instanceof Error ? error.message : String(error)}`);
+      throw new Error(`${program}: ${messageOf(error)}`);
     });
     if (finished.status === 0) return finished;
     throw new Error(

@@ -37,8 +37,7 @@ export class Call<Options = object> implements Disposable {
 
   /** The project that is meant, also by a file that names one. */
   project(named?: NamedIn): Promise<Project> {
-    const { options, env, cwd } = this;
-    return findProject(this.client, { project: options.project ?? (env.HEADRACE_PROJECT || undefined), cwd, named });
+    return findProject(this, this.options.project ?? (this.env.HEADRACE_PROJECT || undefined), named);
   }
 
   [Symbol.dispose](): void {

@@ -1,7 +1,6 @@
 import { Argument, Option } from 'commander';
-import { Call, type CommonOptions } from './call.ts';
-import { WrongUse } from './errors.ts';
-import { Command, repeated } from './program.ts';
+import { Call } from './call.ts';
+import { Command, only, repeated } from './program.ts';
 
 /** What a command's module exports. It gets the arguments in their order. */
 type Load = () => Promise<{ run: (call: Call<never>, ...args: never[]) => Promise<number | void> }>;
@@ -10,13 +9,17 @@ type Load = () => Promise<{ run: (call: Call<never>, ...args: never[]) => Promis
 const following = 'show what happens until it is over, and exit with its result';
 const wait = new Option('--wait', 'the same as --follow').implies({ follow: true });
 
+const limit = only(/^[1-9]\d{0,2}$|^1000$/, '--limit is a whole number from 1 to 1000');
+const shells = ['bash', 'zsh', 'fish'];
+const shell = only(/^(bash|zsh|fish)$/, `There are completions for ${shells.join(', ')}.`);
+
 /** Every command for developers, in the order of the help. What they do is loaded when they are called. */
 export function developerProgram(): Command {
   const program = new Command('headrace').usage('COMMAND [--project NAME] [--json] [--plain] [--help]');
   const add = (usage: string, load: Load): Command =>
     program.add(usage, async (options, args) => {
       const { run } = await load();
-      using call = new Call(options as CommonOptions);
+      using call = new Call(options);
       process.exitCode = (await run(call as Call<never>, ...(args as never[]))) ?? 0;
     });
 
@@ -50,7 +53,7 @@ export function developerProgram(): Command {
 
   add('builds', () => import('./builds.ts'))
     .summary('List the newest builds of the project')
-    .option('--limit <N>', 'how many (default 20)', readLimit)
+    .option('--limit <N>', 'how many (default 20)', limit)
     .example('headrace builds --limit 100', 'the newest hundred');
 
   add('run [REF]', () => import('./run.ts'))
@@ -159,7 +162,7 @@ export function developerProgram(): Command {
 
   add('completion', () => import('./completion.ts'))
     .summary('Print completions for bash, zsh or fish')
-    .addArgument(new Argument('<SHELL>').choices(['bash', 'zsh', 'fish']).argParser(readShell))
+    .addArgument(new Argument('<SHELL>').choices(shells).argParser(shell))
     .example('source <(headrace completion bash)', 'for this shell, in ~/.bashrc for every one');
 
   return program
@@ -175,14 +178,4 @@ export function developerProgram(): Command {
       'For who runs a server: headrace serve, admin, …; see: headrace help server\n' +
         'More about a command: headrace help COMMAND',
     );
-}
-
-function readLimit(text: string): string {
-  if (!/^[1-9]\d{0,2}$|^1000$/.test(text)) throw new WrongUse('--limit is a whole number from 1 to 1000');
-  return text;
-}
-
-function readShell(text: string): string {
-  if (!['bash', 'zsh', 'fish'].includes(text)) throw new WrongUse('There are completions for bash, zsh, fish.');
-  return text;
 }

@@ -1,4 +1,5 @@
 import { WrongUse } from './errors.ts';
+import { messageOf } from '../lib/error-code.ts';
 import { words } from './text.ts';
 
 /** A project as a file: TOML, YAML or JSON, all of the same shape. */
@@ -24,7 +25,7 @@ export async function readDocument(text: string, file: string): Promise<Document
       if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Document;
       problem ||= 'it is not a table of settings';
     } catch (error) {
-      problem ||= error instanceof Error ? error.message : String(error);
+      problem ||= messageOf(error);
     }
   }
   throw new WrongUse(words`${file} cannot be read: ${problem}`);

@@ -1,4 +1,5 @@
 import { Failure, type FailureKind } from '../client/failure.ts';
+import { messageOf } from '../lib/error-code.ts';
 import { exitStatus } from './states.ts';
 import { clean } from './text.ts';
 
@@ -21,7 +22,7 @@ export function complaintOf(error: unknown, isVerbose: boolean): { status: numbe
     const more = isVerbose && error.more !== '' ? `\n  ${clean(error.more)}` : '';
     return { status: statuses[error.kind], text: `headrace: ${clean(error.message)}${more}` };
   }
-  const text = error instanceof Error ? error.message : String(error);
+  const text = messageOf(error);
   const more = isVerbose && error instanceof Error ? `\n${lines(error.stack ?? '')}` : '';
   return { status: exitStatus.errored, text: `headrace: ${clean(text)}${more}` };
 }

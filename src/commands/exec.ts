@@ -1,6 +1,6 @@
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { Failure } from '../client/failure.ts';
+import { messageOf } from '../lib/error-code.ts';
 import type { Answered, Project } from '../client/operations.ts';
 import { variablesIn, variantsOf } from '../lib/matrix.ts';
 import type { Call } from './call.ts';
@@ -10,6 +10,7 @@ import { LogWriter } from './log-output.ts';
 import { keptResults } from './kept-results.ts';
 import { choose } from './project.ts';
 import { duration, exitStatus } from './states.ts';
+import { folderOf } from './store.ts';
 import { clean, words } from './text.ts';
 
 interface Options {
@@ -39,7 +40,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
   const variables = options.withVariables ? await client.call('variables', place) : [];
   const variant = variantOf(suite, options.variant);
   const tree = (await topOf(call.cwd)) ?? call.cwd;
-  const folder = cacheFolder(call.env);
+  const folder = folderOf(call.env, 'cache');
   const ending = new AbortController();
   const end = (): void => ending.abort();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, end);
@@ -83,8 +84,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
 
 /** The sandbox speaks to those who run servers. */
 function inOurWords(error: unknown): string {
-  const said = error instanceof Error ? error.message : String(error);
-  return said
+  return messageOf(error)
     .replace('run builds without a network (HEADRACE_BUILD_NETWORK=none)', 'add --offline')
     .replace(/^builds cannot/, 'Suites cannot');
 }
@@ -130,8 +130,4 @@ async function factsOf(cwd: string, project: Project, suite: string, variant: st
     HEADRACE_PULL_REQUEST: '',
     HEADRACE_TARGET_BRANCH: '',
   };
-}
-
-function cacheFolder({ XDG_CACHE_HOME: chosen = '', HOME: home = homedir() }: NodeJS.ProcessEnv): string {
-  return join(chosen.startsWith('/') ? chosen : join(home, '.cache'), 'headrace');
 }

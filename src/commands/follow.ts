@@ -83,7 +83,7 @@ async function showLog(call: Call, title: string, name: StreamName, params: Para
   const [, from] = /^bytes (\d+)-/.exec(answer.headers['content-range'] ?? '') ?? [];
   if (from !== undefined && from !== '0' && build !== undefined)
     screen.say(screen.paint(`(the end of it; all of it: headrace logs ${build})`, 'dim'));
-  await copyLog(answer, screen, { isFiltered: true });
+  await copyLog(answer, screen, true);
 }
 
 /** What happens when somebody presses Ctrl-C. */

@@ -3,9 +3,9 @@ import type { Screen } from './screen.ts';
 const drawEveryMs = 100;
 
 /**
- * Lines at the end of the screen that change in place. Only those that differ are written, in one piece, so nothing
- * flickers. There are never more of them than the screen has rows, because what has left the screen upwards cannot be
- * changed any more, and would be left behind twice.
+ * Lines at the end of the screen that change in place. They are written over, from the first one on that differs, so
+ * nothing flickers. There are never more of them than the screen has rows, because what has left the screen upwards
+ * cannot be changed any more, and would be left behind twice.
  */
 export class Live {
   readonly #screen: Screen;
@@ -47,13 +47,9 @@ export class Live {
     const first = lines.findIndex((line, at) => line !== before[at]);
     if (first < 0 && lines.length === before.length) return;
     const from = first < 0 ? lines.length : first;
-    const up = before.length - from;
-    let text = up > 0 ? `\u001b[${up}A` : '';
-    for (const [at, line] of lines.entries()) {
-      if (at < from) continue;
-      text += at < before.length && line === before[at] ? '\r\n' : `\r\u001b[2K${line}\r\n`;
-    }
-    if (lines.length < before.length) text += '\u001b[J';
+    const up = before.length > from ? `\u001b[${before.length - from}A` : '';
+    const changed = lines.slice(from).map((line) => `${line}\u001b[K\r\n`);
+    const text = `${up}\r${changed.join('')}\u001b[J`;
     // The terminal shows all of it at once, where it knows how to; others ignore the two sequences around it.
     this.#screen.out.write(`\u001b[?2026h${text}\u001b[?2026l`);
     this.#shown = lines;

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import type { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { StringDecoder } from 'node:string_decoder';
 import type { Screen } from './screen.ts';
 import { LogFilter } from './text.ts';
@@ -9,12 +8,7 @@ import { LogFilter } from './text.ts';
  * Copies a log. A terminal gets what is safe there; a file or a pipe gets every byte as it is, unless the text stands
  * among other lines.
  */
-export async function copyLog(
-  from: Readable,
-  screen: Screen,
-  { isFiltered = screen.out.isTTY }: { isFiltered?: boolean } = {},
-): Promise<void> {
-  if (!isFiltered) return pipeline(from, screen.out, { end: false });
+export async function copyLog(from: Readable, screen: Screen, isFiltered = screen.out.isTTY): Promise<void> {
   const writer = new LogWriter(screen, isFiltered);
   for await (const piece of from as AsyncIterable<Buffer>) await writer.write(piece);
   await writer.end();

@@ -52,7 +52,8 @@ export class Command extends Base {
 
   override error(message: string): never {
     const said = message.replace(/^error: /, '').replace(/^missing required argument '(.*)'$/, '$1 is missing');
-    throw new WrongUse(`${said.replaceAll('\n', ' ').replace(/\.$/, '')}. usage: ${usageOf(this)}`);
+    const more = this.commands.length > 0 ? `; see: headrace help ${wordsOf(this)}`.trimEnd() : '';
+    throw new WrongUse(`${said.replaceAll('\n', ' ').replace(/\.$/, '')}. usage: ${usageOf(this)}${more}`);
   }
 
   /** Where only the beginning of a command was typed. */
@@ -61,10 +62,18 @@ export class Command extends Base {
   }
 }
 
+/** Reads a value that has to look like this; says so otherwise. */
+export function only(form: RegExp, otherwise: string): (value: string) => string {
+  return (value) => {
+    if (!form.test(value)) throw new WrongUse(otherwise);
+    return value;
+  };
+}
+
 /** An option that may be given several times. */
 export function repeated(flags: string, about: string, read = (value: string): string => value): Option {
   const option = new Option(flags, `${about}; can be repeated`);
-  return option.argParser((value, before: string[] = []) => [...before, read(value)]);
+  return option.argParser<string[] | undefined>((value, before) => [...(before ?? []), read(value)]);
 }
 
 /** The commands below one that do something. */
@@ -74,20 +83,17 @@ export function leavesOf(command: Base): Command[] {
 
 /** The words of a command and its arguments: `dependency upload NAME FILE`. */
 export function wordsOf(command: Base): string {
+  if (!command.parent) return '';
   const args = command.registeredArguments.map((one) => (one.required ? one.name() : `[${one.name()}]`));
-  const { parent } = command;
-  return [...(parent?.parent ? [wordsOf(parent)] : []), command.name(), ...args].join(' ');
+  return [wordsOf(command.parent), command.name(), ...args].join(' ').trim();
 }
 
 export function usageOf(command: Command): string {
-  if (command.commands.length > 0) {
-    const words = command.parent ? ` ${wordsOf(command)}` : '';
-    return `headrace${words} ${command.usage()}; see: headrace help${words}`;
-  }
   const options = command.options
     .filter((option) => !option.hidden && !command.common.includes(option))
     .map((option) => (option.mandatory ? termOf(option) : `[${termOf(option).replace(', ', '|')}]`));
-  return ['headrace', wordsOf(command), ...options].join(' ');
+  const rest = command.commands.length > 0 ? [command.usage()] : options;
+  return ['headrace', wordsOf(command), ...rest].filter((part) => part !== '').join(' ');
 }
 
 export function termOf({ flags }: Option): string {
@@ -96,18 +102,17 @@ export function termOf({ flags }: Option): string {
 
 function formatHelp(base: Base, helper: Help): string {
   const command = base as Command;
-  const isRoot = command.parent === null;
   const wide = helper.padWidth(command, helper);
   const item = (term: string, about: string): string => helper.formatItem(term, wide, about, helper);
-  const paragraphs = [
-    command.summary() === '' ? [] : [`${command.summary()}.`],
-    [`usage: ${usageOf(command).replace(/; see: .*/, '')}`],
-    command.description() === '' ? [] : [helper.boxWrap(command.description(), helper.helpWidth ?? 80)],
-    isRoot ? [] : helper.visibleOptions(command).map((one) => item(termOf(one), one.description)),
-    helper.visibleCommands(command).map((one) => item(wordsOf(one), one.summary())),
-    command.examples.length === 0 ? [] : ['examples:'],
+  const commands = helper.visibleCommands(command).map((one) => item(wordsOf(one), one.summary()));
+  const options = helper.visibleOptions(command).map((one) => item(termOf(one), one.description));
+  const examples = command.examples.map(([line, means]) => `\n  ${line}${means && `\n      ${means}`}`);
+  const parts = [
+    command.summary() && `${command.summary()}.`,
+    `usage: ${usageOf(command)}`,
+    helper.boxWrap(command.description(), helper.helpWidth ?? 80),
+    (commands.length > 0 ? commands : options).join('\n'),
+    examples.length > 0 ? `examples:${examples.join('')}` : '',
   ];
-  const examples = command.examples.map(([line, means]) => `  ${line}\n${means === '' ? '' : `      ${means}\n`}`);
-  const text = paragraphs.filter((lines) => lines.length > 0).map((lines) => `${lines.join('\n')}\n`);
-  return text.join('\n') + examples.join('');
+  return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
 }

@@ -13,20 +13,14 @@ interface Asking {
   cwd: string;
 }
 
-export interface Named {
-  /** From `--project` or the environment: an identifier or a name. */
-  project: string | undefined;
-  cwd: string;
-  named?: NamedIn | undefined;
-}
-
 /** The name of a project in a file that is to be applied. */
 export interface NamedIn {
   name: string;
   file: string;
 }
 
-export async function findProject(client: Client, { project: named, cwd, named: said }: Named): Promise<Project> {
+/** A project by its name or identifier, or that of the folder, or one that a file names. */
+export async function findProject({ client, cwd }: Asking, named?: string, said?: NamedIn): Promise<Project> {
   if (named !== undefined && /^\d+$/.test(named)) {
     const project = await ifThere(client.call('project', { project_id: named }));
     return only(project ? [project] : [], named);

@@ -52,13 +52,13 @@ export function duration(milliseconds: number): string {
 }
 
 /** How long something took, or has taken until now. */
-export function tookFrom(started: string | null, finished: string | null, now = Date.now()): string {
+export function tookFrom(started: string | null, finished: string | null): string {
   if (started === null) return '';
-  return duration((finished === null ? now : Date.parse(finished)) - Date.parse(started));
+  return duration((finished === null ? Date.now() : Date.parse(finished)) - Date.parse(started));
 }
 
-export function ago(moment: string, now = Date.now()): string {
-  const seconds = Math.max(0, (now - Date.parse(moment)) / 1000);
+export function ago(moment: string): string {
+  const seconds = Math.max(0, (Date.now() - Date.parse(moment)) / 1000);
   if (seconds < 60) return 'just now';
   const [value, unit] =
     seconds < 3600 ? [seconds / 60, 'minute'] : seconds < 86_400 ? [seconds / 3600, 'hour'] : [seconds / 86_400, 'day'];

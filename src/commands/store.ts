@@ -17,14 +17,15 @@ interface Stored {
   servers: SignedIn[];
 }
 
-export function folderOf(env: NodeJS.ProcessEnv): string {
-  const { XDG_CONFIG_HOME: chosen = '', HOME: home = homedir() } = env;
+/** A folder for what the commands keep, where XDG has it: for settings, or for what can be fetched again. */
+export function folderOf(env: NodeJS.ProcessEnv, kind: 'config' | 'cache'): string {
+  const { [`XDG_${kind.toUpperCase()}_HOME`]: chosen = '', HOME: home = homedir() } = env;
   // The specification of XDG: a relative path is ignored.
-  return join(chosen.startsWith('/') ? chosen : join(home, '.config'), 'headrace');
+  return join(chosen.startsWith('/') ? chosen : join(home, `.${kind}`), 'headrace');
 }
 
 function fileOf(env: NodeJS.ProcessEnv): string {
-  return join(folderOf(env), 'servers.json');
+  return join(folderOf(env, 'config'), 'servers.json');
 }
 
 export function readStore(env: NodeJS.ProcessEnv): Stored {
@@ -46,7 +47,7 @@ export function readStore(env: NodeJS.ProcessEnv): Stored {
 
 /** Written aside and put in place whole, so that nobody reads half of it, and never readable by others. */
 function writeStore(env: NodeJS.ProcessEnv, stored: Stored): void {
-  mkdirSync(folderOf(env), { recursive: true, mode: 0o700 });
+  mkdirSync(folderOf(env, 'config'), { recursive: true, mode: 0o700 });
   const file = fileOf(env);
   const fresh = `${file}.${process.pid}`;
   rmSync(fresh, { force: true });

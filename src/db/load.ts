@@ -16,11 +16,7 @@ export interface Loader {
 const mostValues = 2_000;
 const mostBytes = 1024 * 1024;
 
-export async function startLoading(
-  trx: Transaction,
-  { kind }: Database,
-  madeWith: readonly string[],
-): Promise<Loader> {
+export async function startLoading(trx: Transaction, { kind }: Database, madeWith: readonly string[]): Promise<Loader> {
   await migrateWithin(trx, kind, (name) => madeWith.includes(name));
   const holdReferences = await releaseReferences(trx, kind);
   let table: TableShape = { name: '', columns: [] };

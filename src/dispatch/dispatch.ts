@@ -1,42 +1,41 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Services } from '../api/call.ts';
-import type { Runner } from '../auth/runners.ts';
+import { noteVisits, type VisitNotes } from '../auth/runner-visits.ts';
+import { findStandings, type Runner } from '../auth/runners.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import type { Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
+import type { ApiError } from '../errors.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { freeLooksOf } from '../lifecycle/poll-claims.ts';
 import * as protocol from '../protocol/index.ts';
 import type {
   ClaimSignal,
   Demand,
-  Finished,
   FinishReport,
   KeptLayer,
   LogChunk,
   Order,
-  OrderOrLooks,
   Receipt,
   TestBatch,
   TestReceipt,
   UploadReport,
-  Wanted,
+  Wish,
   WorkKind,
 } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { demandFor } from './demand.ts';
-import { fetchCommit } from './fetch-commit.ts';
-import { createConfiguring, type Configure } from './configuring.ts';
-import { createFinishing } from './finishing.ts';
+import { fetchCommit, UnconfiguredError } from './fetch-commit.ts';
+import { createConfiguring, type Configure, type JudgedReport } from './configuring.ts';
+import { createConnections, type Connections } from './connections.ts';
+import { createDispatcher } from './dispatcher.ts';
 import { goneProjects } from './gone-projects.ts';
 import { staleLayers } from './stale-layers.ts';
 import { endUploads } from './held-builds.ts';
-import { heldRequests } from './held-requests.ts';
-import { createAsking } from './asking.ts';
 import type { ArtifactLimits, JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
 import { logIntake } from './log-intake.ts';
 import { createLooks, type Looks } from './looks.ts';
@@ -79,8 +78,8 @@ export interface DispatchParts extends Services {
   /** Called with the number of bytes that were added to a log. */
   onLogStored?: (bytes: number) => void;
   log: FastifyBaseLogger;
-  /** How long a request for work is held, if it is not the usual time. */
-  idleHoldMs?: number | undefined;
+  /** Turns an error of a lower layer into an API error, where there is one for it. */
+  translate?: (error: unknown) => ApiError | undefined;
 }
 
 /**
@@ -88,13 +87,15 @@ export interface DispatchParts extends Services {
  * kept here, so any server can answer any runner. A runner whose token was revoked is refused as unauthorized.
  */
 export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'>, Shells {
-  next(runner: Runner, claim: string, signal: AbortSignal, holdMs?: number): Promise<Order | undefined>;
-  nextOrLooks(runner: Runner, wanted: Wanted, signal: AbortSignal): Promise<OrderOrLooks>;
+  /** A runner has come, and may connect or is turned away. */
+  came: VisitNotes['came'];
+  connect: Connections['open'];
+  next(runner: Runner, wish: Wish, signal: AbortSignal): Promise<Order | undefined>;
   demand(runner: Runner): Promise<Demand>;
   log(runner: Runner, chunk: LogChunk): Promise<Receipt>;
   tests(runner: Runner, batch: TestBatch): Promise<TestReceipt>;
   extend(runner: Runner, claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
-  finish(runner: Runner, report: FinishReport): Promise<Finished>;
+  finish(runner: Runner, report: FinishReport): Promise<Receipt>;
   /** The files of a build that waited on this runner are here, or lost. */
   uploaded(runner: Runner, report: UploadReport): Promise<Receipt>;
   /** The private key for a suite; undefined when the runner does not hold that claim. */
@@ -105,21 +106,17 @@ export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'>, 
   goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
   /** Of these layers of caches, those that the runner needs no more. */
   staleLayers(runner: Runner, layers: readonly KeptLayer[]): Promise<KeptLayer[]>;
-  /** The holders whose requests are held here. */
-  waiting(): Iterable<string>;
-  /** The runner takes no more orders under these claims: its held requests are answered at once. */
+  /** The runner takes no more orders under these claims. */
   leaveOff(runner: Runner, claims: readonly string[]): void;
   /** The holder is known to have ended: its claims are lost now. A new runner of this name gets work again. */
   gone(holder: string): Promise<void>;
   /** From now on this holder gets no more work, or nobody does. Resolves when orders that were being given are stored. */
   quiet(holder?: string): Promise<void>;
-  /** Whether nobody gets work here any more. */
-  isQuiet(): boolean;
   /** Whether a holder has claims, or may have some. */
   isBusy(holder: string): Promise<boolean>;
   /** Resolves when a holder has no claims, or when the signal is aborted. */
   untilIdle(holder: string, signal: AbortSignal): Promise<void>;
-  /** The server closes: held requests are answered at once. */
+  /** The server closes: runners are to come again. */
   letGo(): void;
   /** The holder works on without a server for a while: its claims are kept longer. */
   leave(holder: string): Promise<void>;
@@ -128,7 +125,7 @@ export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'>, 
 
 /**
  * Announcements can be lost, and those of another process may not arrive at all. So the server regularly looks for work
- * and for revoked tokens by itself, once for all requests that it holds.
+ * and for revoked tokens by itself, once for all runners that are connected.
  */
 const lookEvery = 1000;
 /** A claim that ends is announced; this is for announcements that were lost. */
@@ -136,7 +133,7 @@ const lookForClaimsEveryMs = 5000;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, observers, vault, subscriptions, blobs, disk, logBytes, accountConcurrency, log } = parts;
-  const { limits, unpacked, artifacts, cacheBytes, idleHoldMs = protocol.idleHoldSeconds * 1000 } = parts;
+  const { limits, unpacked, artifacts, cacheBytes } = parts;
   const configured = createConfiguring({ db, ids, observers, configure: parts.configure });
   const intake = logIntake({
     db,
@@ -147,39 +144,50 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const tests = testIntake(db, disk);
   const allowed = { limits, unpacked, artifacts, cacheBytes, shellHours: parts.shellHours };
   const context = (trx: Transaction): JobContext => ({ db, trx, ids, observers, vault, ...allowed });
-  const held = heldRequests(db);
   const shared = { db, ids, kinds, context, logBytes, accountConcurrency, log };
   const settling = createSettling(shared);
   const ordering = createOrdering({ ...shared, giveUp: (trx, job) => settling.giveUp(trx, job) });
-  const looks = createLooks({ db, ids, observers, vault, held, holdMs: idleHoldMs, log });
-  const asking = createAsking({ db, ordering, held, looks, holdMs: idleHoldMs });
+  const dispatcher = createDispatcher(db, ordering);
+  const isQuiet = (holder: string): boolean => dispatcher.isQuiet(holder);
+  const looks = createLooks({ db, ids, observers, vault, isQuiet, log });
   const packing = createPacking({ db, blobs, log });
   const sweeping = await startSweeping({ db, kinds: Object.keys(kinds), settling, packing, log });
   const attend = async (): Promise<void> => {
-    await held.check();
-    await asking.check();
+    const standings = await findStandings(db.read);
+    connections.check(standings);
+    await dispatcher.check(standings);
     await looks.check();
   };
   const attending = repeatedly(lookEvery, attend, (error) => {
-    if (!isUnavailable(error)) log.error({ err: error }, 'looking after the requests of runners failed');
+    if (!isUnavailable(error)) log.error({ err: error }, 'looking after the runners failed');
   });
   /** A database that is unreachable says nothing about it. */
   const isBusy = async (holder: string): Promise<boolean> => {
     const held = await queue.heldBy(db, holder).catch(() => undefined);
     return held?.length !== 0;
   };
+  const settle = (runner: Runner, report: JudgedReport): Promise<Receipt> =>
+    db.transaction((trx) => settling.settle(trx, runner, report));
 
-  return {
+  const dispatch: Dispatch = {
+    came: (runner, visit) => visits.came(runner, visit),
+    connect: (socket, runner) => connections.open(socket, runner),
     ...runnerBlobs({ db, ids, blobs, artifacts, unpacked, cacheBytes }),
-    ...createShells({ db, ids, vault, subscriptions, relay: parts.relay, held, holdMs: idleHoldMs }),
+    ...createShells({ db, ids, vault, subscriptions, relay: parts.relay, isQuiet }),
     looks: (runner, room, signal) => looks.looks(runner, room, signal),
     looked: (runner, reports) => looks.looked(runner, reports),
     demand: (runner) => demandFor(db, runner, accountConcurrency),
-    next: (runner, claim, signal, holdMs) => asking.next(runner, claim, signal, holdMs),
-    nextOrLooks: (runner, wanted, signal) => asking.nextOrLooks(runner, wanted, signal),
+    next: (runner, wish, signal) => dispatcher.next(runner, wish, signal),
     log: ({ holder }, chunk) => intake.take(holder, chunk),
     tests: ({ holder }, batch) => tests.take(holder, batch),
-    finish: createFinishing({ db, held, settling, ordering, configured }),
+    async finish(runner, report) {
+      try {
+        return await settle(runner, report);
+      } catch (error) {
+        if (!(error instanceof UnconfiguredError)) throw error;
+        return settle(runner, await configured(runner, report));
+      }
+    },
     uploaded: (runner, report) => endUploads(db, context, runner, report),
     key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
     registry: ({ holder }, claim) => registryOf(db.read, vault, holder, claim),
@@ -188,7 +196,6 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
 
     async extend(runner, claims, signal) {
       const { holder } = runner;
-      using request = held.hold(runner, signal);
       using watch = subscriptions.watch(queue.claimsTopic);
       const deadline = performance.now() + protocol.holdSeconds * 1000;
       const extending = { holder, claims, seconds: protocol.claimSeconds };
@@ -196,27 +203,25 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       for (;;) {
         const signals = signalsFor(claims, await queue.heldBy(db, holder));
         const left = deadline - performance.now();
-        if (Object.keys(signals).length > 0 || left <= 0 || request.signal.aborted) return signals;
-        await watch.changed(Math.min(left, lookEvery), request.signal);
-        request.throwIfRefused();
+        if (Object.keys(signals).length > 0 || left <= 0 || signal.aborted) return signals;
+        await watch.changed(Math.min(left, lookEvery), signal);
       }
     },
 
-    waiting: () => held.holders(),
-    leaveOff: ({ holder }, claims) => held.leave(holder, claims),
-    quiet: (holder) => held.quiet(holder),
-    isQuiet: () => held.isQuiet(''),
+    leaveOff: ({ holder }, claims) => dispatcher.leave(holder, claims),
+    quiet: (holder) => dispatcher.quiet(holder),
     isBusy,
     async untilIdle(holder, signal) {
       using watch = subscriptions.watch(queue.claimsTopic, queue.endedClaims(holder));
       while (!signal.aborted && (await isBusy(holder))) await watch.changed(lookForClaimsEveryMs, signal);
     },
-    letGo: () => held.letGo(),
+    letGo: () => connections.letGo(),
     leave: (holder) => db.transaction((trx) => queue.leave(db, trx, holder)),
 
     async gone(holder) {
-      held.end(holder);
-      held.resume(holder);
+      connections.drop(holder);
+      dispatcher.leave(holder); // it must not be given its lost jobs again
+      dispatcher.resume(holder);
       await db.transaction(async (trx) => {
         await queue.lapse(db, trx, holder);
         await freeLooksOf(trx, holder);
@@ -225,13 +230,26 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     },
 
     async close() {
-      asking.close();
+      dispatcher.close();
       looks.close();
       await attending.stop();
+      await connections.close();
+      await visits.close();
       await sweeping.close();
       await packing.close();
     },
   };
+  const visits = noteVisits(db, () => connections.holders());
+  const connections = createConnections({
+    calls: {
+      dispatch,
+      translate: parts.translate ?? (() => undefined),
+      onTrouble: (error, name) => log.error({ err: error, call: name }, 'a call of a runner failed'),
+    },
+    visits,
+    isQuiet: () => isQuiet(''),
+  });
+  return dispatch;
 }
 
 /** For each named claim whether it is lost, and for each claim that the runner holds whether its job is cancelled. */

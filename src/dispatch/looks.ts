@@ -8,17 +8,16 @@ import { waitAfter } from '../lifecycle/poll-waits.ts';
 import { claimLooks, nextLookAt, type ClaimedLook } from '../lifecycle/poll-claims.ts';
 import { LookLostError, noteFailure, noteListing, noteUnchanged, pollsTopic } from '../lifecycle/polls.ts';
 import { lookSeconds, mostLooks, type LookOrder, type LookReport } from '../protocol/index.ts';
-import type { HeldRequests } from './held-requests.ts';
 import { sourceOf } from './sources.ts';
-import { waitingLines } from './waiting-line.ts';
+import { WaitingList } from './waiting-list.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
 
 /** The server's side of polling: gives runners the polls that are due, and stores the results. */
 export interface Looks {
-  /** The polls that are due, as soon as there are some; none when there were none while the request was held. */
+  /** The polls that are due, as soon as there are some; none when the signal is aborted. */
   looks(runner: Runner, room: number, signal: AbortSignal): Promise<LookOrder[]>;
   looked(runner: Runner, reports: readonly LookReport[]): Promise<void>;
-  /** Wakes a held request if a poll is due. */
+  /** Looks whether a poll is due. */
   check(): Promise<void>;
   close(): void;
 }
@@ -28,21 +27,26 @@ export interface LooksParts {
   ids: IdSource;
   observers: Observers;
   vault: Vault;
-  held: HeldRequests;
-  /** How long a request is held. */
-  holdMs: number;
+  /** Whether a holder gets nothing here any more. */
+  isQuiet: (holder: string) => boolean;
   log: FastifyBaseLogger;
 }
 
-export function createLooks({ db, ids, observers, vault, held, holdMs, log }: LooksParts): Looks {
-  const lines = waitingLines(db, pollsTopic);
-  const take = (runner: Runner, room: number): Promise<ClaimedLook[]> => {
+export function createLooks({ db, ids, observers, vault, isQuiet, log }: LooksParts): Looks {
+  const list = new WaitingList<ClaimedLook[]>();
+  const tell = (): void => list.tell();
+  const stop = db.listen((topic) => {
+    if (topic === pollsTopic) tell();
+  }, tell);
+  /** Undefined where none is for this runner at the moment. One that is drained waits no longer. */
+  const take = (runner: Runner, room: number): Promise<ClaimedLook[] | undefined> => {
     const { holder, boundAs } = runner;
     return db.transaction(async (trx) => {
       const { isDraining } = await holdRunner(db, trx, runner);
-      return isDraining
-        ? []
-        : claimLooks(db, trx, { holder, boundAs, room, most: mostLooks, claimMs: lookSeconds * 1000 });
+      if (isDraining) return [];
+      const claiming = { holder, boundAs, room, most: mostLooks, claimMs: lookSeconds * 1000 };
+      const taken = await claimLooks(db, trx, claiming);
+      return taken.length > 0 ? taken : undefined;
     });
   };
 
@@ -73,28 +77,18 @@ export function createLooks({ db, ids, observers, vault, held, holdMs, log }: Lo
 
   return {
     async looks(runner, room, signal) {
-      if (held.isQuiet(runner.holder)) {
-        await held.whileQuiet(signal);
-        return [];
-      }
-      using asking = held.hold(runner, signal);
-      const isAny = async (): Promise<boolean> =>
-        ((await nextLookAt(db.read, runner.boundAs)) ?? Infinity) <= Date.now();
-      using place = lines.join(String(runner.boundAs ?? 'any'), isAny);
-      const deadline = performance.now() + holdMs;
-      let taken = (await isAny()) ? await take(runner, room) : [];
-      while (taken.length === 0 && !asking.signal.aborted) {
-        const patience = { ms: deadline - performance.now(), signal: asking.signal };
-        if (patience.ms <= 0) break;
-        const look = async (isMore: (more: boolean) => void): Promise<ClaimedLook[]> => {
-          const found = (await isAny()) ? await take(runner, room) : [];
-          isMore(found.length > 0 && found.length === room); // there may be more than this runner has room for
-          return found;
-        };
-        taken = (await place.look(patience, look)) ?? [];
-      }
-      if (taken.length === 0) asking.throwIfRefused();
-      return taken.flatMap((look) => orderOf(look));
+      const { boundAs } = runner;
+      const taken = await list.wait(
+        {
+          runner,
+          line: String(boundAs ?? 'any'),
+          isServed: () => !isQuiet(runner.holder),
+          isAny: async () => ((await nextLookAt(db.read, boundAs)) ?? Infinity) <= Date.now(),
+          attempt: () => take(runner, room),
+        },
+        signal,
+      );
+      return (taken ?? []).flatMap((look) => orderOf(look));
     },
 
     async looked(_, reports) {
@@ -112,8 +106,8 @@ export function createLooks({ db, ids, observers, vault, held, holdMs, log }: Lo
       for (const report of reports) if (!isUnchanged(report)) await noteOne(report);
     },
 
-    check: () => lines.check(),
-    close: () => lines.close(),
+    check: () => list.check(),
+    close: stop,
   };
 }
 

@@ -2,19 +2,20 @@ import { ApiError } from '../errors.ts';
 import { boundedMessage, boundedNames, boundedPerson } from '../lib/commit-bounds.ts';
 import { bytes as mostBytes, longest, most } from '../lib/bounds.ts';
 import { mostShells } from '../lib/shell-limits.ts';
-import { placeKinds, type PlaceKind } from '../lib/places.ts';
+import { placeKinds } from '../lib/places.ts';
 import { readTags, tagsIn } from '../lib/tags.ts';
 import {
-  idleHoldSeconds,
   mostLooks,
   shellEnds,
   uploadsLost,
   type CacheLayer,
+  type CallName,
   type CommitReport,
   type ConfigFile,
   type CutReason,
   type FinishReport,
   type KeptFiles,
+  type LogChunk,
   type LogPart,
   type KeptLayer,
   type LookReport,
@@ -23,6 +24,7 @@ import {
   type StepReport,
   type TrunkNews,
   type UploadReport,
+  type Wish,
 } from '../protocol/index.ts';
 
 /**
@@ -93,18 +95,36 @@ export function readClaim(body: unknown): string {
   return claim(group(body, 'generic').claim, 'claim');
 }
 
-/** For how long a request for an order may be held; a runner that does not say leaves it to the server. */
-export function readHold(body: unknown): number | undefined {
-  const { holdMs } = group(body, 'generic');
-  if (holdMs === undefined) return undefined;
-  return Math.min(whole(Number.MAX_SAFE_INTEGER)(holdMs, 'holdMs'), idleHoldSeconds * 1000);
+/** The number of a call. */
+export function readId({ id }: Record<string, unknown>): number {
+  return size(id, 'id');
 }
 
-/** What the order is for; a runner that does not say takes everything. */
-export function readPlace(body: unknown): PlaceKind | undefined {
-  const { place } = group(body, 'generic');
-  return place === undefined ? undefined : (placeKinds.find((kind) => kind === place) ?? refuse('place'));
+export function readName({ call }: Record<string, unknown>, names: ReadonlySet<string>): CallName {
+  return typeof call === 'string' && names.has(call) ? (call as CallName) : refuse('call');
 }
+
+/** A free place; one that does not say what it is for takes everything. */
+export function readWish(body: unknown): Wish {
+  const { place, holdMs } = group(body, 'generic');
+  return {
+    claim: readClaim(body),
+    ...(place === undefined ? {} : { place: placeKinds.find((kind) => kind === place) ?? refuse('place') }),
+    ...(holdMs === undefined ? {} : { holdMs: whole(longestHoldMs)(holdMs, 'holdMs') }),
+  };
+}
+
+/** A timer takes no more. */
+const longestHoldMs = 2 ** 31 - 1;
+
+export function readLogChunk(body: unknown): LogChunk {
+  const { offset, bytes } = group(body, 'generic');
+  if (!Buffer.isBuffer(bytes) || bytes.length > mostBytes.logChunk) refuse('bytes');
+  return { claim: readClaim(body), offset: whole(furthest)(offset, 'offset'), bytes };
+}
+
+/** No log is longer. */
+const furthest = 10 ** 15 - 1;
 
 export function readClaims(body: unknown): string[] {
   return [...new Set(list(most.claims, claim)(group(body, 'generic').claims, 'claims'))];
@@ -113,12 +133,6 @@ export function readClaims(body: unknown): string[] {
 /** The identifiers of projects, in decimal. */
 export function readProjects(body: unknown): string[] {
   return list(most.askedAbout, matching(/^[0-9]{1,18}$/))(group(body, 'generic').projects, 'projects');
-}
-
-/** How many looks a request for an order asks for as well; undefined where it does not. */
-export function readWantedRoom(body: unknown): number | undefined {
-  const { room } = group(body, 'generic');
-  return room === undefined ? undefined : whole(mostLooks)(room, 'room');
 }
 
 /** How many looks a runner has room for. */
@@ -149,10 +163,6 @@ type Headers = Record<string, unknown>;
 
 export function readClaimHeader(headers: Headers): string {
   return claim(headers['headrace-claim'], 'headrace-claim');
-}
-
-export function readOffsetHeader(headers: Headers): number {
-  return readOffset(headers['headrace-offset'], 'headrace-offset');
 }
 
 /** A runner that does not send tags has none. */
@@ -188,8 +198,6 @@ export function readReport(body: unknown): FinishReport {
     ...(report.kept === undefined ? {} : { kept: readKeptFiles(report.kept) }),
     ...(report.uploads === undefined ? {} : { uploads: flag(report.uploads, 'uploads') }),
     ...(report.output === undefined ? {} : { output: readLogPart(report.output) }),
-    next: report.next === undefined || report.next === null ? undefined : claim(report.next, 'next'),
-    place: readPlace(report),
   };
 }
 
@@ -243,22 +251,20 @@ export function readShellsAsked(body: unknown): { keeper: string; running: bigin
 }
 
 export function readShellInput(body: unknown): { id: bigint; from: number } {
-  const { id, from } = group(body, 'generic');
-  return { id: BigInt(identifier(id, 'id')), from: size(from, 'from') };
+  const { shell, from } = group(body, 'generic');
+  return { id: BigInt(identifier(shell, 'shell')), from: size(from, 'from') };
 }
 
 export function readShellOutput(body: unknown): { id: bigint; offset: number; bytes: Buffer } {
-  const { id, offset, bytes } = group(body, 'generic');
-  const encoded = text(2 * mostBytes.shellOutput)(bytes, 'bytes');
-  const decoded = Buffer.from(encoded, 'base64');
-  if (decoded.length === 0 || decoded.length > mostBytes.shellOutput) refuse('bytes');
-  return { id: BigInt(identifier(id, 'id')), offset: size(offset, 'offset'), bytes: decoded };
+  const { shell, offset, bytes } = group(body, 'generic');
+  if (!Buffer.isBuffer(bytes) || bytes.length === 0 || bytes.length > mostBytes.shellOutput) refuse('bytes');
+  return { id: BigInt(identifier(shell, 'shell')), offset: size(offset, 'offset'), bytes };
 }
 
 export function readShellEnd(body: unknown): { id: bigint; reason: ShellEnd } {
-  const { id, reason: said } = group(body, 'generic');
+  const { shell, reason: said } = group(body, 'generic');
   const reason = shellEnds.find((one) => one === said) ?? refuse('reason');
-  return { id: BigInt(identifier(id, 'id')), reason };
+  return { id: BigInt(identifier(shell, 'shell')), reason };
 }
 
 const buildName = matching(/^[0-9]{1,18}$/);

@@ -34,10 +34,6 @@ interface PutOff extends Later {
   job: bigint;
 }
 
-function kindsFor(place: PlaceKind): readonly WorkKind[] {
-  return protocol.workKinds.filter((kind) => placeOf(kind) === place);
-}
-
 export interface OrderingParts {
   db: Database;
   ids: IdSource;
@@ -55,8 +51,6 @@ export interface Asking {
   name: string;
   /** Whether the claim may exist already, because an earlier answer was lost. */
   mayBeGiven?: boolean;
-  /** Called with the claimed job, before the commit. */
-  onClaim?: (job: ClaimedJob) => void;
 }
 
 export interface Ordering {
@@ -64,6 +58,10 @@ export interface Ordering {
   serving(runner: Runner): Serving[];
   /** The next order in turn; undefined where there is none, or it is no longer wanted. */
   now(asking: Asking, isWanted?: () => boolean): Promise<Order | undefined>;
+}
+
+function kindsFor(place: PlaceKind): readonly WorkKind[] {
+  return protocol.workKinds.filter((kind) => placeOf(kind) === place);
 }
 
 export function createOrdering(parts: OrderingParts): Ordering {
@@ -92,14 +90,14 @@ export function createOrdering(parts: OrderingParts): Ordering {
     return undefined;
   };
 
-  /** Claims at most one job and makes its order, in a transaction that has locked the runner. */
-  const within = async (trx: Transaction, asking: Asking): Promise<Attempt> => {
-    const { runner, name, mayBeGiven, onClaim } = asking;
+  /** Claims at most one job and makes its order. */
+  const within = async (trx: Transaction, asking: Asking, onClaim: (job: ClaimedJob) => void): Promise<Attempt> => {
+    const { runner, name, mayBeGiven } = asking;
     const given = mayBeGiven ? await queue.jobOf(trx, name) : undefined;
     if (given && given.holder !== runner.holder) return undefined;
     const job = given ?? (await claim(trx, asking));
     if (job === undefined || job === 'overtaken') return job;
-    onClaim?.(job);
+    onClaim(job);
     return orderFor(trx, job);
   };
 
@@ -131,16 +129,13 @@ export function createOrdering(parts: OrderingParts): Ordering {
   /** One transaction. */
   const attempt = async (asking: Asking, isWanted: () => boolean): Promise<Attempt> => {
     let taken: ClaimedJob | undefined;
-    const onClaim = (job: ClaimedJob): void => {
-      taken = job;
-      asking.onClaim?.(job);
-    };
+    const onClaim = (job: ClaimedJob): void => void (taken = job);
     try {
       return await db.transaction(async (trx) => {
         taken = undefined;
         if (!isWanted()) return undefined;
         const { isDraining } = await holdRunner(db, trx, asking.runner);
-        return isDraining && !asking.mayBeGiven ? undefined : within(trx, { ...asking, onClaim });
+        return isDraining && !asking.mayBeGiven ? undefined : within(trx, asking, onClaim);
       });
     } catch (error) {
       // The runner repeated its request while the first was being answered: it gets the same order again.

@@ -9,7 +9,6 @@ import { endShell, isAwaited, keeperTopic, noteRunner, takeShells, whyOver } fro
 import { subjectTopic } from '../lifecycle/write-context.ts';
 import { shellHoldSeconds, type ShellEnd, type ShellOrder } from '../protocol/index.ts';
 import type { ByteRelay } from '../streams/byte-relay.ts';
-import type { HeldRequests } from './held-requests.ts';
 import { sourceOf } from './sources.ts';
 
 /** The server's side of shells, towards the runner that has the files. */
@@ -35,14 +34,13 @@ export interface ShellsParts {
   vault: Vault;
   subscriptions: Subscriptions;
   relay: ByteRelay;
-  held: HeldRequests;
-  /** How long a request for shells is held. */
-  holdMs: number;
+  /** Whether a holder gets nothing here any more. */
+  isQuiet: (holder: string) => boolean;
 }
 
 const lookEveryMs = 5000;
 
-export function createShells({ db, ids, vault, subscriptions, relay, held, holdMs }: ShellsParts): Shells {
+export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: ShellsParts): Shells {
   const find = async (runner: Runner, id: bigint): Promise<ShellRow | undefined> =>
     db.read
       .selectFrom('shells')
@@ -55,14 +53,13 @@ export function createShells({ db, ids, vault, subscriptions, relay, held, holdM
 
   const end = (id: bigint, reason: string): Promise<void> => endAndRecord({ db, ids }, id, reason);
 
-  /** Holds a request of a shell's runner while the shell is open. */
+  /** Does something for a shell's runner while the shell is open. */
   const whileOpen = async <T>(
     runner: Runner,
     id: bigint,
     caller: AbortSignal,
     work: (waiting: { ms: number; signal: AbortSignal }) => Promise<T | undefined>,
   ): Promise<{ got: T | undefined } | undefined> => {
-    using request = held.hold(runner, caller);
     using watch = subscriptions.watch(subjectTopic(id));
     const shell = await find(runner, id);
     if (!shell) return undefined;
@@ -74,32 +71,24 @@ export function createShells({ db, ids, vault, subscriptions, relay, held, holdM
     await noteRunner(db, shell);
     const ms = shellHoldSeconds * 1000;
     const changed = new AbortController();
-    const signal = AbortSignal.any([request.signal, changed.signal]);
+    const signal = AbortSignal.any([caller, changed.signal]);
     void watch.changed(ms, signal).then(() => changed.abort());
     const got = await work({ ms, signal }).catch((error: unknown) => {
       if (signal.aborted) return undefined;
       throw error;
     });
-    request.throwIfRefused();
     if (got === undefined && !(await find(runner, id))) return undefined;
     return { got };
   };
 
   return {
     async shells(runner, { keeper, running, room }, signal) {
-      if (held.isQuiet(runner.holder)) {
-        await held.whileQuiet(signal);
-        return [];
-      }
-      using request = held.hold(runner, signal);
       using watch = subscriptions.watch(keeperTopic(keeper));
-      const deadline = performance.now() + holdMs;
       for (;;) {
-        const orders = (await isAwaited(db.read, keeper, running)) ? await take(runner, keeper, running, room) : [];
-        request.throwIfRefused();
-        const left = deadline - performance.now();
-        if (orders.length > 0 || left <= 0 || request.signal.aborted) return orders;
-        await watch.changed(Math.min(left, lookEveryMs), request.signal);
+        const isAny = !isQuiet(runner.holder) && (await isAwaited(db.read, keeper, running));
+        const orders = isAny ? await take(runner, keeper, running, room) : [];
+        if (orders.length > 0 || signal.aborted) return orders;
+        await watch.changed(lookEveryMs, signal);
       }
     },
 

@@ -1,7 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { WebSocket } from 'ws';
 import { hearOut } from './unread-bodies.ts';
+import { webSockets } from './upgrades.ts';
 import { withRawBodies } from './uploads.ts';
 
 /** How callers of a route are authenticated. Every route declares it; a route without it is not served. */
@@ -36,7 +38,7 @@ export function demandProofs(server: FastifyInstance): void {
 }
 
 /** The parts of a request that are known before its body is read. */
-export type Head = Pick<FastifyRequest, 'id' | 'headers' | 'params' | 'query' | 'raw'>;
+export type Head = Pick<FastifyRequest, 'id' | 'headers' | 'params' | 'query' | 'raw' | 'routeOptions'>;
 
 /** A route outside the API's envelope. Its callers authenticate, and send their requests, in their own format. */
 export interface BareRoute<Admitted, Body = unknown> {
@@ -45,6 +47,14 @@ export interface BareRoute<Admitted, Body = unknown> {
   /** Reads the body, once the caller is admitted. Without it the handler may read it from `head.raw`. */
   body?(request: IncomingMessage): Promise<Body>;
   handle(call: BareCall<Admitted, Body>): Promise<BareAnswer>;
+}
+
+/** A route whose connection becomes a WebSocket once its caller is admitted. */
+export interface SocketRoute<Admitted> {
+  path: string;
+  /** The largest message. */
+  mostBytes: number;
+  open(socket: WebSocket, admitted: Admitted): void;
 }
 
 export interface BareCall<Admitted, Body = unknown> {
@@ -66,6 +76,7 @@ export interface BareRoutes<Admitted> {
   /** Judges the head of a request before its body is read. A thrown error is the answer. */
   admit(head: Head, reply: Pick<FastifyReply, 'header'>): Promise<Admitted>;
   routes: readonly BareRoute<Admitted>[];
+  sockets?: readonly SocketRoute<Admitted>[];
   /** Writes an error in the format of these callers; undefined uses the API's own format. */
   refuse?(error: unknown, head: Head): BareAnswer | undefined;
 }
@@ -89,6 +100,17 @@ export function addBareRoutes<Admitted>(server: FastifyInstance, group: BareRout
         async handler(request, reply) {
           const call = { head: request, admitted: request.admitted as Admitted, signal: whileConnected(reply) };
           return send(reply, await route.handle({ ...call, body: await route.body?.(request.raw) }));
+        },
+      });
+    }
+    for (const route of group.sockets ?? []) {
+      const take = webSockets(route.mostBytes);
+      scope.route({
+        method: 'GET',
+        url: route.path,
+        config: { provenBy: group.provenBy },
+        async handler(request, reply) {
+          take(request, reply, (socket) => route.open(socket, request.admitted as Admitted));
         },
       });
     }

@@ -11,8 +11,7 @@ import { noRoom, stoppedComing } from './bare-answers.ts';
  *
  * A connection costs a descriptor and some memory, and anyone can open one. So their number is limited, in total and
  * for one network. A client must also make progress: with the handshake, with the head of a request, and with a body
- * once it has begun. Answers have no time limit: a stream, and a runner's request for work, stay open as long as they
- * need.
+ * once it has begun. Answers have no time limit: a stream stays open as long as it needs, and so does a WebSocket.
  *
  * When there is no room, connections without a request yet are closed for new ones, the oldest first; then connections
  * that are idle between two requests, and those whose client has not read its answer for a long time. So idle
@@ -216,6 +215,14 @@ export function guardConnections(
     connection.request = request;
     connection.response = response;
     connection.waitedMs = 0;
+  });
+
+  // A WebSocket is in use for as long as it is open; who takes it looks after it.
+  server.on('upgrade', ({ socket }: IncomingMessage) => {
+    const connection = bySocket.get(socket);
+    if (!connection) return;
+    speaks(connection);
+    connection.response = undefined; // an earlier one would make it look idle
   });
 
   const look = (): void => {

@@ -13,7 +13,6 @@ import {
 } from './connections.ts';
 import { allowedMethods } from './allowed-methods.ts';
 import { demandProofs } from './bare-routes.ts';
-import { elapsed } from './elapsed.ts';
 import { answerPreflights, openToOrigins } from './cors.ts';
 import { answerError, sendJson, takeCallback } from './json-answers.ts';
 import { linkHeader } from './paging.ts';
@@ -26,6 +25,7 @@ import { mapByTurns } from '../lib/turns.ts';
 import { isLocalhost, strictTransport } from './strict-transport.ts';
 import { createStreams, type Streams } from './streams.ts';
 import { hearOut } from './unread-bodies.ts';
+import { takeUpgrades } from './upgrades.ts';
 import { withRawBodies } from './uploads.ts';
 import { headJudge, takeOddRequests, wireErrors } from './wire-errors.ts';
 import { bytes } from '../lib/bounds.ts';
@@ -33,12 +33,14 @@ import { bytes } from '../lib/bounds.ts';
 declare module 'fastify' {
   interface FastifyInstance {
     /** Counts an answer that is written past Fastify; all others are counted by a hook. */
-    answered(status: number, milliseconds: number): void;
+    answered(request: FastifyRequest, status: number): void;
     connections: Connections;
     /** Answers that stay open while the client listens. */
     streams: Streams;
   }
   interface FastifyRequest {
+    /** When its head arrived, by the clock of `performance`. */
+    startedAt: number;
     admitted: unknown;
   }
 }
@@ -114,7 +116,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     },
   }) as unknown as FastifyInstance;
 
-  server.decorate('answered', (status, milliseconds) => options.onAnswered?.(status, milliseconds));
+  server.decorate('answered', ({ startedAt }, status) => options.onAnswered?.(status, performance.now() - startedAt));
   demandProofs(server);
   const allowed = allowedMethods(server);
   readBodies(server);
@@ -133,7 +135,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   });
   // Not after the answer: a stream may last for days. Runners have requests that are held.
   server.addHook('onSend', (request, reply, payload, done) => {
-    if (request.routeOptions.config.provenBy !== 'runner') server.answered(reply.statusCode, elapsed(request));
+    if (request.routeOptions.config.provenBy !== 'runner') server.answered(request, reply.statusCode);
     done(null, payload);
   });
   if (options.log.level === 'debug' || options.log.level === 'trace') {
@@ -165,6 +167,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   });
 
   takeOddRequests(server.server);
+  takeUpgrades(server);
   server.addHook('preClose', (done) => {
     isStopping = true;
     done();

@@ -5,7 +5,6 @@ import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest }
 import { ApiError } from '../errors.ts';
 import type { StreamWriter } from '../lib/stream-writer.ts';
 import { sendPacked } from './compression.ts';
-import { elapsed } from './elapsed.ts';
 import type { StreamAnswer } from './route.ts';
 
 /** Answers that stay open while the client listens. */
@@ -72,7 +71,7 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
       };
       reply.status(status).type(contentType).header('x-accel-buffering', 'no').headers(headers);
       if ('tell' in answer) {
-        server.answered(status, elapsed(request));
+        server.answered(request, status);
         tell(answer.tell, signals.get(reply) ?? AbortSignal.abort(), reply, brokeOff);
         return reply;
       }

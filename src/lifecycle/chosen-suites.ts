@@ -85,7 +85,7 @@ export function suitesOf({ suites }: Pick<BuildRequestRow, 'suites'>): bigint[] 
 const findAttempts = (db: Queries, commit: bigint, suite: bigint) =>
   db
     .selectFrom('builds')
-    .select((of) => ['variant', of.fn.max('attempt').as('last')])
+    .select((of) => ['variant', of.fn.max<bigint | number>('attempt').as('last')])
     .where('commit_id', '=', commit)
     .where('suite_id', '=', suite)
     .groupBy('variant')

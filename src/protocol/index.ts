@@ -1,9 +1,11 @@
+import type { Wish } from './messages.ts';
 import type { LookOrder, LookReport } from './looks.ts';
 import type { Order, RegistryAccess } from './orders.ts';
-import type { FinishReport, Finished, Receipt, UploadReport } from './outcomes.ts';
+import type { FinishReport, Receipt, UploadReport } from './outcomes.ts';
 import type { ShellEnd, ShellOrder } from './shells.ts';
 import type { TestBatch, TestReceipt } from './tests.ts';
 export * from './versions.ts';
+export * from './messages.ts';
 export * from './orders.ts';
 export * from './outcomes.ts';
 export * from './looks.ts';
@@ -13,19 +15,24 @@ export * from './shells.ts';
 /**
  * The protocol between the server and a runner.
  *
+ * A runner opens one WebSocket to its server, with its token, and says with it which version of the protocol it speaks, its
+ * tags, and how many places for builds it has. Over it go calls of the runner, each with a number, and their answers
+ * (messages.ts). An answer may take as long as it takes, and answers come in any order. A connection that breaks is opened
+ * again, to whichever server, and calls without an answer are called again: the repetition of a call changes nothing. Both
+ * sides notice when the other is silent for too long.
+ *
  * A runner has a number of executors: some for builds and what else takes long, some for fetches and connection checks,
- * so that these never wait behind builds (lib/places.ts). An executor asks for the *next* order, says for which *place*,
- * and the server holds the request until there is one; of those that have nothing to do, one asks for all, and leaves the
- * place out. It does the work and sends its output as *log* chunks. It reports the outcome with *finish*, and gets the
- * next order for its place in the answer if one waits; otherwise it asks again. Beside the executors, one
- * request is held while there is work: *extend* names the runner's claims, which shows the server that the runner is
- * alive. It is answered at once when one of these claims, or one that the runner got since, is to be dropped.
+ * so that these never wait behind builds (lib/places.ts). One that has nothing to do calls *next*, which says that it is
+ * free, and for which *place*; the answer is an order. It does the work, sends its output as *log* chunks, and reports the
+ * outcome with *finish*. While there is work, the runner calls *extend* again and again, which names its claims and shows
+ * the server that it is alive. It is answered at once when one of these claims, or one that the runner got since, is to be
+ * dropped.
  *
  * An order comes with a claim: the right to do this piece of work, until it is finished or lost. The runner chooses the
- * claim's name and sends it with the request, so that a request whose answer was lost can be repeated: the server sends
- * the order that the name was given to again, and no order counts as under way that no runner has. A claim expires when
- * it is not extended for a while (`claimSeconds`). Then another executor gets the work, and later messages under the
- * old claim are answered with `gone`: the first executor stops, and its work does not count.
+ * claim's name and sends it with *next*, so that a call whose answer was lost can be repeated: the server sends the order
+ * that the name was given to again, and no order counts as under way that no runner has. A claim expires when it is not
+ * extended for a while (`claimSeconds`). Then another executor gets the work, and later messages under the old claim are
+ * answered with `gone`: the first executor stops, and its work does not count.
  *
  * When the server is unreachable, the runner goes on. It keeps the log on its disk within a limit, retries until the
  * server answers, and then sends the log and the outcome. A server that restarts gives every claim time to be extended
@@ -40,14 +47,14 @@ export * from './shells.ts';
  * with the reason and the stored size, and the runner ends the work likewise. The server adds a line to a log that was
  * cut.
  *
- * Data that is too large for an order is a blob on the server, named by the SHA-256 of its bytes: source archives, and
- * the software compiled from them. A runner *reads* blobs from any offset on, so a broken transfer continues where it
- * stopped. It *stores* a compiled result under its claim before it reports the outcome, which names the result. That is
- * one blob for each claim: another takes the place of the one before. What is larger than the order allows is answered
- * `refused`, and what no outcome names is removed. Where
- * the server keeps its blobs elsewhere, a runner that says that it follows (`headrace-follows: yes`) may be answered with
- * 307 and an address that opens this blob for some minutes. It fetches the bytes there, without its token. Where it cannot
- * get there, it asks the server again, without saying so.
+ * Data that is too large for a message is a blob on the server, named by the SHA-256 of its bytes: source archives, and
+ * the software compiled from them. Blobs go in HTTP requests of their own. A runner *reads* them from any offset on, so a
+ * broken transfer continues where it stopped. It *stores* a compiled result under its claim before it reports the outcome,
+ * which names the result. That is one blob for each claim: another takes the place of the one before. What is larger than
+ * the order allows is answered `refused`, and what no outcome names is removed. Where the server keeps its blobs elsewhere,
+ * a runner that says that it follows (`headrace-follows: yes`) may be answered with 307 and an address that opens this blob
+ * for some minutes. It fetches the bytes there, without its token. Where it cannot get there, it asks the server again,
+ * without saying so.
  *
  * The files that a suite keeps of its build are *kept* before the outcome is reported: under its claim, many files go in
  * one request, as frames (lib/frames.ts, the letter F with size and path). The server stores them and notes them with the
@@ -67,24 +74,17 @@ export * from './shells.ts';
  *
  * A claim gives access to what its order needs and nothing else, while it is held: the blobs that the order names, the
  * log of its record, and the project's *key*, which a suite's order leaves out because most runners have the commit
- * already. Likewise the credentials for the *registry* of its image. A runner whose token is revoked or replaced is
- * answered 401 at once, also where its request is held, and has lost its claims. A malformed message is refused with
- * the reason; repeating it would not help.
+ * already. Likewise the credentials for the *registry* of its image. A runner whose token is revoked or replaced has lost
+ * its claims at once; its connection is ended within a second, and it is answered 401 when it comes again. A malformed
+ * message is refused with the reason; repeating it would not help.
  *
- * Both sides send their version with every message, in `headrace-version`, for people to read, and the number of the
- * protocol that they speak, in `headrace-protocol`. Whoever speaks another one is refused, with both versions in the
- * message. A change that the other side could misunderstand gives the protocol the next number.
- *
- * A runner says with every message how many places for builds it has, in `headrace-places`, so that work which waits can
- * say why.
- *
- * A runner sends its tags with every message, in `headrace-tags`, with commas between them. It gets only work whose tags
- * it has; without the header it has none.
+ * A runner sends its tags, with commas between them, and gets only work whose tags it has. It says how many places for
+ * builds it has, so that work which waits can say why.
  *
  * A runner that does one job and ends waits for a while only, and says with *next* how long it still waits. What starts
  * such runners (`headrace scale`) asks for the *demand*, with the token and the tags that they have.
  *
- * A runner that is to be drained gets no more orders. When it has none any more, its requests for the next one are
+ * A runner that is to be drained gets no more orders. When it has none any more, its calls for the next one are
  * answered with `end`: it ends, and when it comes again it is told so again.
  *
  * A runner keeps fetched data for the next time. Every few seconds it asks which of the projects it has data of are
@@ -96,15 +96,14 @@ export * from './shells.ts';
  * runner asks which of the layers that it keeps are *stale*, because no cache has them any more.
  *
  * Beside its executors a runner looks at repositories that are polled. That is short and there is much of it, so it is no
- * work of the queue: one request for *looks* is held and answered with all that are due, as many as the runner has room
- * for, and what was seen is told as *looked*, many at a time. While an executor asks for an order, that request asks for
- * looks as well, and an idle runner has one request with the server. A look is the runner's for `lookSeconds`; who has not told
- * of it by then has lost it, and another one looks.
+ * work of the queue: a call for *looks* is answered with all that are due, as many as the runner has room for, and what was
+ * seen is told as *looked*, many at a time. A look is the runner's for `lookSeconds`; who has not told of it by then has
+ * lost it, and another one looks.
  *
  * An order of a suite may ask for its files to be kept if it fails. The runner keeps them under a name of its own, and says
  * with the outcome who keeps them (the name of its folder), that name, and the key with which it has encrypted what it wrote
- * down about the build, so that no secret lies open on its disk. While it keeps files, it asks for *shells* in them, and the
- * server holds the request until somebody opens one. A shell is no work of the queue: it has no claim. Its bytes go through
+ * down about the build, so that no secret lies open on its disk. While it keeps files, it calls for *shells* in them, which
+ * is answered when somebody opens one. A shell is no work of the queue: it has no claim. Its bytes go through
  * the server in both directions (lib/shell-frames.ts): the runner asks for the *input* from a position on, which also says
  * that it has everything before, and sends *output* with its position, until the answer says that the person's side has it.
  *
@@ -121,14 +120,8 @@ export const blobsAwayField = 'blobs';
 /** A claim that is not extended for this long has expired. */
 export const claimSeconds = 15;
 
-/** How long the server holds a request for signals about claims. */
+/** How long the answer about claims takes where there is nothing to say. */
 export const holdSeconds = 5;
-
-/**
- * How long it holds a request for the next order, and for looks. A runner that waits for work is known to be there by
- * its open connection, so it need not come often; but proxies end connections that are silent for a minute.
- */
-export const idleHoldSeconds = 50;
 
 /** There is nothing more for this runner: it is to end. */
 export class DrainedError extends Error {
@@ -146,19 +139,6 @@ export interface LogChunk {
 /** A signal about a claim that is not to go on. */
 export type ClaimSignal = 'cancel' | 'gone';
 
-/** What a request for an order may ask for as well. */
-export interface Wanted {
-  claim: string;
-  room: number;
-  /** What the order may be for; everything where it is left out. */
-  place?: 'builds' | 'fetches' | undefined;
-}
-
-export interface OrderOrLooks {
-  order: Order | null;
-  looks?: LookOrder[];
-}
-
 /** How many runners are needed. */
 export interface Demand {
   /** How many jobs could begin now, if there were runners with this token and these tags. */
@@ -169,21 +149,15 @@ export interface Demand {
 
 /** The runner's side of the protocol. Every call may be repeated; the repetition changes nothing. */
 export interface Link {
-  /**
-   * The next order, under that claim; undefined when there was none while the server held the request. It holds it for
-   * `holdMs` at most; an older server does not know that, and may hold it longer. Throws `DrainedError` when the runner
-   * is to end.
-   */
-  next(claim: string, signal: AbortSignal, holdMs?: number, place?: Wanted['place']): Promise<Order | undefined>;
-  /** The same, and looks, at most `room`: what comes first, or both. A server that is a little older tells no looks. */
-  nextOrLooks(wanted: Wanted, signal: AbortSignal): Promise<OrderOrLooks>;
-  /** Has the requests for orders under these claims answered at once: the runner takes no more. */
+  /** The next order; undefined when there was none in the time of the wish, or it was taken back. Throws `DrainedError`. */
+  next(wish: Wish, signal: AbortSignal): Promise<Order | undefined>;
+  /** Takes wishes back: the runner takes no more. */
   leave(claims: string[], signal: AbortSignal): Promise<void>;
   log(chunk: LogChunk, signal: AbortSignal): Promise<Receipt>;
   tests(batch: TestBatch, signal: AbortSignal): Promise<TestReceipt>;
   /** Extends the claims; returns signals about some of them. */
   extend(claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
-  finish(report: FinishReport, signal: AbortSignal): Promise<Finished>;
+  finish(report: FinishReport, signal: AbortSignal): Promise<Receipt>;
   /** Tells what became of the files that waited here. */
   uploaded(report: UploadReport, signal: AbortSignal): Promise<Receipt>;
   /** A blob from an offset on, as a stream; undefined when the server has no such blob. */
@@ -195,7 +169,7 @@ export interface Link {
   key(claim: string, signal: AbortSignal): Promise<string | undefined>;
   /** The credentials for the registry of this claim's image; undefined when the claim is not held any more. */
   registry(claim: string, signal: AbortSignal): Promise<RegistryAccess | undefined>;
-  /** The polls that are due, at most this many; none when there were none while the server held the request. */
+  /** The polls that are due, at most this many, as soon as there are some. */
   looks(room: number, signal: AbortSignal): Promise<LookOrder[]>;
   looked(reports: LookReport[], signal: AbortSignal): Promise<void>;
   /** Which of these projects, of which the runner has data, are gone. */

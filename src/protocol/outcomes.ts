@@ -1,4 +1,4 @@
-import type { CacheLayer, Order } from './orders.ts';
+import type { CacheLayer } from './orders.ts';
 
 /** The file that configures a project, or what is wrong with it, in words. */
 export type ConfigFile = { text: string } | { problem: string };
@@ -107,13 +107,7 @@ export interface FinishReport {
   uploads?: boolean;
   /** What the commands of a suite wrote of the log; the rest is the runner's own. */
   output?: LogPart;
-  /** The name of the claim for another order, if the runner takes one with the answer. */
-  next?: string | undefined;
-  /** What that order may be for; everything where it is left out. */
-  place?: 'builds' | 'fetches' | undefined;
 }
-
-export type Finished = Receipt & { next?: Order };
 
 /** Why files that waited on a runner never arrive. */
 export const uploadsLost = ['too_late', 'no_room', 'not_taken', 'runner_gone'] as const;

@@ -43,11 +43,7 @@ export function nextAccounts(db: Database, queries: Queries, serving: Serving): 
       of
         .selectFrom('idle')
         .select(['account_id', 'turn', sql<bigint>`0`.as('running')])
-        .unionAll(
-          findBusy(db, queries, serving).where(({ not, exists, selectFrom }) =>
-            not(exists(selectFrom('idle' as never).select(sql`1`.as('one')))),
-          ),
-        )
+        .unionAll(findBusy(db, queries, serving).where(sql<SqlBool>`not exists (select 1 from idle)`))
         .as('candidates'),
     )
     .select(['account_id', 'turn'])

@@ -18,13 +18,17 @@ export function otherVersion(theirs: string): RefusedError {
   );
 }
 
+export function revoked(): RefusedError {
+  return new RefusedError('the server does not know the token of this runner, or it was revoked');
+}
+
 /**
  * Why a call failed. Only an answer in the server's own form is final: a proxy in between may have lost its server for
  * a moment, and can answer anything.
  */
-export function failureOf(path: string, status: number | undefined, text: string): Error {
-  if (status === 401) return new RefusedError('the server does not know the token of this runner, or it was revoked');
-  const message = `the server answered ${path} with ${status}: ${text.slice(0, 200)}`;
+export function failureOf(what: string, status: number | undefined, text: string): Error {
+  if (status === 401) return revoked();
+  const message = `the server answered ${what} with ${status}: ${text.slice(0, 200)}`;
   if (status === 503 && text.startsWith(`{"error":{"${blobsAwayField}":`)) return new StoreAwayError(message);
   const isFinal = status !== undefined && status >= 400 && status < 500 && text.startsWith('{"error":{');
   return isFinal ? new RejectedError(message) : new Error(message);

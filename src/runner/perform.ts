@@ -44,7 +44,7 @@ export interface Performing {
 export async function perform(
   order: Order,
   { link, services, spool, work, ending }: Performing,
-): Promise<Omit<FinishReport, 'next'> | undefined> {
+): Promise<FinishReport | undefined> {
   const sender = createLogSender({
     link,
     claim: order.claim,

@@ -2,8 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fetchPlaces, type PlaceKind } from '../lib/places.ts';
 import { randomName } from '../lib/random-name.ts';
-import { DrainedError, type Link, type Order, type Outcome } from '../protocol/index.ts';
-import { Askers } from './askers.ts';
+import { DrainedError, type Link, type Order, type Outcome, type Wish } from '../protocol/index.ts';
 import { Claims } from './claims.ts';
 import { deliverOutbox, emptyOutbox } from './deliver-outbox.ts';
 import type { RunnerServices } from './job-runner.ts';
@@ -34,8 +33,6 @@ export interface Runner {
   done: Promise<void>;
   /** Whether it has a job at the moment. */
   isBusy(): boolean;
-  /** When a server last answered, by the process's own clock. */
-  heardAt(): number;
   /** Takes no more work, and ends when its jobs are done. */
   drain(): void;
   /** Takes no more work, gives up its jobs, and removes their files. */
@@ -69,8 +66,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const ending = new AbortController();
   const { signal } = ending;
   const claims = new Claims();
-  const askers = new Askers();
-  /** The claims under which orders are asked for at the moment. */
+  /** The claims for which orders are waited for at the moment. */
   const asked = new Set<string>();
   const server = new Contact(log);
   const ask = <T>(work: () => Promise<T>): Promise<T> =>
@@ -79,30 +75,22 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   let isDraining = false;
   const takesMore = (): boolean => !options.once && !isDraining;
 
-  /** Returns the next order, if the server had one ready. */
-  const performNext = async (order: Order, place?: PlaceKind): Promise<Order | undefined> => {
+  const performNext = async (order: Order): Promise<void> => {
     const work = claims.hold(order.claim);
     try {
       const report = await perform(order, { link, services, spool, work, ending: signal });
-      if (!report) return undefined;
+      if (!report) return;
       if (options.once && !isGood(report.outcome)) await pause(endingMs, undefined, { signal });
-      const wanted = { ...report, next: takesMore() ? randomName() : undefined, place };
-      const { next } = await untilAnswered(signal, async () => server.heard(await link.finish(wanted, signal)));
-      return next;
+      await untilAnswered(signal, async () => server.heard(await link.finish(report, signal)));
     } catch (error) {
       if (!signal.aborted && work.signal.reason !== notOurs) log(`job abandoned: ${messageOf(error)}`);
-      return undefined;
     } finally {
       claims.release(order.claim);
       services.outbox.release(order.claim);
     }
   };
 
-  const looking = options.once ? undefined : lookAtRepositories({ link, mirrors: services.mirrors, signal, ask, log });
-  const next = (claim: string, place: PlaceKind | undefined): Promise<Order | undefined> =>
-    looking ? looking.askBeside(claim, place) : link.next(claim, signal, undefined, place);
-
-  /** The first order, if one comes in time. A request is not broken off: it may have been given an order. */
+  /** The first order, if one comes in time. The call is not broken off: it may have been given an order. */
   const onlyOrder = async (claim: string, idleMs: number): Promise<Order | undefined> => {
     const deadline = performance.now() + idleMs;
     const givingUp = new AbortController();
@@ -111,8 +99,11 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     asked.add(claim);
     try {
       for (;;) {
-        const left = Math.max(0, Math.ceil(deadline - performance.now()));
-        const one = async (): Promise<Order | undefined> => server.heard(await link.next(claim, wanted, left));
+        let left = idleMs;
+        const one = async (): Promise<Order | undefined> => {
+          left = Math.max(0, Math.ceil(deadline - performance.now()));
+          return server.heard(await link.next({ claim, holdMs: left }, wanted));
+        };
         const order = await untilAnswered(wanted, one, server.away);
         if (order || left === 0 || isDraining) return order;
       }
@@ -128,21 +119,19 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   };
 
   const executor = async (place: PlaceKind): Promise<void> => {
-    let order: Order | undefined;
-    // A request that is held when it is drained may still bring an order, which is this runner's then.
-    do {
-      order ??= await askers.ask(place, (asked) => nextOrder(randomName(), asked), signal);
-      if (order) order = await performNext(order, place);
-    } while (!signal.aborted && (order || takesMore()));
+    while (!signal.aborted && takesMore()) {
+      const order = await nextOrder({ claim: randomName(), place });
+      if (order) await performNext(order);
+    }
   };
 
   /** An idle runner that is drained does not wait for a server that is away. */
-  const nextOrder = async (claim: string, place: PlaceKind | undefined): Promise<Order | undefined> => {
-    asked.add(claim);
+  const nextOrder = async (wish: Wish): Promise<Order | undefined> => {
+    asked.add(wish.claim);
     try {
       return await untilAnswered(
         signal,
-        async () => server.heard(await next(claim, place)),
+        async () => server.heard(await link.next(wish, signal)),
         (error) => {
           if (isDraining) throw stopped;
           server.away(error);
@@ -152,7 +141,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       if (error instanceof DrainedError) ending.abort(stopped); // none of the executors has anything to do
       throw error;
     } finally {
-      asked.delete(claim);
+      asked.delete(wish.claim);
     }
   };
 
@@ -171,6 +160,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     everyMs: options.upkeepEveryMs,
   });
   const tidyingKept = tidyKept({ kept: services.kept, signal, log, everyMs: options.upkeepEveryMs });
+  const looking = options.once ? undefined : lookAtRepositories({ link, mirrors: services.mirrors, signal, ask, log });
   const shells = serveShells({ link, services, signal, log });
   const delivery = { outbox: services.outbox, link, disk: services.disk, signal, log };
   const delivering = deliverOutbox(delivery);
@@ -191,7 +181,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     await shells;
     await delivering;
     await forgetting;
-    await looking?.done;
+    await looking;
     await services.close();
     const failure = results.find((result) => result.status === 'rejected');
     if (failure && failure.reason !== stopped && !(failure.reason instanceof DrainedError)) throw failure.reason;
@@ -199,11 +189,8 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   return {
     done,
     isBusy,
-    heardAt: () => server.heardAt,
     drain() {
       isDraining = true;
-      askers.end();
-      // A server that does not know of it answers in a while.
       if (asked.size > 0) link.leave([...asked], signal).catch(() => {});
     },
     async stop() {
@@ -215,7 +202,6 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
 /** Whether the server answers. A failure is logged once, not at every retry. */
 class Contact {
-  heardAt = performance.now();
   #trouble = '';
   readonly #log: (message: string) => void;
 
@@ -224,7 +210,6 @@ class Contact {
   }
 
   heard<T>(answer: T): T {
-    this.heardAt = performance.now();
     this.#trouble = '';
     return answer;
   }

@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import { endpointsOf } from '../api/endpoints.ts';
 import { innerCalls } from '../api/inner-calls.ts';
 import type { Services } from '../api/call.ts';
-import { localVisits, noteVisits } from '../auth/runner-visits.ts';
+import { localVisits } from '../auth/runner-visits.ts';
 import { authenticateRunner } from '../auth/runners.ts';
 import { isSocketPath, type Config } from '../config.ts';
 import { watchHealth } from '../db/health.ts';
@@ -71,8 +71,6 @@ export interface ServerParts {
   log: FastifyBaseLogger;
   /** The pause between two checks whether the listeners of streams are still authorized. */
   streamPauseMs?: number;
-  /** How long a runner's request for work is held, if it is not the usual time. */
-  idleHoldMs?: number;
   /** Time limits of connections that differ from the defaults. */
   connectionTimes?: Partial<ConnectionTimes>;
   /** Limits of what hooks are sent, and their clock, that differ from the defaults. */
@@ -90,7 +88,6 @@ export async function startServer({
   store: opening,
   log,
   streamPauseMs,
-  idleHoldMs,
   connectionTimes,
   hookBodies,
   webhooks = {},
@@ -173,20 +170,17 @@ export async function startServer({
     logBytes: config.log_size * 1024 * 1024,
     accountConcurrency: config.account_concurrency,
     configure: configuringFrom(routes, store, config.base_url ?? ''),
-    idleHoldMs,
+    translate: translateWith(log),
     onLogStored: (bytes) => metrics.logged(bytes),
   });
-  const visits = noteVisits(store.db, () => dispatch.waiting());
-  const note: RunnerRoutes['note'] = (runner, visit) => visits.note(runner, visit);
   const identify: RunnerRoutes['identify'] = ({ headers }) => authenticateRunner(store.db, headers);
-  addBareRoutes(server, runnerRoutes({ dispatch, note, identify }));
+  addBareRoutes(server, runnerRoutes({ dispatch, identify }));
   opened.defer(() => dispatch.close());
-  opened.defer(() => visits.close());
   // Only now does nobody extend the claims any more.
   opened.defer(async () => {
     if (state.leavesRunner) await dispatch.leave(localHolder(config));
   });
-  const socket = await openServerSocket(config, { dispatch, note }, log);
+  const socket = await openServerSocket(config, dispatch, log);
   opened.defer(() => socket.close());
   opened.defer(() => server.close());
   opened.defer(() => dispatch.letGo());
@@ -277,12 +271,12 @@ function localHolder({ data_dir: dataDir }: Config): string {
 /** The socket for the runner on this machine; access to the data folder is access to it. */
 async function openServerSocket(
   config: Config,
-  { dispatch, note }: Pick<RunnerRoutes, 'dispatch' | 'note'>,
+  dispatch: RunnerRoutes['dispatch'],
   log: FastifyBaseLogger,
 ): Promise<{ close(): Promise<void> }> {
   const socket = createServer({ endpoints: [], log, translate: translateWith(log) });
   const identify = async () => ({ holder: localHolder(config) });
-  addBareRoutes(socket, runnerRoutes({ dispatch, note, identify }));
+  addBareRoutes(socket, runnerRoutes({ dispatch, identify }));
   const path = socketPath(config.data_dir, 'server.sock');
   await rm(path, { force: true }); // a server that died could not remove it
   await socket.listen({ path });

@@ -14,12 +14,12 @@ import { problem, render, type Page, type Viewer } from './layout.ts';
  * was given, and what these import: with JSON-P every answer of the API is a script of this server's, so that an address
  * proves nothing.
  */
-function policy({ formTarget, nonce }: Allowed): string {
+function policy({ formTarget, nonce, hasTerminal }: Allowed): string {
   const target = formTarget === undefined ? '' : ` ${formTarget}`;
   const scripts = [`script-src 'nonce-${nonce}'`, "worker-src 'self'", "connect-src 'self'"];
   return [
     "default-src 'none'",
-    "style-src 'self'",
+    `style-src 'self'${hasTerminal ? ` 'nonce-${nonce}'` : ''}`,
     "img-src 'self'",
     ...(nonce === undefined ? [] : scripts),
     `form-action 'self'${target}`,
@@ -32,6 +32,8 @@ interface Allowed {
   formTarget?: string | undefined;
   /** The number that the scripts of the page carry; without it there are none. */
   nonce?: string | undefined;
+  /** Whether styles may carry that number too. */
+  hasTerminal?: boolean | undefined;
 }
 
 /** Addresses of our pages can contain private data, so other sites do not get them as referrer. */
@@ -47,7 +49,7 @@ export function protect(reply: FastifyReply, allowed: Allowed = {}): FastifyRepl
 export function sendPage(page: Page, viewer: Viewer, { headers }: FastifyRequest, reply: FastifyReply): FastifyReply {
   const nonce = viewer.email === undefined || page.isNarrow ? undefined : randomBytes(16).toString('base64');
   const text = render(page, viewer, nonce);
-  protect(reply, { formTarget: page.formTarget, nonce })
+  protect(reply, { formTarget: page.formTarget, nonce, hasTerminal: page.hasTerminal })
     .status(page.status ?? 200)
     .headers(page.headers ?? {})
     .type('text/html; charset=utf-8');

@@ -17,11 +17,13 @@ interface Asset {
   content: string;
 }
 
-/** What esbuild makes of which source: the script of all pages, and the one of the worker that their tabs share. */
+/** What esbuild makes of which source: the script of all pages, the one of the worker that their tabs share, and what a shell needs. */
 const entries = {
   'style.css': ['text/css; charset=utf-8', 'style.css'],
   'main.js': ['text/javascript; charset=utf-8', 'browser/main.ts'],
   'changes-worker.js': ['text/javascript; charset=utf-8', 'browser/changes-worker.ts'],
+  'shell.js': ['text/javascript; charset=utf-8', 'browser/shell.ts'],
+  'terminal.css': ['text/css; charset=utf-8', 'terminal.css'],
 } as const;
 
 type Name = keyof typeof entries | `icon-${IconName}.svg`;

@@ -35,7 +35,7 @@ export function detailsPart({ project, projectPath: path }: ProjectVisit, shown:
       ${fact('Exit status', status === null ? '–' : String(status))}
       ${reason !== '' && fact('Reason', reasonInWords(reason))}
     </dl>
-    ${shellPart(build)}
+    ${shellPart(build, path)}
   </section>`;
 }
 
@@ -47,8 +47,9 @@ function fact(name: string, value: Html | string): Html {
 }
 
 /** How to look around in a build that failed, while a shell can be opened in its files. */
-function shellPart({ id_str: id, files_kept_until: until }: ShownBuild['build']): Html | false {
+function shellPart({ id_str: id, files_kept_until: until }: ShownBuild['build'], path: string): Html | false {
   if (until === undefined) return false;
-  return html`<p class="aside">Its files are kept until ${moment(until)}. A shell in them:</p>
+  return html`<p class="aside">Its files are kept until ${moment(until)}.</p>
+    <p><a class="button" href="${path}/builds/${id}/shell">Open a shell</a> or, in a terminal:</p>
     ${copyable(`headrace shell ${id}`, 'shell-command')}`;
 }

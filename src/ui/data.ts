@@ -20,10 +20,13 @@ import { fitsFormKey, isFromOurPages, type Cookies } from './visitor.ts';
  * JSON-P, no CORS, and a request from another site's page is refused. What a script changes comes with the key of a form.
  */
 
-/** What scripts do that a form cannot: an upload that goes on where it broke off. */
+/** What scripts do that a form cannot: an upload that goes on where it broke off, and a shell. */
 const changing: readonly string[] = [
   'POST /dependencies/:dependency_id/uploads',
   'PATCH /dependencies/:dependency_id/uploads/:upload_id',
+  'POST /projects/:project_id/builds/:build_id/shell',
+  'POST /projects/:project_id/builds/:build_id/shell/:shell_id/input',
+  'DELETE /projects/:project_id/builds/:build_id/shell/:shell_id',
 ];
 
 interface DataServices extends Services {

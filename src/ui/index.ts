@@ -14,6 +14,7 @@ import * as registries from './registries.ts';
 import * as request from './request.ts';
 import * as search from './search.ts';
 import * as setup from './setup.ts';
+import * as shell from './shell.ts';
 import * as tests from './tests.ts';
 import * as signIn from './sign-in.ts';
 import { addSite, type Place, type SiteServices } from './site.ts';
@@ -53,7 +54,7 @@ const ofSettings = [
 ];
 const others = [deploys, dependencies, dependency, operations];
 
-const ofProjects = [dashboard, search, newProject, setup, project, request, commit, build, tests];
+const ofProjects = [dashboard, search, newProject, setup, project, request, commit, build, shell, tests];
 const ofPeople = [signIn, password, account, authorize, applications, registration, registries];
 
 /** The pages for people, rendered on the server and complete without scripts. */

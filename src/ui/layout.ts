@@ -21,6 +21,8 @@ export interface Page {
   searched?: string;
   /** The records on the page. It is updated when one of them changes. */
   live?: Live;
+  /** It shows a terminal, with a script and styles of its own. */
+  hasTerminal?: boolean;
   /** Other sites that the page's forms may lead to, as in a content security policy. */
   formTarget?: string | undefined;
   headers?: Record<string, string>;
@@ -83,8 +85,13 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
     </html> `.text;
 }
 
-function scriptTags({ live = [] }: Page, nonce: string): Html {
+function scriptTags({ live = [], hasTerminal = false }: Page, nonce: string): Html {
   return html`<script type="module" nonce="${nonce}" src="${addressOf('main.js')}"></script>
+    ${
+      hasTerminal &&
+      html`<link rel="stylesheet" href="${addressOf('terminal.css')}" />
+        <script type="module" nonce="${nonce}" src="${addressOf('shell.js')}"></script>`
+    }
     ${live.length > 0 && html`<meta name="live" content="${live.join(' ')}" data-worker="${addressOf('changes-worker.js')}" />`}`;
 }
 

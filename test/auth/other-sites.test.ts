@@ -59,7 +59,7 @@ describeService('a request that another site has a browser make', (service) => {
 
   test('does not make the browser ask for the API key, as no request of a browser does', async () => {
     for (const site of ['cross-site', 'same-site', 'same-origin', 'none']) {
-      for (const path of ['/whoami', '/whoami?callback=f', '/metrics?x', '/runner/next']) {
+      for (const path of ['/whoami', '/whoami?callback=f', '/metrics?x', '/runner/connection']) {
         const { headers } = await from(site, path, { 'x-forwarded-for': '192.0.2.1' });
         assert.doesNotMatch(String(headers['www-authenticate']), /basic/i, `${site} ${path}`);
       }

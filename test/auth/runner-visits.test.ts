@@ -44,29 +44,25 @@ describe('a runner that came', () => {
       assert.deepEqual(await stateNow(), there);
     });
 
-    test('is there as long as a request of it is held, and as long as it comes', async () => {
+    test('is there as long as it is connected, and was last seen when it left', async () => {
       const db = await database.open();
-      const held = new Set<string>();
-      const visits = noteVisits(db, () => held, 10);
+      const connected = new Set<string>();
+      const visits = noteVisits(db, () => connected, 10);
       const past = async (): Promise<unknown> =>
         db.transaction((trx) => trx.updateTable('runner_visits').set({ seen_at: 0n }).execute());
       const until = async (state: string): Promise<void> => {
         while ((await runnersNow(db))[0]?.state !== state) await pause(5);
       };
-      await visits.note({ holder: 'local' }, visit);
-      held.add('local');
+      await visits.came({ holder: 'local' }, visit);
+      connected.add('local');
       await past();
       await until('idle');
-      held.clear();
-      await pause(50); // what is under way is recorded by then
-      await past();
-      await until('away');
-      for (const soon = setInterval(() => void visits.note({ holder: 'local' }, visit), 5); ;) {
-        await until('idle');
-        clearInterval(soon);
-        break;
-      }
+      connected.clear();
       await visits.close();
+      await past();
+      assert.equal((await runnersNow(db))[0]?.state, 'away');
+      await visits.left('local');
+      assert.equal((await runnersNow(db))[0]?.state, 'idle');
     });
   });
 });

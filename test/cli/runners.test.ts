@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { connectionPath, protocolHeader, protocolNumber } from '../../src/protocol/index.ts';
 import { onEveryDatabase, placeFor } from '../support/databases.ts';
 import { command } from '../support/command.ts';
 import { serve } from '../support/program.ts';
@@ -39,16 +40,17 @@ describe('admin runner', () => {
 
       const server = await serve(database, folder, env);
       const knock = async (token: string | undefined): Promise<number> => {
-        const headers = { authorization: `Bearer ${token}` };
-        return (await server.api.post('/runner/key', { json: { claim: 'nothing-that-it-has' }, headers })).status;
+        const headers = { authorization: `Bearer ${token}`, [protocolHeader]: protocolNumber };
+        // Who does not ask for a WebSocket is told so, once it is known who it is.
+        return (await server.api.get(connectionPath, { headers })).status;
       };
-      assert.deepEqual(await Promise.all([free, bound].map(({ token }) => knock(token))), [200, 200]);
+      assert.deepEqual(await Promise.all([free, bound].map(({ token }) => knock(token))), [426, 426]);
       assert.deepEqual(await runner('revoke', 'free'), { name: 'free', revoked: true });
       assert.equal(await knock(free.token), 401);
       assert.match(await fails('revoke', 'free'), /revoked before/);
       assert.match(await fails('rotate', 'free'), /revoked before/);
       const rotated = await runner('rotate', 'bound');
-      assert.deepEqual(await Promise.all([bound, rotated].map(({ token }) => knock(token))), [401, 200]);
+      assert.deepEqual(await Promise.all([bound, rotated].map(({ token }) => knock(token))), [401, 426]);
 
       const all = await list();
       assert.deepEqual(
@@ -80,7 +82,7 @@ describe('admin runner', () => {
       assert.deepEqual(await runner('drain', 'bound', '--off'), { name: 'bound', draining: false });
       assert.equal(await isDraining(), false);
       const again = await runner('create', 'free');
-      assert.deepEqual(await Promise.all([free, again].map(({ token }) => knock(token))), [401, 200]);
+      assert.deepEqual(await Promise.all([free, again].map(({ token }) => knock(token))), [401, 426]);
       assert.equal((await list()).filter(({ name }) => name === 'free').length, 1);
       server.api.close();
       server.process.kill('SIGTERM');

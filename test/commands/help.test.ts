@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { operatorProgram } from '../../src/cli/catalog.ts';
 import { developerProgram } from '../../src/commands/catalog.ts';
 import { leavesOf, wordsOf, type Command } from '../../src/commands/program.ts';
 import { run } from '../../src/lib/processes.ts';
@@ -36,6 +37,34 @@ describe('help', () => {
         assert.deepEqual(unknown, [], line);
         assert.ok(operands.length >= least && operands.length <= command.registeredArguments.length, line);
       }
+    }
+  });
+});
+
+describe('help for those who run servers', () => {
+  const program = operatorProgram({});
+
+  test('lists every command, and tells what each of its options is for', () => {
+    const all = helpOf(program);
+    for (const command of leavesOf(program)) {
+      assert.ok(all.includes(`\n  ${wordsOf(command)} `), wordsOf(command));
+      const text = helpOf(command);
+      assert.match(text, /^[A-Z].*\.\n\nusage: headrace /);
+      for (const { long, description } of command.options.filter(({ hidden }) => !hidden))
+        assert.ok(text.includes(`  ${long} `) && description !== '', `${wordsOf(command)} ${long}`);
+    }
+  });
+
+  test('is shown for all of them, for a group and for one', async () => {
+    const developer = new Developer({});
+    for (const [typed, shown] of [
+      [['help', 'server'], /\n {2}serve +Run the service\n[^]*\n {2}backup FILE /],
+      [['help', 'admin'], /^usage: headrace admin COMMAND\n\n {2}admin user create EMAIL /],
+      [['serve', '--help'], /^Run the service\.\n\nusage: headrace serve [^]*\n {2}--no-runner +without a runner/],
+    ] as const) {
+      const { status, out, err } = await developer.run([...typed]);
+      assert.deepEqual([status, err], [0, '']);
+      assert.match(out, shown);
     }
   });
 });

@@ -96,6 +96,13 @@ describe('headrace login', () => {
       const refused = await developer.run(['whoami']);
       assert.deepEqual([refused.status, refused.out], [3, '']);
       assert.match(refused.err, /is not the one that you accepted/);
+      const authorities = { HEADRACE_CA_FILE: join(other.folder, 'tls', 'cert.pem') };
+      const trusted = await developer.run(['whoami'], '', authorities);
+      assert.match(
+        trusted.err,
+        /refuses these credentials/,
+        'the authorities that the environment names count instead',
+      );
     });
 
     test('is refused where the certificate is not accepted, and nothing is kept', async () => {

@@ -179,7 +179,7 @@ async function work(
   const scripted = await ScriptedRunner.start(service.store);
   const runner = scripted.beside(name);
   while (!leaving.aborted) {
-    const order = await runner.dispatch.next(runner.self, randomUUID(), leaving);
+    const order = await runner.dispatch.next(runner.self, { claim: randomUUID() }, leaving);
     if (order) await perform(runner, order, chance);
     if (!calming.aborted && chance(3) === 0) {
       const looking = passInterval(service).then(() => look(runner, chance));

@@ -40,7 +40,7 @@ describeService('a runner', (service) => {
       const archive = await archiveOf({ noise: randomBytes(5_000_000).toString('latin1') }, 'tar');
       const dependency = await alice.createDependency();
       await alice.upload(dependency, archive);
-      const order = await link.next(randomName(), patient);
+      const order = await link.next({ claim: randomName() }, patient);
       assert.ok(order?.work.kind === 'compile_dependency');
       const { digest } = order.work.archive;
       const [fetched, result] = [join(folder, `${way} fetched`), join(folder, `${way} result`)];

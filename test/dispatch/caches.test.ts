@@ -195,7 +195,10 @@ describeWithRunner(
       await save(await begin(project), 8);
       const running = await begin(project);
       await rested();
-      assert.equal(await runner.dispatch.next(runner.self, randomUUID(), AbortSignal.timeout(5000), 0), undefined);
+      assert.equal(
+        await runner.dispatch.next(runner.self, { claim: randomUUID(), holdMs: 0 }, AbortSignal.timeout(5000)),
+        undefined,
+      );
       assert.equal(await folds(), 0);
       await save(running, 9);
       assert.equal(await branches(project), 'main 130');

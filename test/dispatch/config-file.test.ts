@@ -278,7 +278,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
     for (let at = 0; at < 2; at += 1) {
       const order = await runner.dispatch.next(
         runner.self,
-        `claim-${at}-${'x'.repeat(20)}`,
+        { claim: `claim-${at}-${'x'.repeat(20)}` },
         new AbortController().signal,
       );
       assert.ok(order);

@@ -24,19 +24,19 @@ describeService('a runner that is drained', (service) => {
     assert.match(holder ?? '', /^runner /);
   };
   const ask = (): Promise<Record_> => alice.requestBuild(project);
-  const unfetchable = (link: Link, { claim }: Order, next?: string) =>
-    link.finish({ claim, outcome: { kind: 'unfetchable', reason: 'x' }, logSize: 0, next }, patient);
+  const unfetchable = (link: Link, { claim }: Order) =>
+    link.finish({ claim, outcome: { kind: 'unfetchable', reason: 'x' }, logSize: 0 }, patient);
   const take = async (link: Link): Promise<Order> =>
-    (await link.next(randomName(), patient)) ?? assert.fail('no order');
+    (await link.next({ claim: randomName() }, patient)) ?? assert.fail('no order');
 
-  test('is told to end within a moment where its request is held, and gets nothing that waits', async () => {
+  test('is told to end within a moment while it waits, and gets nothing that waits', async () => {
     await using runner = await opened(registered(service));
     await using other = await opened(registered(service));
-    const held = assert.rejects(runner.link.next(randomName(), patient), DrainedError);
+    const held = assert.rejects(runner.link.next({ claim: randomName() }, patient), DrainedError);
     await drain(runner);
     await held;
     await ask();
-    await assert.rejects(runner.link.next(randomName(), patient), DrainedError);
+    await assert.rejects(runner.link.next({ claim: randomName() }, patient), DrainedError);
     await unfetchable(other.link, await take(other.link));
   });
 
@@ -45,16 +45,20 @@ describeService('a runner that is drained', (service) => {
     await using other = await opened(registered(service));
     await ask();
     const name = randomName();
-    const order = (await runner.link.next(name, patient)) ?? assert.fail('no order');
+    const order = (await runner.link.next({ claim: name }, patient)) ?? assert.fail('no order');
     await drain(runner);
     await ask();
-    assert.equal(await runner.link.next(randomName(), patient), undefined, 'it goes on while it has something');
+    assert.equal(
+      await runner.link.next({ claim: randomName() }, patient),
+      undefined,
+      'it goes on while it has something',
+    );
     // An answer that was lost on its way is given again.
-    assert.equal((await runner.link.next(name, patient))?.claim, order.claim);
+    assert.equal((await runner.link.next({ claim: name }, patient))?.claim, order.claim);
     await runner.link.log({ claim: order.claim, offset: 0, bytes: Buffer.from('to the end\n') }, patient);
     const report = { claim: order.claim, outcome: { kind: 'unfetchable', reason: 'x' } as const, logSize: 11 };
-    assert.deepEqual(await runner.link.finish({ ...report, next: randomName() }, patient), { taken: true });
-    await assert.rejects(runner.link.next(randomName(), patient), DrainedError);
+    assert.deepEqual(await runner.link.finish(report, patient), { taken: true });
+    await assert.rejects(runner.link.next({ claim: randomName() }, patient), DrainedError);
     await unfetchable(other.link, await take(other.link));
   });
 

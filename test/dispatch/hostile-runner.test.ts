@@ -33,7 +33,7 @@ describeService('a runner that wants more than its due', (service) => {
   const compile = async ({ link }: Registered, said: string) => {
     const dependency = await alice.createDependency();
     await alice.upload(dependency, await archiveOf({ said }));
-    const order = (await link.next(randomName(), patient)) ?? assert.fail();
+    const order = (await link.next({ claim: randomName() }, patient)) ?? assert.fail();
     assert.ok(order.work.kind === 'compile_dependency');
     return { order, digest: order.work.archive.digest, path: `/dependencies/${dependency.id}` };
   };
@@ -42,10 +42,10 @@ describeService('a runner that wants more than its due', (service) => {
     const suite = await alice.createSuite(project);
     await alice.createVariable(project, suite, { name: 'SECRET', content: 'correct horse' });
     await alice.requestBuild(project);
-    const fetching = (await link.next(randomName(), patient)) ?? assert.fail();
+    const fetching = (await link.next({ claim: randomName() }, patient)) ?? assert.fail();
     const outcome = { kind: 'fetched', commit: aCommit } as const;
     await link.finish({ claim: fetching.claim, outcome, logSize: 0 }, patient);
-    const order = (await link.next(randomName(), patient)) ?? assert.fail();
+    const order = (await link.next({ claim: randomName() }, patient)) ?? assert.fail();
     assert.equal(order.work.kind, 'run_suite');
     return order as Order & { work: SuiteOrder };
   };
@@ -62,7 +62,7 @@ describeService('a runner that wants more than its due', (service) => {
     assert.deepEqual(await link.extend([claim], patient), { [claim]: 'gone' });
     assert.deepEqual(await link.store(claim, piecesOf('forged'), patient), { gone: true });
     assert.equal(await link.key(claim, patient), undefined);
-    assert.equal(await link.next(claim, patient), undefined);
+    assert.equal(await link.next({ claim }, patient), undefined);
     for (const outcome of [{ kind: 'uncompilable' }, { kind: 'lost', message: 'x' }] as const)
       assert.deepEqual(await link.finish({ claim, outcome, logSize: 0 }, patient), { gone: true });
     assert.deepEqual(await jobOf(claim), before);

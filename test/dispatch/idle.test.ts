@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setImmediate as turn } from 'node:timers/promises';
-import { heldRequests } from '../../src/dispatch/held-requests.ts';
 import { compiling } from '../support/compiling.ts';
 import { describeWithRunner } from '../support/runner.ts';
 
@@ -41,21 +39,5 @@ describeWithRunner('a server that is about to stop', (service, runner) => {
     await idle;
     assert.equal(await runner.dispatch.isBusy(runner.self.holder), true);
     await task.finish({ kind: 'uncompilable' });
-  });
-
-  test('is quiet in the moment in which the last request is answered', async () => {
-    const held = heldRequests(service.store.db);
-    const [first, second] = [held.hold({ holder: 'one' }), held.hold({ holder: 'two' })];
-    let isQuiet = false;
-    const quiet = held.quiet().then(() => (isQuiet = true));
-    first[Symbol.dispose]();
-    await turn();
-    assert.equal(isQuiet, false);
-    assert.equal(second.isOver, true);
-    second[Symbol.dispose]();
-    await turn();
-    assert.equal(isQuiet, true);
-    await quiet;
-    await held.quiet(); // nobody is held any more
   });
 });

@@ -23,7 +23,7 @@ describeService('a commit with very long texts', (service) => {
 
   const fetched = async (project: Record_, texts: Partial<CommitReport>): Promise<Record_> => {
     await alice.requestBuild(project);
-    const { claim } = (await runner.link.next(randomName(), patient)) ?? assert.fail();
+    const { claim } = (await runner.link.next({ claim: randomName() }, patient)) ?? assert.fail();
     const outcome = { kind: 'fetched', commit: { ...aCommit, ...texts } } as const;
     await runner.link.finish({ claim, outcome, logSize: 0 }, patient);
     const [{ id } = assert.fail()] = (await alice.get(`/projects/${project.id}/commits`)).list;

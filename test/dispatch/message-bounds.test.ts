@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 import { bytes, longest, most } from '../../src/lib/bounds.ts';
 import { randomName } from '../../src/lib/random-name.ts';
-import type { Answer } from '../support/client.ts';
+import { RawRunner } from '../support/raw-runner.ts';
 import { registered, type Registered } from '../support/registered.ts';
 import { aCommit } from '../support/runner.ts';
 import { describeService } from '../support/service.ts';
@@ -14,7 +15,7 @@ const aTest = { name: '', class: '', suite: '', file: '', state: 'passed', durat
 type Message = (length: number) => object;
 
 interface Bound {
-  path: string;
+  call: string;
   /** What the error names. */
   field: string;
   most: number;
@@ -28,19 +29,19 @@ const finish = (outcome: (length: number) => object): Message => {
   return (length) => ({ claim: randomName(), logSize: 0, outcome: outcome(length) });
 };
 const inCommit = (name: string, of: (length: number) => unknown, bound: number): Bound => ({
-  path: 'finish',
+  call: 'finish',
   field: `outcome[commit][${name}]`,
   most: bound,
   message: finish((length) => ({ kind: 'fetched', commit: { ...aCommit, [name]: of(length) } })),
 });
 const inLooked = (name: string, of: (length: number) => unknown, bound: number): Bound => ({
-  path: 'finish',
+  call: 'finish',
   field: `outcome[${name}]`,
   most: bound,
   message: finish((length) => ({ kind: 'looked', defaultBranch: null, branches: [], files: [], [name]: of(length) })),
 });
 const inTest = (name: string, bound: number): Bound => ({
-  path: 'tests',
+  call: 'tests',
   field: `tests[${name}]`,
   most: bound,
   message: (length) => ({ claim: randomName(), start: 0, isLast: true, tests: [{ ...aTest, [name]: text(length) }] }),
@@ -48,21 +49,21 @@ const inTest = (name: string, bound: number): Bound => ({
 
 /** Every text and every list that a runner sends and that is not cut. */
 const bounds: Bound[] = [
-  ...['extend', 'leave'].map((path) => ({
-    path,
+  ...['extend', 'leave'].map((call) => ({
+    call,
     field: 'claims',
     most: most.claims,
     message: (length: number) => ({ claims: list(length, randomName()) }),
   })),
-  { path: 'gone', field: 'projects', most: most.askedAbout, message: (length) => ({ projects: list(length, '1') }) },
+  { call: 'gone', field: 'projects', most: most.askedAbout, message: (length) => ({ projects: list(length, '1') }) },
   {
-    path: 'stale',
+    call: 'stale',
     field: 'layers',
     most: most.askedAbout,
     message: (length) => ({ layers: list(length, { project: '1', name: '1' }) }),
   },
   {
-    path: 'looked',
+    call: 'looked',
     field: 'reports',
     most: most.lookReports,
     message: (length) => ({
@@ -70,13 +71,13 @@ const bounds: Bound[] = [
     }),
   },
   {
-    path: 'looked',
+    call: 'looked',
     field: 'reports[seen][listing]',
     most: bytes.refListing,
     message: (length) => ({ reports: [{ projectId: '1', claim: randomName(), seen: { listing: text(length) } }] }),
   },
   {
-    path: 'finish',
+    call: 'finish',
     field: 'steps',
     most: most.steps,
     message: (length) => ({
@@ -98,19 +99,19 @@ const bounds: Bound[] = [
   inCommit('tags', (length) => [text(length)], longest.gitName),
   inCommit('files', (length) => [text(length)], longest.gitName),
   {
-    path: 'finish',
+    call: 'finish',
     field: 'outcome[cache]',
     most: most.cacheLayers,
     message: finish((length) => ({ kind: 'exited', status: 0, cache: list(length, { name: '1', digest, bytes: 1 }) })),
   },
   {
-    path: 'finish',
+    call: 'finish',
     field: 'outcome[config][text]',
     most: bytes.configFile,
     message: finish((length) => ({ kind: 'fetched', commit: aCommit, config: { before: null, text: text(length) } })),
   },
   {
-    path: 'tests',
+    call: 'tests',
     field: 'tests',
     most: most.testsAtOnce,
     message: (length) => ({ claim: randomName(), start: 0, isLast: true, tests: list(length, aTest) }),
@@ -118,15 +119,21 @@ const bounds: Bound[] = [
   ...['name', 'class', 'suite', 'file'].map((name) => inTest(name, bytes.testName)),
   inTest('message', bytes.testMessage),
   {
-    path: 'shell/output',
+    call: 'shellOutput',
     field: 'bytes',
     most: bytes.shellOutput,
-    message: (length) => ({ id: '1', offset: 0, bytes: Buffer.alloc(length, 'x').toString('base64') }),
+    message: (length) => ({ shell: '1', offset: 0, bytes: Buffer.alloc(length, 'x') }),
+  },
+  {
+    call: 'log',
+    field: 'bytes',
+    most: bytes.logChunk,
+    message: (length) => ({ claim: randomName(), offset: 0, bytes: Buffer.alloc(length, 'x') }),
   },
 ];
 
-/** Bodies as a whole, each up to the length that its route takes. */
-const bodies = {
+/** Messages as a whole. */
+const messages = {
   extend: bytes.body,
   finish: bytes.runnerReport,
   looked: bytes.lookReports,
@@ -139,34 +146,44 @@ describeService('a message of a runner', (service) => {
   before(async () => {
     runner = await registered(service);
   });
-  after(() => runner.link.close());
+  let raw: RawRunner;
+  before(async () => {
+    raw = await RawRunner.open(service, runner.token);
+  });
+  after(() => {
+    raw.close();
+    runner.link.close();
+  });
 
-  const send = (path: string, body: string): Promise<Answer> =>
-    service.api.post(`/runner/${path}`, {
-      headers: { authorization: `Bearer ${runner.token}`, 'content-type': 'application/json' },
-      body,
+  const refusal = (field: string) => ({ status: 403, error: { [field]: ['invalid_format'] } });
+
+  for (const { call, field, most: bound, message } of bounds) {
+    test(`${call} has ${field} of at most ${bound} [promise: bounds]`, async () => {
+      const say = (length: number) => {
+        const { bytes: content, ...fields } = message(length) as { bytes?: Buffer };
+        return raw.call(call, fields, content);
+      };
+      const taken = JSON.stringify(await say(bound));
+      assert.ok(!taken.includes('invalid_format') && !taken.includes('"status":5'), taken);
+      assert.deepEqual(await say(bound + 1), refusal(field));
     });
-  const refusal = (field: string) => ({ error: { [field]: ['invalid_format'] } });
+  }
 
-  for (const { path, field, most: bound, message } of bounds) {
-    test(`to ${path} has ${field} of at most ${bound} [promise: bounds]`, async () => {
-      const taken = await send(path, JSON.stringify(message(bound)));
-      assert.ok(!taken.text.includes('invalid_format'), `${taken.status} ${taken.text}`);
-      assert.ok(taken.status < 500, `${taken.status} ${taken.text}`);
-      const refused = await send(path, JSON.stringify(message(bound + 1)));
-      assert.deepEqual([refused.status, refused.body], [403, refusal(field)]);
+  for (const [call, bound] of Object.entries(messages)) {
+    test(`${call} has at most ${bound} bytes [promise: bounds]`, async () => {
+      const padded = (length: number) => (id: number) => JSON.stringify({ id, call }).padEnd(length, ' ');
+      const { error } = await raw.send(padded(bound));
+      assert.ok(!('generic' in (error as object)), 'it lacks its fields');
+      assert.deepEqual(await raw.send(padded(bound + 1)), refusal('generic'));
     });
   }
 
-  for (const [path, bound] of Object.entries(bodies)) {
-    test(`to ${path} has at most ${bound} bytes [promise: bounds]`, async () => {
-      const padded = (length: number): string => '{}'.padEnd(length, ' ');
-      const read = await send(path, padded(bound));
-      assert.ok(!('generic' in (read.body.error as object)), read.text); // it lacks its fields
-      const refused = await send(path, padded(bound + 1));
-      assert.deepEqual([refused.status, refused.body], [403, refusal('generic')]);
-    });
-  }
+  test('of all kinds together ends the connection where it is larger than any may be [promise: bounds]', async () => {
+    const greedy = await RawRunner.open(service, runner.token);
+    greedy.socket.send('x'.repeat(Math.max(...Object.values(messages)) + 2048));
+    const [code] = (await once(greedy.socket, 'close')) as [number];
+    assert.equal(code, 1009);
+  });
 
   test('has words that are cut where they are too long [promise: bounds]', async () => {
     const alice = await service.user();
@@ -174,7 +191,7 @@ describeService('a message of a runner', (service) => {
     const [look = assert.fail()] = await runner.link.looks(1, new AbortController().signal);
     const seen = { failed: 'unreachable', message: text(longest.runnerWords + 1) };
     const report = { projectId: look.source.projectId, claim: look.claim, seen };
-    assert.equal((await send('looked', JSON.stringify({ reports: [report] }))).status, 200);
+    assert.deepEqual(await raw.call('looked', { reports: [report] }), {});
     const { reason } = await service.store.db.read.selectFrom('polls').select('reason').executeTakeFirstOrThrow();
     assert.equal(reason, text(longest.runnerWords));
   });

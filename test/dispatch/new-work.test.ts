@@ -89,7 +89,7 @@ describeWithRunner('work that comes to a runner that waits for it', (service, ru
       trx.updateTable('environment_variables').set({ content: 'x' }).where('suite_id', '=', suite.id).execute(),
     );
     const leaving = new AbortController();
-    const waiting = runner.dispatch.next(runner.self, 'a-claim-of-nothing', leaving.signal);
+    const waiting = runner.dispatch.next(runner.self, { claim: 'a-claim-of-nothing' }, leaving.signal);
     const request = await alice.requestBuild(project, sha);
     assert.equal(await state(alice, `/projects/${project.id}/build_requests/${request.id}`), 'errored');
     leaving.abort();

@@ -18,7 +18,7 @@ describeService(
       return String(project.id);
     };
     const next = async (link: Link): Promise<Order> =>
-      (await link.next(randomName(), patient)) ?? assert.fail('there is nothing to do');
+      (await link.next({ claim: randomName() }, patient)) ?? assert.fail('there is nothing to do');
     const finish = (link: Link, { claim }: Order) =>
       link.finish({ claim, outcome: { kind: 'unfetchable', reason: 'x' }, logSize: 0 }, patient);
 
@@ -33,7 +33,7 @@ describeService(
       assert.ok(other.work.kind === 'fetch_commit');
       assert.equal(other.work.source.projectId, project);
       assert.deepEqual(await finish(two.link, other), { taken: true });
-      assert.equal(await two.link.next(randomName(), patient), undefined, 'more than the bound');
+      assert.equal(await two.link.next({ claim: randomName() }, patient), undefined, 'more than the bound');
 
       // A request that is held hears of it, and need not come to look by itself.
       const waiting = next(two.link);

@@ -34,7 +34,7 @@ describeService('the token of a runner', (service, database) => {
   };
   const next = async (link: Link): Promise<Order> => {
     for (;;) {
-      const order = await link.next(randomName(), patient);
+      const order = await link.next({ claim: randomName() }, patient);
       if (order) return order;
     }
   };
@@ -44,8 +44,8 @@ describeService('the token of a runner', (service, database) => {
   const assertRefused = async (link: Link, { claim, work }: Order): Promise<void> => {
     assert.ok(work.kind === 'compile_dependency');
     const everything = [
-      link.next(randomName(), patient),
-      link.next(claim, patient),
+      link.next({ claim: randomName() }, patient),
+      link.next({ claim }, patient),
       link.extend([claim], patient),
       link.log({ claim, offset: 0, bytes: Buffer.from('still here\n') }, patient),
       finish(link, { claim, work, logOffset: 0, logLimit: 0 }),
@@ -73,7 +73,7 @@ describeService('the token of a runner', (service, database) => {
     await upload();
     const order = await next(bad.link);
     const ended = Promise.all([
-      refusedInTheEnd(() => bad.link.next(randomName(), patient)),
+      refusedInTheEnd(() => bad.link.next({ claim: randomName() }, patient)),
       refusedInTheEnd(() => bad.link.extend([order.claim], patient)),
     ]);
     assert.deepEqual(await admin('revoke', bad.name), { name: bad.name, revoked: true });
@@ -118,11 +118,10 @@ describeService('the token of a runner', (service, database) => {
     assert.ok(order.work.kind === 'fetch_commit');
     assert.equal(order.work.source.projectId, String(project.id));
     const outcome = { kind: 'unfetchable', reason: 'x' } as const;
-    const nextClaim = randomName();
-    // Neither the answer to an outcome nor a request of its own brings what is another account's, and that waits.
-    const report = { claim: order.claim, outcome, logSize: order.logOffset, next: nextClaim };
+    // What is another account's waits for others.
+    const report = { claim: order.claim, outcome, logSize: order.logOffset };
     assert.deepEqual(await bound.link.finish(report, patient), { taken: true });
-    assert.equal(await bound.link.next(nextClaim, patient), undefined);
+    assert.equal(await bound.link.next({ claim: randomName(), holdMs: 0 }, patient), undefined);
     const free = await registered(service);
     const waiting = await next(free.link);
     assert.equal(waiting.work.kind, 'compile_dependency');

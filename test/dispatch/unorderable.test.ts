@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
@@ -32,24 +31,10 @@ describeWithRunner('work that cannot be ordered', (service, runner) => {
     );
     const request = await unlucky.requestBuild(broken);
     const { claim } = task.order;
-    const report = { claim, outcome: { kind: 'exited', status: 0 }, logSize: 0, next: randomUUID() } as const;
+    const report = { claim, outcome: { kind: 'exited', status: 0 }, logSize: 0 } as const;
     assert.deepEqual(await runner.dispatch.finish(runner.self, report), { taken: true });
     assert.equal((await lucky.get(path)).record.build_state, 'passed');
     const { record } = await unlucky.get(`/projects/${broken.id}/build_requests/${request.id}`);
     assert.equal(record.build_state, 'errored', 'it was tried as often as anything');
-  });
-
-  test('is not given with an outcome that is not taken', async () => {
-    const alice = await service.user();
-    const { task } = await runningBuild(alice, runner);
-    await alice.requestBuild(await alice.createProject());
-    const report = { claim: task.order.claim, outcome: { kind: 'exited', status: 0 }, next: randomUUID() } as const;
-    assert.deepEqual(await runner.dispatch.finish(runner.self, { ...report, logSize: 5 }), { expected: 0 });
-    const taken = await runner.dispatch.finish(runner.self, { ...report, logSize: 0 });
-    assert.ok('taken' in taken && taken.next?.work.kind === 'fetch_commit' && taken.next.claim === report.next);
-    // The same again, because the answer was lost: the outcome is known, and the order is asked for by its name.
-    assert.deepEqual(await runner.dispatch.finish(runner.self, { ...report, logSize: 0 }), { gone: true });
-    const again = await runner.dispatch.next(runner.self, report.next, new AbortController().signal);
-    assert.deepEqual(again, taken.next);
   });
 });

@@ -21,7 +21,7 @@ describeService('a runner that speaks another protocol', (service) => {
   });
   const linkOf = ({ token }: Registered, as: string): ReturnType<typeof openLink> => {
     const ca = readFileSync(join(service.folder, 'tls', 'cert.pem'), 'utf8');
-    return openLink({ url: service.address, token, ca }, as);
+    return openLink({ url: service.address, token, ca }, { protocol: as });
   };
   const shown = async ({ name }: Registered): Promise<Fields | undefined> =>
     (await operator.get('/runners')).list.find((one) => one.name === name);
@@ -31,7 +31,7 @@ describeService('a runner that speaks another protocol', (service) => {
     const link = linkOf(far, another);
     const both = (error: Error): boolean =>
       error instanceof RefusedError && error.message.includes(`the server ${version}: they speak different protocols`);
-    await assert.rejects(link.next(randomName(), patient), both);
+    await assert.rejects(link.next({ claim: randomName() }, patient), both);
     const seen = await shown(far);
     assert.equal(seen?.state, 'failing');
     assert.ok(

@@ -84,7 +84,7 @@ describeService('work that nobody can take', (service) => {
 
   test('goes without a word when somebody is there, and says so again when they are away', async () => {
     const far = await registered(service);
-    const order = await far.link.next(randomName(), patient);
+    const order = await far.link.next({ claim: randomName() }, patient);
     assert.ok(order);
     assert.equal(await reasonOf(request), '');
     const [seen] = (await runners()).filter(({ name }) => name === far.name);
@@ -138,35 +138,7 @@ describeService('work that nobody can take', (service) => {
     };
   };
   const nothingFor = async (link: Link): Promise<void> =>
-    assert.equal(await link.next(randomName(), AbortSignal.timeout(1500)).catch(() => undefined), undefined);
-
-  test('says that those who are there are too old for it, until a newer one comes; /healthz says so too', async () => {
-    const dave = await service.user();
-    const far = await registered(service, [dave]);
-    const { build } = await waitingBuild(dave, [], { image: 'alpine:3' });
-    const reason = async (): Promise<unknown> => (await dave.get(build)).record.waiting_reason;
-    // One of an older version says nothing of what it knows.
-    const asked = { json: { claim: randomName(), holdMs: 0 }, headers: { authorization: `Bearer ${far.token}` } };
-    assert.deepEqual((await service.api.post('/runner/next', asked)).body, { order: null });
-    const words =
-      'the runners that are connected and could take it are of an older version, which knows neither images nor artifacts nor test reports, nor what is kept from forks: they have to be upgraded';
-    assert.equal(await reason(), words);
-    const { status, runner } = await health();
-    assert.deepEqual(
-      [status, runner],
-      ['ok', { state: 'connected', connected: 1, reason: `some of the work that waits is taken by nobody: ${words}` }],
-    );
-
-    const newer = await registered(service, [dave]);
-    await newer.link.key(randomName(), patient);
-    assert.deepEqual((await health()).runner, { state: 'connected', connected: 2 });
-    assert.equal((await newer.link.next(randomName(), patient))?.work.kind, 'run_suite');
-    assert.equal(await reason(), '');
-    for (const { link, name } of [far, newer]) {
-      link.close();
-      await leave(name);
-    }
-  });
+    assert.equal(await link.next({ claim: randomName() }, AbortSignal.timeout(1500)).catch(() => undefined), undefined);
 
   test('says which tags are missing, until a runner comes that has them', async () => {
     const carol = await service.user();
@@ -198,7 +170,7 @@ describeService('work that nobody can take', (service) => {
     assert.equal(await reason(), missing('gpu'), 'what waits follows its suite');
 
     const whole = linkWith(service, far.token, { tags: 'gpu,ssd' });
-    const order = await whole.next(randomName(), patient);
+    const order = await whole.next({ claim: randomName() }, patient);
     assert.equal(order?.work.kind, 'run_suite');
     assert.equal(await reason(), '');
     assert.deepEqual((await runners()).find(({ name }) => name === far.name)?.tags, ['gpu', 'ssd']);
@@ -218,7 +190,7 @@ describeService('work that nobody can take', (service) => {
       `${at}/build_requests/${(await erin.post(`${at}/build_requests`, { commit_ref: commit })).record.id}`;
     const reasonAt = async (path: string): Promise<unknown> => (await erin.get(path)).record.waiting_reason;
     const take = async (place: 'builds' | 'fetches') => {
-      const order = await link.next(randomName(), patient, undefined, place);
+      const order = await link.next({ claim: randomName(), place }, patient);
       assert.ok(order);
       return order;
     };
@@ -247,12 +219,14 @@ describeService('work that nobody can take', (service) => {
     assert.equal(await reasonAt(fetches[0] ?? ''), '');
     assert.equal(await reasonAt(fetches[2] ?? ''), '2 of 2 places for fetches are busy');
 
-    const finish = (claim: string, place: 'builds' | 'fetches', outcome: Outcome) =>
-      link.finish({ claim, outcome, logSize: 0, next: randomName(), place }, patient);
+    const finish = async (claim: string, place: 'builds' | 'fetches', outcome: Outcome) => {
+      await link.finish({ claim, outcome, logSize: 0 }, patient);
+      return (await take(place)).work.kind;
+    };
     const [build, fetch] = [running[0]?.claim ?? '', fetching[0]?.claim ?? ''];
-    assert.equal((await finish(build, 'builds', { kind: 'exited', status: 0 })).next?.work.kind, 'run_suite');
+    assert.equal(await finish(build, 'builds', { kind: 'exited', status: 0 }), 'run_suite');
     const unfetchable = { kind: 'unfetchable', reason: 'x' } as const;
-    assert.equal((await finish(fetch, 'fetches', unfetchable)).next?.work.kind, 'fetch_commit');
+    assert.equal(await finish(fetch, 'fetches', unfetchable), 'fetch_commit');
 
     const held = await trigger(service.store, own, 'f'.repeat(40), fromFork);
     assert.equal(await reasonAt(`${at}/build_requests/${held.request?.id}`), 'waits for approval');
@@ -271,7 +245,7 @@ describeService('work that nobody can take', (service) => {
     const tooMany = Array.from({ length: 17 }, (_, at) => `t${at}`).join(',');
     for (const tags of ['gpu,', 'g pu', '-gpu', 'gpu;id', '$(id)', 'x'.repeat(65), tooMany]) {
       const odd = linkWith(service, bound.token, { tags });
-      await assert.rejects(odd.next(randomName(), patient), /headrace-tags/, tags);
+      await assert.rejects(odd.next({ claim: randomName() }, patient), /headrace-tags/, tags);
       odd.close();
     }
     for (const link of [bound.link, tagged]) link.close();

@@ -254,6 +254,25 @@ async function startProxy(installation: Installation, certificate: string) {
     outgoing.on('close', () => onward.destroy());
     incoming.pipe(onward);
   });
+  proxy.on('upgrade', (incoming, socket, first) => {
+    assert.equal(incoming.url, '/ci/runner/connection');
+    const { method, headers } = incoming;
+    const target = new URL('/runner/connection', installation.address());
+    const onward = ask(target, { method, headers, ca: cert });
+    socket.on('error', () => onward.destroy());
+    onward.on('error', () => socket.destroy());
+    onward.on('upgrade', (answer, server, more) => {
+      const said = answer.rawHeaders.map((word, at) => (at % 2 === 0 ? `${word}: ` : `${word}\r\n`));
+      socket.write(`HTTP/1.1 101 Switching Protocols\r\n${said.join('')}\r\n`);
+      for (const one of [socket, server]) one.on('error', () => {});
+      server.unshift(more);
+      socket.unshift(first);
+      server.pipe(socket).pipe(server);
+      socket.on('close', () => server.destroy());
+      server.on('close', () => socket.destroy());
+    });
+    onward.end();
+  });
   return {
     address: `https://127.0.0.1:${await portOf(proxy)}`,
     async [Symbol.asyncDispose]() {

@@ -73,7 +73,7 @@ describeService('no browser guesses what an answer is', (service) => {
       '/metrics',
       '/ui/nothing',
     ];
-    for (const path of [...paths, '/oauth2/access_token', '/oauth2/revoke', '/runner/next', '/hooks/1', '/ui']) {
+    for (const path of [...paths, '/oauth2/access_token', '/oauth2/revoke', '/runner/connection', '/hooks/1', '/ui']) {
       for (const method of ['GET', 'HEAD', 'POST', 'PATCH', 'OPTIONS']) await asks(method, path);
       await asks('GET', path, { headers: { accept: 'text/html' } });
     }

@@ -71,7 +71,7 @@ describeWithRunner('a page of another site', (service, runner, database) => {
     assert.equal((await preflight('/dependencies/1/archive')).headers['access-control-allow-methods'], 'POST');
     const unknown = { generic: ['api_does_not_exists'] };
     assertRefused(await service.api.ask('OPTIONS', '/projects'), 400, unknown);
-    for (const path of ['/nothing', '/ui/sign-in', '/oauth2/access_token', '/runner/next', '/metrics']) {
+    for (const path of ['/nothing', '/ui/sign-in', '/oauth2/access_token', '/runner/connection', '/metrics']) {
       const refused = await preflight(path);
       assert.deepEqual([refused.status, allowed(refused)], [400, undefined], path);
     }

@@ -20,7 +20,13 @@ async function answersOf(service: Service, headers: Record<string, string> = {})
   const asked = { as, headers };
   const paths = ['/ping', '/whoami', '/whoami', '/whoami', '/projects', '/nothing', '/%', '/ui/', '/ui/sign-in'];
   paths.push('/openapi.json', '/healthz', '/metrics', '/oauth2/authorize', '/oauth2/access_token', '/?callback=1');
-  paths.push(`/projects/${project.id}`, `/projects/${project.id}/firehose`, '/projects/1', '/runner/next', '/a?%');
+  paths.push(
+    `/projects/${project.id}`,
+    `/projects/${project.id}/firehose`,
+    '/projects/1',
+    '/runner/connection',
+    '/a?%',
+  );
   const answers = [];
   for (const path of paths) answers.push(await service.api.get(path, asked));
   answers.push(await service.api.get('/whoami', { headers }));

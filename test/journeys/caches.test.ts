@@ -231,7 +231,7 @@ onEveryDatabase((database) => {
       const request = await project.ask('main');
       // The other runner fetches the commit; only this one has the tag that the build wants.
       for (const wait = growingPauses(); !(await newest(suite, sha)); await wait());
-      const { claim, work } = (await bound.next(randomName(), signal)) ?? assert.fail();
+      const { claim, work } = (await bound.next({ claim: randomName() }, signal)) ?? assert.fail();
       assert.ok(work.kind === 'run_suite');
       const layer = zstdCompressSync(
         tarOf([{ name: 'removed' }, { name: `tree/${root}`, type: 'symbolic link', target }]),

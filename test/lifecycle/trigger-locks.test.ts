@@ -15,7 +15,7 @@ describeService('triggers for the same commits', (service) => {
     const project = await db.read
       .selectFrom('projects')
       .selectAll()
-      .where('id', '=', BigInt(made.id))
+      .where('id', '=', made.id)
       .executeTakeFirstOrThrow();
     let runs = 0;
     const trigger = (...refs: string[]): Promise<unknown> =>

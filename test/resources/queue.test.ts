@@ -72,7 +72,7 @@ describeService(
       await operator.post(`/projects/${project.id}/build_requests`, { commit_ref: ref });
       const far = await registered(service);
       const tagged = linkWith(service, far.token, { tags: 'arm,gpu' });
-      assert.ok(await tagged.next(randomName(), patient));
+      assert.ok(await tagged.next({ claim: randomName() }, patient));
       await service.store.db.transaction((trx) =>
         trx
           .updateTable('jobs')

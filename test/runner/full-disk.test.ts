@@ -22,11 +22,10 @@ describe('a runner on a disk without room above its reserve', () => {
   const reports: FinishReport[] = [];
   const orders: SuiteOrder[] = [];
   const link: Link = {
-    async next(claim) {
+    async next({ claim }) {
       const work = orders.shift();
       return work && { claim, work, logOffset: 0, logLimit: 1_000_000 };
     },
-    nextOrLooks: async ({ claim }, signal) => ({ order: (await link.next(claim, signal)) ?? null }),
     log: async () => ({ taken: true }),
     tests: () => assert.fail('there are no tests'),
     extend: async (_, signal) => pause(100, {}, { signal }),

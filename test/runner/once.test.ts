@@ -34,16 +34,15 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
   const holds: (number | undefined)[] = [];
   const nothing = (): never => assert.fail('not asked for');
   const link: Link = {
-    next(claim, signal, holdMs) {
-      holds.push(holdMs);
-      return next(claim, signal, holdMs);
+    next(wish, signal) {
+      holds.push(wish.holdMs);
+      return next(wish, signal);
     },
-    nextOrLooks: nothing,
     leave: async () => {},
     extend: async (_, signal) => (await once(signal, 'abort'), {}),
     async finish(report) {
       reports.push(report);
-      return { taken: true, next: orderFor('another') };
+      return { taken: true };
     },
     log: nothing,
     tests: nothing,
@@ -71,18 +70,18 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
 }
 
 describe('a runner that does one job', () => {
-  test('does no other, also when one is offered', async (t) => {
+  test('does no other', async (t) => {
     let asked = 0;
-    const { runner, reports } = await start(t, 60_000, async (claim) => {
+    const { runner, reports } = await start(t, 60_000, async ({ claim }) => {
       asked += 1;
       return orderFor(claim);
     });
     await runner.done;
-    assert.deepEqual([asked, reports.length, reports[0]?.next], [1, 1, undefined]);
+    assert.deepEqual([asked, reports.length], [1, 1]);
   });
 
   test('ends when none came in time, and asks for no longer than it waits', async (t) => {
-    const { runner, reports, holds } = await start(t, 300, async (_, signal, holdMs = 0) => {
+    const { runner, reports, holds } = await start(t, 300, async ({ holdMs = 0 }, signal) => {
       await pause(Math.min(holdMs, 100), undefined, { signal });
       return undefined;
     });
@@ -93,7 +92,7 @@ describe('a runner that does one job', () => {
   });
 
   test('does the job that comes with the last answer', async (t) => {
-    const { runner, reports } = await start(t, 50, async (claim, signal, holdMs = 0) => {
+    const { runner, reports } = await start(t, 50, async ({ claim, holdMs = 0 }, signal) => {
       await pause(holdMs, undefined, { signal });
       return holdMs === 0 ? orderFor(claim) : undefined;
     });
@@ -103,7 +102,7 @@ describe('a runner that does one job', () => {
 
   test('reports no bad end of a job that was ended together with it', async (t) => {
     const ordered = Promise.withResolvers<void>();
-    const { runner, reports } = await start(t, 60_000, async (claim) => {
+    const { runner, reports } = await start(t, 60_000, async ({ claim }) => {
       ordered.resolve();
       return orderFor(claim);
     });

@@ -4,7 +4,6 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { keepReserve } from '../../src/lib/disk-reserve.ts';
-import type { PlaceKind } from '../../src/lib/places.ts';
 import { randomName } from '../../src/lib/random-name.ts';
 import type { FinishReport, Link, Order } from '../../src/protocol/index.ts';
 import { failureOf, RefusedError, RejectedError } from '../../src/runner/failures.ts';
@@ -28,7 +27,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
   const asked = Promise.withResolvers<void>();
   let orders = [{ claim: randomName(), work: strange as never, logOffset: 0, logLimit: 1_000_000 }] as Order[];
   const link: Link = {
-    async next(_, signal, _holdMs, place) {
+    async next({ place }, signal) {
       const [order] = place === 'fetches' ? [] : orders;
       if (order) {
         orders = [];
@@ -38,9 +37,6 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
       await once(signal, 'abort');
       return undefined;
     },
-    nextOrLooks: async ({ claim, place }, signal) => ({
-      order: (await link.next(claim, signal, undefined, place)) ?? null,
-    }),
     extend: async (_, signal) => (await once(signal, 'abort'), {}),
     log: () => assert.fail('there is nothing to say'),
     tests: () => assert.fail('there are no tests'),
@@ -99,12 +95,11 @@ test('a runner has so many places for builds, and others for fetches', async (t)
     const full = Promise.withResolvers<void>();
     /** There is always more to do, and none of it ends. */
     const link = {
-      async next(claim: string, _signal: AbortSignal, _holdMs?: number, place: PlaceKind = 'builds') {
+      async next({ claim, place = 'builds' }) {
         begun[place] += 1;
         const work = place === 'builds' ? strange : { ...strange, kind: 'check_connection' };
         return { claim, work: work as never, logOffset: 0, logLimit: 1_000_000 };
       },
-      nextOrLooks: async ({ claim, place }, signal) => ({ order: await link.next(claim, signal, undefined, place) }),
       extend: async (_, signal) => (await once(signal, 'abort'), {}),
       async finish(_, signal) {
         if (begun.builds + begun.fetches === concurrency + fetches) full.resolve();

@@ -42,7 +42,6 @@ test('a runner without work removes the mirrors that nobody used for a month', a
   const said: string[] = [];
   const noWork: Link = {
     next: async (_, signal) => void (await once(signal, 'abort').catch(() => {})),
-    nextOrLooks: async (_, signal) => ({ order: (await noWork.next('', signal)) ?? null }),
     log: () => assert.fail('there is nothing to say'),
     tests: () => assert.fail('there are no tests'),
     extend: () => assert.fail('there is nothing to keep'),

@@ -51,7 +51,7 @@ describeInS3('a service', (service, runner, behind, { kind }) => {
     const answer = await alice.upload(dependency, archive);
     assert.equal(answer.status, 200, answer.text);
     const far = await registered(service);
-    const order = await far.link.next(randomName(), patient);
+    const order = await far.link.next({ claim: randomName() }, patient);
     assert.ok(order?.work.kind === 'compile_dependency');
     return { ...far, digest: order.work.archive.digest, dependency };
   };
@@ -115,7 +115,7 @@ describeInS3('a service', (service, runner, behind, { kind }) => {
       const far = await ordered();
       const notes: string[] = [];
       const ca = readFileSync(join(service.folder, 'tls', 'cert.pem'), 'utf8');
-      const link = openLink({ url: service.address, token: far.token, ca }, undefined, (note) => void notes.push(note));
+      const link = openLink({ url: service.address, token: far.token, ca }, { note: (note) => void notes.push(note) });
       behind.proxy.when(({ url = '' }) => (url.includes('X-Amz-Signature') ? fault : undefined));
       const path = join(folder, randomName());
       const fetching = fetchBlob(link, far.digest, path, patient);

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { parentPort, Worker, workerData } from 'node:worker_threads';
+import { WebSocket } from 'ws';
 import { Client, type Asking } from './client.ts';
 
 /**
@@ -11,6 +12,8 @@ export interface Request_ extends Asking {
   path: string;
   /** Whether the first bytes of the answer are enough. */
   isLong?: boolean;
+  /** Goes over a WebSocket at this path, as one message, whose answer is waited for. */
+  message?: string;
 }
 
 interface Server {
@@ -41,7 +44,17 @@ export class ClientThread {
   }
 }
 
-async function status(client: Client, { method, path, isLong = false, ...asking }: Request_): Promise<number> {
+async function status(server: Server, client: Client, request: Request_): Promise<number> {
+  const { method, path, message, isLong = false, ...asking } = request;
+  if (message !== undefined) {
+    const options = { headers: asking.headers ?? {}, ca: server.certificate };
+    const socket = new WebSocket(`${server.address}${path}`, options);
+    await once(socket, 'open');
+    socket.send(message);
+    const [answer] = (await once(socket, 'message')) as [Buffer];
+    socket.terminate();
+    return (JSON.parse(answer.toString()) as { status?: number }).status ?? 200;
+  }
   if (!isLong) return (await client.ask(method, path, asking)).status;
   const answer = await client.open(path, asking);
   await once(answer, 'data');
@@ -51,15 +64,15 @@ async function status(client: Client, { method, path, isLong = false, ...asking 
 
 if (parentPort) {
   const port = parentPort;
-  const { address, certificate } = workerData as Server;
-  const client = new Client(address, certificate);
+  const server = workerData as Server;
+  const client = new Client(server.address, server.certificate);
   let prepared: Request_ | undefined;
   port.on('message', (message: Request_ | 'go') => {
     if (message !== 'go') {
       prepared = message;
       port.postMessage('ready', []);
     } else if (prepared) {
-      void status(client, prepared).then((answered) => port.postMessage(answered, []));
+      void status(server, client, prepared).then((answered) => port.postMessage(answered, []));
     }
   });
 }

@@ -7,6 +7,7 @@ import { writeListing } from '../../src/lib/ref-listings.ts';
 import { ClientThread, type Request_ } from './client-thread.ts';
 import type { Record_ } from './client.ts';
 import { longestTurn } from './event-loop.ts';
+import { connectionPath, protocolHeader, protocolNumber } from '../../src/protocol/index.ts';
 import { registered } from './registered.ts';
 import { addArtifact, addBuild, addCommit, copyRows } from './rows.ts';
 import type { Service } from './service.ts';
@@ -115,7 +116,7 @@ async function* largestInputs(service: Service): AsyncGenerator<Largest> {
 async function* largestLooks(service: Service, owner: User): AsyncGenerator<Largest> {
   await owner.createProject({ poll_interval: '60' });
   const { token, link } = await registered(service);
-  const headers = { 'content-type': 'application/json', authorization: `Bearer ${token}` };
+  const headers = { authorization: `Bearer ${token}`, [protocolHeader]: protocolNumber };
   for (const [name, digit] of Object.entries({ 'a first listing of refs': 'a', 'a listing of moved refs': 'b' })) {
     await service.store.db.transaction((trx) => trx.updateTable('polls').set({ next_look_at: 0n }).execute());
     const [look] = await link.looks(1, new AbortController().signal);
@@ -126,8 +127,8 @@ async function* largestLooks(service: Service, owner: User): AsyncGenerator<Larg
     ]);
     const listing = writeListing(new Map(refs as [string, string][]));
     const report = { projectId: look.source.projectId, claim: look.claim, seen: { listing } };
-    const body = JSON.stringify({ reports: [report] });
-    yield { name, request: { method: 'POST', path: '/runner/looked', body, headers } };
+    const message = JSON.stringify({ id: 1, call: 'looked', reports: [report] });
+    yield { name, request: { method: 'GET', path: connectionPath, headers, message } };
   }
   link.close();
 }

@@ -27,6 +27,9 @@ export function linkWith(
   token: string,
   { tags = '', ...places }: { tags?: string; places?: number } = {},
 ): ReturnType<typeof openLink> {
-  const ca = readFileSync(join(service.folder, 'tls', 'cert.pem'), 'utf8');
-  return openLink({ url: service.address, token, ca, tags, ...places });
+  return openLink({ url: service.address, token, ca: authorityOf(service), tags, ...places });
+}
+
+export function authorityOf({ folder }: Service): string {
+  return readFileSync(join(folder, 'tls', 'cert.pem'), 'utf8');
 }

@@ -81,14 +81,14 @@ export class ScriptedRunner {
   }
 
   async take<Kind extends Work['kind']>(kind: Kind): Promise<Task<Extract<Work, { kind: Kind }>>> {
-    const order = await this.dispatch.next(this.self, randomUUID(), patient);
+    const order = await this.dispatch.next(this.self, { claim: randomUUID() }, patient);
     assert.equal(order?.work.kind, kind);
     return new Task(this, order as Order & { work: Extract<Work, { kind: Kind }> });
   }
 
   /** There is no job at this moment. */
   async assertIdle(): Promise<void> {
-    assert.equal(await this.dispatch.next(this.self, randomUUID(), AbortSignal.abort()), undefined);
+    assert.equal(await this.dispatch.next(this.self, { claim: randomUUID(), holdMs: 0 }, patient), undefined);
   }
 }
 

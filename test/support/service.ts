@@ -25,7 +25,7 @@ interface Parts {
 /** Options that differ from the usual ones. */
 export interface ServiceOptions extends Pick<
   ServerParts,
-  'webhooks' | 'streamPauseMs' | 'idleHoldMs' | 'connectionTimes' | 'hookBodies' | 'tracer'
+  'webhooks' | 'streamPauseMs' | 'connectionTimes' | 'hookBodies' | 'tracer'
 > {
   settings?: Record<string, string>;
   checkMs?: number;
@@ -63,7 +63,7 @@ export class Service {
     });
     const log = pino({ level: 'trace' }, this.#logStream());
     const services = checkMs === undefined ? store : { ...store, checkMs };
-    const server = await startServer({ config, store: services, log, idleHoldMs: 5000, ...options });
+    const server = await startServer({ config, store: services, log, ...options });
     const certificate = readFileSync(join(folder, 'tls', 'cert.pem'), 'utf8');
     this.#database.afterwards(() => this.stop());
     this.#parts = { folder, config, store, server, api: new Client(server.address, certificate) };

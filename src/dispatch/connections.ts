@@ -1,0 +1,105 @@
+import type { WebSocket } from 'ws';
+import type { VisitNotes } from '../auth/runner-visits.ts';
+import type { Runner, Standing } from '../auth/runners.ts';
+import { repeatedly } from '../lib/repeatedly.ts';
+import { closing } from '../protocol/index.ts';
+import { serveCalls, type CallParts } from './calls.ts';
+
+/** The runners that are connected to this server. */
+export interface Connections {
+  open(socket: WebSocket, runner: Runner): void;
+  holders(): Iterable<string>;
+  /** Ends the connections whose token is worth nothing any more. */
+  check(standings: ReadonlyMap<string, Standing>): void;
+  /** A holder is known to have ended. */
+  drop(holder: string): void;
+  /** Ends all connections: runners come again, to this server or another one. */
+  letGo(): void;
+  close(): Promise<void>;
+}
+
+export interface ConnectionsParts {
+  calls: CallParts;
+  visits: Pick<VisitNotes, 'left'>;
+  /** Whether nobody gets work here any more. */
+  isQuiet: () => boolean;
+}
+
+/** Keeps connections open that a proxy would cut for their silence, and finds those whose other end has vanished. */
+const pingMs = 10_000;
+const silentMs = 25_000;
+/** Where a server is about to stop, a runner is sent elsewhere after so long: a balancer may know another server by then. */
+const elsewhereMs = 5000;
+
+/** The other side has so long to hang up. */
+const farewellMs = 1000;
+/** Made once: a new error for each connection would cost more than the rest of its end. */
+const ended = new Error('the connection of the runner ended');
+
+interface Connection {
+  socket: WebSocket;
+  /** Aborted when it is over: nothing that comes after that counts. */
+  over: AbortController;
+  runner: Runner;
+  since: number;
+  heardAt: number;
+}
+
+export function createConnections({ calls, visits, isQuiet }: ConnectionsParts): Connections {
+  const all = new Set<Connection>();
+  let isLetGo = false;
+  const ping = async (): Promise<void> => {
+    const now = performance.now();
+    for (const { socket, heardAt } of all) {
+      if (now - heardAt > silentMs) socket.terminate();
+      else socket.ping();
+    }
+  };
+  const pinging = repeatedly(pingMs, ping, () => {});
+  const end = ({ socket, over }: Connection, code: number): void => {
+    over.abort(ended);
+    socket.close(code);
+    setTimeout(() => socket.terminate(), farewellMs).unref();
+  };
+  return {
+    open(socket, runner) {
+      const now = performance.now();
+      const connection = { socket, over: new AbortController(), runner, since: now, heardAt: now };
+      const heard = (): void => void (connection.heardAt = performance.now());
+      all.add(connection);
+      socket
+        .on('message', heard)
+        .on('pong', heard)
+        .on('error', () => {}); // it is closed then
+      serveCalls(socket, runner, connection.over.signal, calls);
+      socket.once('close', () => {
+        all.delete(connection);
+        connection.over.abort(ended);
+        void visits.left(runner.holder);
+      });
+      if (isLetGo) end(connection, closing.elsewhere);
+    },
+    *holders() {
+      for (const { runner } of all) yield runner.holder;
+    },
+    check(standings) {
+      const now = performance.now();
+      for (const connection of all) {
+        const { since, runner } = connection;
+        if (runner.tokenHash === undefined) continue;
+        if (!standings.has(runner.tokenHash)) end(connection, closing.tokenEnded);
+        else if (isQuiet() && now - since > elsewhereMs) end(connection, closing.elsewhere);
+      }
+    },
+    drop(holder) {
+      for (const { socket, runner } of all) if (runner.holder === holder) socket.terminate();
+    },
+    letGo() {
+      isLetGo = true;
+      for (const connection of all) end(connection, closing.elsewhere);
+    },
+    async close() {
+      await pinging.stop();
+    },
+  };
+}

@@ -1,0 +1,111 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { checkRunner, type Runner, type Standing } from '../auth/runners.ts';
+import type { Database } from '../db/open.ts';
+import { freeLooksOf } from '../lifecycle/poll-claims.ts';
+import { DrainedError, type Order, type Wish } from '../protocol/index.ts';
+import * as queue from '../queue/queue.ts';
+import type { Ordering } from './ordering.ts';
+import { WaitingList } from './waiting-list.ts';
+
+/** The free places of the runners that are connected here, and who gets no more work. */
+export interface Dispatcher {
+  /** The order for a free place; undefined where the wish is over. Throws `DrainedError` when the runner is to end. */
+  next(runner: Runner, wish: Wish, signal: AbortSignal): Promise<Order | undefined>;
+  /** A runner takes wishes back; without claims, all of them. */
+  leave(holder: string, claims?: readonly string[]): void;
+  /** Looks for work that nobody announced, and ends the wishes of runners that are drained. */
+  check(standings: ReadonlyMap<string, Standing>): Promise<void>;
+  /**
+   * From now on this holder gets no more work here; without a holder, nobody does. Resolves when the orders that were being
+   * given are in the store.
+   */
+  quiet(holder?: string): Promise<void>;
+  isQuiet(holder: string): boolean;
+  /** A new runner has this name now. */
+  resume(holder: string): void;
+  close(): void;
+}
+
+/** A runner that is drained and still has work is told no sooner that there is no more: it asks again at once. */
+const drainingMs = 1000;
+
+const takenBack = new Error('the runner takes no more');
+
+export function createDispatcher(db: Database, ordering: Pick<Ordering, 'now' | 'serving'>): Dispatcher {
+  const list = new WaitingList<Order>();
+  const quiet = new Set<string>();
+  let isForNobody = false;
+  const isQuiet = (holder: string): boolean => isForNobody || quiet.has(holder);
+  const tell = (): void => list.tell();
+  const stop = db.listen((topic) => {
+    if (topic === queue.queueTopic) tell();
+  }, tell);
+
+  /** The wishes that are open, by their claims. */
+  const wishes = new Map<string, { holder: string; over: AbortController }>();
+
+  const waitFor = (caller: Runner, { claim, place, holdMs }: Wish, signal: AbortSignal): Promise<Order | undefined> => {
+    const runner = { ...caller, place };
+    const waiting = {
+      runner,
+      line: [runner.boundAs ?? 'any', place ?? 'both', runner.tags ?? ''].join(' '),
+      isServed: () => !isQuiet(runner.holder),
+      isAny: () => queue.isWaiting(db, ...ordering.serving(runner)),
+      async attempt(isWanted: () => boolean) {
+        if ((await checkRunner(db.read, runner)).isDraining) throw new DrainedError();
+        return ordering.now({ runner, name: claim }, () => isWanted() && !isQuiet(runner.holder));
+      },
+    };
+    return list.wait(waiting, signal, holdMs);
+  };
+
+  return {
+    async next(runner, wish, signal) {
+      // At once: it may be taken back before anything was looked up for it.
+      const open = { holder: runner.holder, over: new AbortController() };
+      wishes.set(wish.claim, open);
+      try {
+        // The claim may have its order already, whose answer was lost.
+        if ((await queue.jobOf(db.read, wish.claim)) !== undefined)
+          return await ordering.now({ runner, name: wish.claim, mayBeGiven: true });
+        return await waitFor(runner, wish, AbortSignal.any([signal, open.over.signal]));
+      } catch (error) {
+        if (!(error instanceof DrainedError)) throw error;
+        if ((await queue.heldBy(db, runner.holder)).length === 0) {
+          await db.transaction((trx) => freeLooksOf(trx, runner.holder));
+          throw error;
+        }
+        await pause(drainingMs, undefined, { signal }).catch(() => {});
+        return undefined;
+      } finally {
+        if (wishes.get(wish.claim) === open) wishes.delete(wish.claim);
+      }
+    },
+
+    leave(holder, claims = [...wishes.keys()]) {
+      for (const claim of claims) {
+        const wish = wishes.get(claim);
+        if (wish?.holder === holder) wish.over.abort(takenBack);
+      }
+    },
+
+    async check(standings) {
+      const isDrained = ({ runner: { tokenHash = '' } }: { runner: Runner }): boolean =>
+        standings.get(tokenHash)?.isDraining ?? false;
+      list.fail(isDrained, new DrainedError());
+      await list.check();
+    },
+
+    async quiet(holder) {
+      if (holder === undefined) isForNobody = true;
+      else quiet.add(holder);
+      await list.settled();
+    },
+    isQuiet,
+    resume(holder) {
+      quiet.delete(holder);
+      tell();
+    },
+    close: stop,
+  };
+}

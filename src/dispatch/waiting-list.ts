@@ -1,0 +1,150 @@
+import type { Runner } from '../auth/runners.ts';
+import { isUnavailable } from '../db/unavailable.ts';
+
+/** A runner that waits for something that others want as well. */
+export interface Waiting<T> {
+  runner: Runner;
+  /** Whoever waits in the same line would take the same things. */
+  line: string;
+  /** Whether there is something for this line; cheaper than an attempt. */
+  isAny(): Promise<boolean>;
+  /** Undefined where there was nothing, or it is not wanted any more. What it throws ends the waiting. */
+  attempt(isWanted: () => boolean): Promise<T | undefined>;
+  /** Whether it gets anything at the moment. */
+  isServed(): boolean;
+}
+
+/** So many of a line try at the same time. */
+const mostAtOnce = 8;
+
+/**
+ * Those who wait, in the order in which they came. When there is news, the first of each line tries, and more of them as
+ * long as all who tried got something. So one job costs one or two tries, however many wait.
+ */
+export class WaitingList<T> {
+  readonly #lines = new Map<string, Line<T>>();
+  #news = 0;
+
+  /** Waits at most `ms`; undefined when nothing came, or the signal is aborted. */
+  async wait(waiting: Waiting<T>, signal: AbortSignal, ms = Infinity): Promise<T | undefined> {
+    const heard = this.#news;
+    const isWanted = (): boolean => !signal.aborted;
+    const first = waiting.isServed() && (await waiting.isAny()) ? await waiting.attempt(isWanted) : undefined;
+    if (first !== undefined || signal.aborted || ms <= 0) return first;
+    const line = this.#lines.get(waiting.line) ?? new Line<T>();
+    this.#lines.set(waiting.line, line);
+    const member = new Member(waiting);
+    const leave = (): void => member.end(undefined);
+    line.members.add(member);
+    signal.addEventListener('abort', leave, { once: true });
+    const timer = ms === Infinity ? undefined : setTimeout(leave, ms);
+    if (this.#news !== heard) line.tell(); // it may have come while this one looked
+    try {
+      return await member.result;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', leave);
+      line.members.delete(member);
+      if (line.members.size === 0 && this.#lines.get(waiting.line) === line) this.#lines.delete(waiting.line);
+    }
+  }
+
+  /** There may be something. */
+  tell(): void {
+    this.#news += 1;
+    for (const line of this.#lines.values()) line.tell();
+  }
+
+  /** Looks whether there is something of which nobody told. */
+  async check(): Promise<void> {
+    for (const line of this.#lines.values()) {
+      const [first] = line.first(1);
+      if (first && (await first.waiting.isAny())) line.tell();
+    }
+  }
+
+  /** Ends the waiting of some with an error. */
+  fail(which: (waiting: Waiting<T>) => boolean, error: Error): void {
+    for (const { members } of this.#lines.values())
+      for (const member of members) if (which(member.waiting)) member.fail(error);
+  }
+
+  /** Resolves when nobody tries at the moment. */
+  async settled(): Promise<void> {
+    for (const { trying } of [...this.#lines.values()]) await trying;
+  }
+}
+
+class Member<T> {
+  readonly waiting: Waiting<T>;
+  isOver = false;
+  readonly #result = Promise.withResolvers<T | undefined>();
+
+  constructor(waiting: Waiting<T>) {
+    this.waiting = waiting;
+  }
+
+  get result(): Promise<T | undefined> {
+    return this.#result.promise;
+  }
+
+  end(value: T | undefined): void {
+    this.isOver = true;
+    this.#result.resolve(value);
+  }
+
+  fail(error: unknown): void {
+    this.isOver = true;
+    this.#result.reject(error);
+  }
+
+  /** Whether the next one may try. */
+  async attempt(): Promise<boolean> {
+    try {
+      const value = await this.waiting.attempt(() => !this.isOver);
+      if (value !== undefined) this.end(value);
+    } catch (error) {
+      // When the store is back, somebody looks.
+      if (!isUnavailable(error)) this.fail(error);
+    }
+    return this.isOver;
+  }
+}
+
+class Line<T> {
+  readonly members = new Set<Member<T>>();
+  trying: Promise<void> | undefined;
+  #isNews = false;
+
+  tell(): void {
+    this.#isNews = true;
+    this.trying ??= this.#try().finally(() => (this.trying = undefined));
+  }
+
+  first(many: number): Member<T>[] {
+    const found: Member<T>[] = [];
+    for (const member of this.members) {
+      if (found.length === many) break;
+      if (!member.isOver && member.waiting.isServed()) found.push(member);
+    }
+    return found;
+  }
+
+  /** Whoever found nothing goes to the end of the line: what there is may be for another. */
+  async #attempt(member: Member<T>): Promise<boolean> {
+    const isOver = await member.attempt();
+    if (!isOver && this.members.delete(member)) this.members.add(member);
+    return isOver;
+  }
+
+  async #try(): Promise<void> {
+    while (this.#isNews) {
+      this.#isNews = false;
+      for (let many = 1, isMore = true; isMore; many = Math.min(2 * many, mostAtOnce)) {
+        const some = this.first(many);
+        const tried = await Promise.all(some.map((member) => this.#attempt(member)));
+        isMore = some.length > 0 && tried.every(Boolean);
+      }
+    }
+  }
+}

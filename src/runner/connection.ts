@@ -1,0 +1,191 @@
+import type { IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { WebSocket } from 'ws';
+import { orAborted } from '../lib/or-aborted.ts';
+import {
+  closing,
+  connectionPath,
+  decodeMessage,
+  DrainedError,
+  encodeMessage,
+  protocolHeader,
+  type CallName,
+  type Calls,
+  type ToServer,
+} from '../protocol/index.ts';
+import { failureOf, otherVersion, RefusedError, revoked } from './failures.ts';
+
+/** The server asks every ten seconds whether the runner is there: one that is silent for longer is gone, or the way to it. */
+const silentMs = 35_000;
+const handshakeMs = 20_000;
+/** So long after an attempt that failed the next one is made; calls until then fail as that one did. */
+const pausesMs = { first: 50, longest: 500 };
+/** An answer that is larger is none of our server's. */
+const mostBytes = 64 * 1024 * 1024;
+
+interface Pending {
+  name: CallName;
+  resolve: (answer: never) => void;
+  reject: (error: Error) => void;
+}
+
+export interface ConnectionParts {
+  open: () => WebSocket;
+  /** Says why the server cannot be reached. */
+  inWords: (error: Error) => Error;
+}
+
+/**
+ * The connection to the server. It is opened by the first call, and again by the next call after it broke: which server
+ * answers then does not matter. Calls that had no answer fail, and are repeated by who made them.
+ */
+export class ServerConnection {
+  readonly #parts: ConnectionParts;
+  #connecting: Promise<Connected> | undefined;
+  #pauseMs = pausesMs.first;
+  #isClosed = false;
+  heardAt = performance.now();
+
+  constructor(parts: ConnectionParts) {
+    this.#parts = parts;
+  }
+
+  async call<Name extends CallName>(
+    name: Name,
+    says: Calls[Name]['says'],
+    signal: AbortSignal,
+  ): Promise<Calls[Name]['answer']> {
+    signal.throwIfAborted();
+    this.#connecting ??= this.#connect();
+    const connection = await orAborted(this.#connecting, signal);
+    return connection.call(name, says, signal);
+  }
+
+  /** The same, where the answer does not take that long: without one, the connection is dead, and is ended. */
+  async callWithin<Name extends CallName>(
+    ms: number,
+    name: Name,
+    says: Calls[Name]['says'],
+    signal: AbortSignal,
+  ): Promise<Calls[Name]['answer']> {
+    const timer = setTimeout(() => this.#end((connection) => connection.terminate()), ms);
+    try {
+      return await this.call(name, says, signal);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#end((connection) => connection.close());
+  }
+
+  #end(how: (connection: Connected) => void): void {
+    this.#connecting?.then(how, () => {}); // one that failed has ended
+  }
+
+  async #connect(): Promise<Connected> {
+    try {
+      const socket = await opened(this.#parts);
+      this.#pauseMs = pausesMs.first;
+      const heard = (): void => void (this.heardAt = performance.now());
+      heard();
+      socket.on('ping', heard).on('message', heard);
+      const connection = new Connected(socket, () => (this.#connecting = undefined));
+      if (this.#isClosed) connection.close();
+      return connection;
+    } catch (error) {
+      setTimeout(() => (this.#connecting = undefined), this.#pauseMs).unref();
+      this.#pauseMs = Math.min(2 * this.#pauseMs, pausesMs.longest);
+      throw error;
+    }
+  }
+}
+
+/** One connection, from its beginning to its end. */
+class Connected {
+  readonly #socket: WebSocket;
+  readonly #calls = new Map<number, Pending>();
+  #last = 0;
+
+  constructor(socket: WebSocket, onEnd: () => void) {
+    this.#socket = socket;
+    const silence = setTimeout(() => socket.terminate(), silentMs);
+    const heard = (): void => void silence.refresh();
+    socket.on('ping', heard).on('message', heard);
+    socket.on('message', (data: Buffer, isBinary) => {
+      try {
+        this.#take(decodeMessage(data, isBinary));
+      } catch {
+        socket.terminate(); // another program than our server has answered
+      }
+    });
+    socket.on('close', (code) => {
+      clearTimeout(silence);
+      onEnd();
+      const error = code === closing.tokenEnded ? revoked() : new Error('the connection to the server ended');
+      for (const { reject } of this.#calls.values()) reject(error);
+    });
+  }
+
+  async call<Name extends CallName>(
+    name: Name,
+    says: Calls[Name]['says'],
+    signal: AbortSignal,
+  ): Promise<Calls[Name]['answer']> {
+    if (this.#socket.readyState !== WebSocket.OPEN) throw new Error('the connection to the server ended');
+    this.#last += 1;
+    const id = this.#last;
+    const { promise, resolve, reject } = Promise.withResolvers<never>();
+    this.#calls.set(id, { name, resolve, reject });
+    try {
+      this.#socket.send(encodeMessage({ ...says, id, call: name } as ToServer));
+      return await orAborted(promise, signal);
+    } finally {
+      this.#calls.delete(id);
+    }
+  }
+
+  close(): void {
+    this.#socket.close(1001);
+  }
+
+  terminate(): void {
+    this.#socket.terminate();
+  }
+
+  #take({ id, answer, bytes, end, status, error }: Record<string, unknown>): void {
+    const pending = this.#calls.get(id as number);
+    if (!pending) return; // nobody waits for it any more
+    if (end === true) pending.reject(new DrainedError());
+    else if (status === undefined) pending.resolve((bytes ?? answer) as never);
+    else pending.reject(failureOf(pending.name, Number(status), JSON.stringify({ error })));
+  }
+}
+
+async function opened({ open, inWords }: ConnectionParts): Promise<WebSocket> {
+  const { promise, resolve, reject } = Promise.withResolvers<WebSocket>();
+  const socket = open();
+  socket.once('open', () => resolve(socket));
+  socket.on('error', (error) => reject(inWords(error))); // later ones end the connection
+  socket.once('unexpected-response', (_, response) => {
+    refusal(response)
+      .then(reject, reject)
+      .finally(() => socket.terminate());
+  });
+  return promise;
+}
+
+async function refusal(response: IncomingMessage): Promise<Error> {
+  const { statusCode: status, headers } = response;
+  const said = await text(response);
+  if (said.startsWith(`{"error":{"${protocolHeader}":`)) return otherVersion(String(headers['headrace-version']));
+  if (status === 426)
+    return new RefusedError(
+      'the server cannot be reached over WebSocket: a proxy before it has to pass the headers Connection and Upgrade on',
+    );
+  return failureOf(connectionPath, status, said);
+}
+
+export const connectionOptions = { handshakeTimeout: handshakeMs, maxPayload: mostBytes, perMessageDeflate: false };

@@ -1,0 +1,34 @@
+import { html } from './html.ts';
+import { orMissing } from './parts.ts';
+import { projectPage } from './project-pages.ts';
+import type { Place } from './site.ts';
+
+/** A shell in the files of a failed build, as `headrace shell` opens one: `browser/shell.ts` does the rest. */
+export const places: Place[] = projectPage({
+  path: '/builds/:build_id/shell',
+  tab: 'commits',
+  async show({ api, projectPath, formKey }) {
+    const build = await api.get<{ id_str: string; files_kept_until?: string }>(
+      '/projects/:project_id/builds/:build_id',
+    );
+    orMissing(build.files_kept_until);
+    const at = `${projectPath}/builds/${build.id_str}`;
+    return {
+      title: 'Shell',
+      live: [],
+      isFilled: true,
+      hasTerminal: true,
+      main: html`<div class="title">
+          <h1>
+            Shell <span class="aside">in the files of <a href="${at}">build ${build.id_str}</a></span>
+          </h1>
+        </div>
+        <p class="aside">What you change here is gone with the shell. It ends when you leave this page.</p>
+        <p id="shell-told" role="status">Opening…</p>
+        <div id="shell" data-key="${formKey}" data-at="${at.replace('/ui/', '/ui/data/')}/shell"></div>
+        <noscript
+          ><p>A shell needs scripts. In a terminal: <code>headrace shell ${build.id_str}</code></p></noscript
+        >`,
+    };
+  },
+});
