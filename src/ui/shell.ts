@@ -8,9 +8,7 @@ export const places: Place[] = projectPage({
   path: '/builds/:build_id/shell',
   tab: 'commits',
   async show({ api, projectPath, formKey }) {
-    const build = await api.get<{ id_str: string; files_kept_until?: string }>(
-      '/projects/:project_id/builds/:build_id',
-    );
+    const build = await api.get('/projects/:project_id/builds/:build_id');
     orMissing(build.files_kept_until);
     const at = `${projectPath}/builds/${build.id_str}`;
     return {
