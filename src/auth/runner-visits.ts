@@ -31,12 +31,10 @@ const unsaid = { tags: '', places: 0 };
 export interface VisitNotes {
   /** A runner has come. Whether it is let in does not depend on the record: on a full disk there is none. */
   came(visitor: Visitor, visit: Visit): Promise<void>;
-  /** A runner has gone. */
-  left(holder: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Records which runners are connected to this server: when they come, now and then while they are there, and when they go. */
+/** Records which runners are connected to this server: when they come, and now and then while they are there. */
 export function noteVisits(db: Database, connected: () => Iterable<string>, everyMs = noteEveryMs): VisitNotes {
   /** Those whose coming could not be recorded. */
   const missed = new Map<string, () => Promise<void>>();
@@ -58,13 +56,9 @@ export function noteVisits(db: Database, connected: () => Iterable<string>, ever
       };
       await note().catch(() => missed.set(visitor.holder, note));
     },
-    left: (holder) => db.transaction((trx) => stays(db, trx, holder)).then(noop, noop),
     close: () => noting.stop(),
   };
 }
-
-/** The next record is as good. */
-const noop = (): void => {};
 
 const stays = async (db: Database, trx: Transaction, holder: string): Promise<void> => {
   await trx.updateTable('runner_visits').set({ seen_at: db.clock }).where('holder', '=', holder).execute();

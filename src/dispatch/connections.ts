@@ -1,5 +1,4 @@
 import type { WebSocket } from 'ws';
-import type { VisitNotes } from '../auth/runner-visits.ts';
 import type { Runner, Standing } from '../auth/runners.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { closing } from '../protocol/index.ts';
@@ -20,7 +19,6 @@ export interface Connections {
 
 export interface ConnectionsParts {
   calls: CallParts;
-  visits: Pick<VisitNotes, 'left'>;
   /** Whether nobody gets work here any more. */
   isQuiet: () => boolean;
 }
@@ -45,7 +43,7 @@ interface Connection {
   heardAt: number;
 }
 
-export function createConnections({ calls, visits, isQuiet }: ConnectionsParts): Connections {
+export function createConnections({ calls, isQuiet }: ConnectionsParts): Connections {
   const all = new Set<Connection>();
   let isLetGo = false;
   const ping = async (): Promise<void> => {
@@ -75,7 +73,6 @@ export function createConnections({ calls, visits, isQuiet }: ConnectionsParts):
       socket.once('close', () => {
         all.delete(connection);
         connection.over.abort(ended);
-        void visits.left(runner.holder);
       });
       if (isLetGo) end(connection, closing.elsewhere);
     },

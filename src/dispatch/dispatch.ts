@@ -246,7 +246,6 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       translate: parts.translate ?? (() => undefined),
       onTrouble: (error, name) => log.error({ err: error, call: name }, 'a call of a runner failed'),
     },
-    visits,
     isQuiet: () => isQuiet(''),
   });
   return dispatch;

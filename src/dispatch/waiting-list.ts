@@ -71,7 +71,7 @@ export class WaitingList<T> {
 
   /** Resolves when nobody tries at the moment. */
   async settled(): Promise<void> {
-    for (const { trying } of [...this.#lines.values()]) await trying;
+    for (const { trying } of this.#lines.values()) await trying;
   }
 }
 

@@ -27,14 +27,16 @@ const refusals: Record<string, string> = {
 function fitToPolicy(): void {
   const number = document.querySelector<HTMLScriptElement>('script[nonce]')?.nonce ?? '';
   document.createElement = (name: string): HTMLElement => {
-    const made = document.createElementNS('http://www.w3.org/1999/xhtml', name) as HTMLElement;
+    const made = document.createElementNS('http://www.w3.org/1999/xhtml', name);
     if (name === 'style') made.nonce = number;
     return made;
   };
-  HTMLElement.prototype.setAttribute = function set(this: HTMLElement, name: string, value: string): void {
-    if (name === 'style') this.style.cssText = value;
-    else this.setAttributeNS(null, name, value);
-  };
+  HTMLElement.prototype.setAttribute = setAttribute;
+}
+
+function setAttribute(this: HTMLElement, name: string, value: string): void {
+  if (name === 'style') this.style.cssText = value;
+  else this.setAttributeNS(null, name, value);
 }
 
 class Shell {
