@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { allPlaces } from '../../src/ui/index.ts';
 import { describeService } from '../support/service.ts';
+import { failAndKeep } from '../support/shells.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 import { buildWorld, type World } from '../support/world.ts';
@@ -19,6 +20,7 @@ describeService('every page of a project', (service) => {
   before(async () => {
     alice = await service.user();
     world = await buildWorld(service, alice);
+    await failAndKeep(service.store, world); // for the page of its shell
     [tab, stranger] = [new Tab(service), new Tab(service)];
     await tab.signIn(alice.credentials);
     await stranger.signIn((await service.user()).credentials);

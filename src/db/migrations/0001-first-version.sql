@@ -12,7 +12,7 @@ create table users (
   suspended integer not null,
   billing text not null,
   created_at bigint not null,
-  operator integer not null
+  operator integer not null default 0
 );
 
 create table sessions (
@@ -37,7 +37,7 @@ create table sign_in_failures (
   failures integer not null,
   last_at bigint not null,
   refused_until bigint not null,
-  noted_at bigint not null
+  noted_at bigint not null default 0
 );
 create index sign_in_failures_old on sign_in_failures (last_at);
 
@@ -120,14 +120,14 @@ create table projects (
   ssh_public_key text not null,
   ssh_private_key text not null,
   created_at bigint not null,
-  last_event bigint not null,
+  last_event bigint not null default 0,
   trunk_commit_id bigint,
-  poll_interval integer not null,
-  fork_builds text not null,
-  cancel_superseded text not null,
-  public_badge integer not null,
-  default_branch text not null,
-  config_file text not null,
+  poll_interval integer not null default 0,
+  fork_builds text not null default 'without_secrets',
+  cancel_superseded text not null default 'none',
+  public_badge integer not null default 0,
+  default_branch text not null default '',
+  config_file text not null default '',
   passed_since bigint,
   failed_since bigint,
   constraint projects_name unique (owner_id, name)
@@ -153,15 +153,15 @@ create table suites (
   name text not null,
   description text not null,
   command text not null,
-  tags text not null,
-  timeout integer not null,
-  allow_failure integer not null,
-  retries integer not null,
-  matrix text not null,
-  image text not null,
-  cache text not null,
-  artifacts text not null,
-  reports text not null,
+  tags text not null default '',
+  timeout integer not null default 0,
+  allow_failure integer not null default 0,
+  retries integer not null default 0,
+  matrix text not null default '[]',
+  image text not null default '',
+  cache text not null default '[]',
+  artifacts text not null default '[]',
+  reports text not null default '[]',
   constraint suites_name unique (project_id, name)
 );
 
@@ -179,8 +179,8 @@ create table environment_variables (
   suite_id bigint not null references suites (id) on delete cascade,
   name text not null,
   content text not null,
-  secret integer not null,
-  from_env text not null,
+  secret integer not null default 1,
+  from_env text not null default '',
   constraint environment_variables_name unique (suite_id, name)
 );
 
@@ -224,11 +224,11 @@ create table dependencies (
   archive text,
   archive_kind text,
   result text,
-  result_prefix text not null,
-  compile_prefix text not null,
-  shared integer not null,
-  last_event bigint not null,
-  image text not null,
+  result_prefix text not null default '',
+  compile_prefix text not null default '',
+  shared integer not null default 0,
+  last_event bigint not null default 0,
+  image text not null default '',
   constraint dependencies_name unique (owner_id, name)
 );
 create index dependencies_shared on dependencies (id) where shared = 1;
@@ -373,7 +373,7 @@ create table commits (
   branches text not null,
   tags text not null,
   files text not null,
-  branch text not null,
+  branch text not null default '',
   constraint commits_ref unique (project_id, ref)
 );
 create index commits_newest on commits (project_id, id);
@@ -397,18 +397,18 @@ create table build_requests (
   build_state text not null,
   created_by bigint not null references users (id),
   created_at bigint not null,
-  branch text not null,
-  "fetch" text not null,
-  trigger text not null,
-  event text not null,
+  branch text not null default '',
+  "fetch" text not null default 'waiting',
+  trigger text not null default '',
+  event text not null default 'manual',
   pull_request bigint,
-  target_branch text not null,
-  from_fork integer not null,
-  sender text not null,
-  fetch_ref text not null,
-  concurrency_group text not null,
-  trace text not null,
-  suites text not null
+  target_branch text not null default '',
+  from_fork integer not null default 0,
+  sender text not null default '',
+  fetch_ref text not null default '',
+  concurrency_group text not null default '',
+  trace text not null default '',
+  suites text not null default '[]'
 );
 create index build_requests_newest on build_requests (project_id, id);
 create index build_requests_by_commit on build_requests (commit_id);
@@ -434,15 +434,15 @@ create table builds (
   created_at bigint not null,
   started_at bigint,
   finished_at bigint,
-  variant text not null,
-  allow_failure integer not null,
-  retry integer not null,
-  retries_left integer not null,
-  series bigint not null,
-  tests_passed integer not null,
-  tests_failed integer not null,
-  tests_skipped integer not null,
-  uploads text not null,
+  variant text not null default '',
+  allow_failure integer not null default 0,
+  retry integer not null default 0,
+  retries_left integer not null default 0,
+  series bigint not null default 0,
+  tests_passed integer not null default 0,
+  tests_failed integer not null default 0,
+  tests_skipped integer not null default 0,
+  uploads text not null default '',
   output_from bigint,
   output_to bigint
 );
@@ -460,9 +460,9 @@ create table deploys (
   created_by bigint not null references users (id),
   started_at bigint,
   finished_at bigint,
-  repository_url text not null,
-  local_branch text not null,
-  remote_branch text not null
+  repository_url text not null default '',
+  local_branch text not null default '',
+  remote_branch text not null default ''
 );
 create index deploys_newest on deploys (project_id, id);
 create index deploys_of_commit on deploys (commit_id);
@@ -662,8 +662,8 @@ create table notifications (
   notifiable_type text not null,
   url text not null,
   secret text not null,
-  last_position bigint not null,
-  repository text not null
+  last_position bigint not null default 0,
+  repository text not null default ''
 );
 create index notifications_of_project on notifications (project_id, id);
 
@@ -674,8 +674,8 @@ create table deliveries (
   payload text not null,
   state text not null,
   created_at bigint not null,
-  position bigint not null,
-  since bigint not null
+  position bigint not null default 0,
+  since bigint not null default 0
 );
 create index deliveries_newest on deliveries (notification_id, id);
 create index deliveries_pending on deliveries (notification_id, position) where state = 'pending';
@@ -687,7 +687,7 @@ create table delivery_attempts (
   duration_ms integer not null,
   answer text not null,
   created_at bigint not null,
-  error text not null
+  error text not null default ''
 );
 create index delivery_attempts_of_delivery on delivery_attempts (delivery_id, id);
 
@@ -707,7 +707,7 @@ create table jobs (
   cancelled integer not null,
   named_blobs text,
   stored_blob text,
-  tags text not null,
+  tags text not null default '',
   stored_bytes bigint
 );
 -- SQLite would look for unclaimed jobs in an index of all claims, so it has only those that are claimed.
@@ -742,7 +742,7 @@ create table runners (
   token_hash text not null unique,
   created_at bigint not null,
   revoked_at bigint,
-  draining integer not null
+  draining integer not null default 0
 );
 
 create table runner_accounts (
@@ -759,15 +759,15 @@ create table runner_visits (
   seen_at bigint not null,
   version text not null,
   trouble text not null,
-  tags text not null,
-  places integer not null
+  tags text not null default '',
+  places integer not null default 0
 );
 
 -- The store itself.
 
 create table doomed_blobs (
   digest text not null primary key,
-  remove_after bigint not null
+  remove_after bigint not null default 0
 );
 
 create table id_nodes (
