@@ -69,6 +69,8 @@ export function createMetrics({ buildStates = [] }: { buildStates?: readonly str
   const connections = new Gauge({ name: 'headrace_connections', help: 'Connections at this moment', registers });
   const work = workGauges();
   collectDefaultMetrics({ register: registry });
+  // Their names say that they are counters, which they are not.
+  for (const what of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${what}_total`);
   const close = watchEventLoop(registry);
 
   return {

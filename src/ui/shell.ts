@@ -22,7 +22,7 @@ export const places: Place[] = projectPage({
           </h1>
         </div>
         <p class="aside">What you change here is gone with the shell. It ends when you leave this page.</p>
-        <p id="shell-told" role="status">Opening…</p>
+        <p id="shell-told" role="status">Opening&hellip;</p>
         <div id="shell" data-key="${formKey}" data-at="${at.replace('/ui/', '/ui/data/')}/shell"></div>
         <noscript
           ><p>A shell needs scripts. In a terminal: <code>headrace shell ${build.id_str}</code></p></noscript

@@ -40,8 +40,8 @@ describeCommands('dependency upload', ['unit'], ({ runner, at, service }) => {
           .where('complete', '=', 0)
           .executeTakeFirst();
         received = row?.received ?? 0n;
-        if (row) proxy.breaksAfter(5000);
       }
+      proxy.breaksAfter(5000);
       const given = await broken;
       assert.equal(given.status, 3);
       assert.match(

@@ -33,7 +33,11 @@ describeService(
       assert.ok(other.work.kind === 'fetch_commit');
       assert.equal(other.work.source.projectId, project);
       assert.deepEqual(await finish(two.link, other), { taken: true });
-      assert.equal(await two.link.next({ claim: randomName() }, patient), undefined, 'more than the bound');
+      assert.equal(
+        await two.link.next({ claim: randomName(), holdMs: 500 }, patient),
+        undefined,
+        'more than the bound',
+      );
 
       // A request that is held hears of it, and need not come to look by itself.
       const waiting = next(two.link);

@@ -34,6 +34,7 @@ describeWithRunner('work that cannot be ordered', (service, runner) => {
     const report = { claim, outcome: { kind: 'exited', status: 0 }, logSize: 0 } as const;
     assert.deepEqual(await runner.dispatch.finish(runner.self, report), { taken: true });
     assert.equal((await lucky.get(path)).record.build_state, 'passed');
+    await runner.assertIdle();
     const { record } = await unlucky.get(`/projects/${broken.id}/build_requests/${request.id}`);
     assert.equal(record.build_state, 'errored', 'it was tried as often as anything');
   });
