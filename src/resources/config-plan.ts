@@ -197,10 +197,11 @@ async function planCreate(planning: Planning, kind: Kind, params: Params, node: 
     fields: [],
     async run() {
       const made = await named(node.at, () => within(`POST ${kind.path}`, params, bodyFrom(fields, entry)));
-      const { id, secret, url } = made as Record_ & Once;
+      const { id, secret, url } = made as Record_ & { url?: string };
       if (kind === variables) await noteSource(planning.db, id, String(node.entry.from_env));
       for (const part of await planParts(planning, kind, { ...params, [kind.param]: id }, node)) await part.run();
-      return secret === undefined ? {} : { secret, ...(url !== undefined && { url }) };
+      // Of a variable this says whether it is one.
+      return typeof secret === 'string' ? { secret, ...(url !== undefined && { url }) } : {};
     },
   };
   return [step];
