@@ -108,6 +108,19 @@ describe('columns that need care', () => {
   });
 });
 
+/** The table in ARCHITECTURE.md, which test/imports.test.ts holds, lets `ui` import nothing of the store. */
+test('a page has no database, but for those that sign people in and ask for consent', () => {
+  const ofTheSite = ['account', 'authorize', 'password', 'sign-in', 'site', 'visitor'];
+  const names = /\bdb\b|[{,]\s*site\s*[,:}]|\.site\b|\bOwnServices\b|'kysely'/;
+  const having = files
+    .map((file) => relative(root, file))
+    .filter((name) => /^ui\/[^/]+$/.test(name) && names.test(readFileSync(join(root, name), 'utf8')));
+  assert.deepEqual(
+    having.toSorted(),
+    ofTheSite.map((name) => `ui/${name}.ts`),
+  );
+});
+
 describe('what a module needs, it is handed', () => {
   /** What is the same for everybody in the process, whatever database, transaction or request it serves. */
   const keptForAll = new Map([

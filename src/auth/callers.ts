@@ -73,6 +73,10 @@ export function isPaying({ billing }: Pick<UserRow, 'billing'>): boolean {
   return billing === 'ok';
 }
 
+export function hasScope({ scopes }: Pick<Caller, 'scopes'>, scope: Scope): boolean {
+  return scopes === 'all' || scopes.has(scope);
+}
+
 export function requireScope(caller: Caller, scope: RouteScope): void {
   if (caller.scopes === 'all' || scope === 'any' || scope === 'none') return;
   if (scope === 'never' || !caller.scopes.has(scope)) throw new ApiError('unauthorized');

@@ -10,6 +10,9 @@ import { keepNewest } from './newest.ts';
  */
 export const sessionSeconds = 14 * 24 * 60 * 60;
 
+/** Somebody who is signed in. */
+export type Person = Readonly<UserRow>;
+
 export async function beginSession(trx: Transaction, ids: IdSource, userId: bigint): Promise<string> {
   const token = randomSecret('hrn');
   const expiresAt = BigInt(Date.now() + sessionSeconds * 1000);
@@ -20,7 +23,7 @@ export async function beginSession(trx: Transaction, ids: IdSource, userId: bigi
 }
 
 /** The person who is signed in with this token. */
-export async function personOf(db: Queries, token: string): Promise<Readonly<UserRow> | undefined> {
+export async function personOf(db: Queries, token: string): Promise<Person | undefined> {
   const found = await db
     .selectFrom('sessions as s')
     .innerJoin('users as u', 'u.id', 's.user_id')

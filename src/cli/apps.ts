@@ -1,13 +1,5 @@
 import { recordAudit } from '../auth/audit.ts';
-import {
-  allClients,
-  applicationCreated,
-  deleteClient,
-  findClient,
-  insertClient,
-  mistakesIn,
-  type Client,
-} from '../oauth/clients.ts';
+import { allClients, deleteClient, findClient, insertClient, mistakeIn, type Client } from '../oauth/clients.ts';
 import { accountOf, print } from './admin.ts';
 import type { Call } from './call.ts';
 import { onTheMachine } from './machine.ts';
@@ -24,16 +16,16 @@ export async function createApp({ config, options }: Call<NewApp>): Promise<void
   await print(config, async ({ db, ids }) => {
     const { user, name, redirectUri: redirectUris } = options;
     const form = { name, redirectUris, isPublic: options.public === true };
-    const [mistake] = Object.values(mistakesIn(form));
+    const mistake = mistakeIn(form);
     if (mistake !== undefined) throw new Error(mistake);
     const owner = await accountOf(db.read, user);
-    const { clientId, secret } = await db.transaction(async (trx) => {
-      const registration = { ...form, ownerId: owner.id };
-      const made = await insertClient(trx, ids, registration);
-      await recordAudit(trx, ids, onTheMachine(), applicationCreated(made.clientId, registration));
+    const { client, secret } = await db.transaction(async (trx) => {
+      const made = await insertClient(trx, ids, { ...form, ownerId: owner.id });
+      const details = { public: form.isPublic, redirect_uris: redirectUris };
+      await recordAudit(trx, ids, onTheMachine(), { action: 'application.created', subject: made.client, details });
       return made;
     });
-    return { client_id: String(clientId), ...(secret === undefined ? {} : { client_secret: secret }) };
+    return { client_id: String(client.id), ...(secret === undefined ? {} : { client_secret: secret }) };
   });
 }
 

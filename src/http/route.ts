@@ -21,10 +21,11 @@ export const scopes = {
     'See, create, change and delete your projects: their repository, which decides what runs with their variables; their ' +
     'collaborators; schedules, hooks and replays of hooks, which start builds; status targets, with tokens that are never ' +
     'shown; and all settings as one document. See what happens in them',
-  build_requests: 'See build requests, why their suites ran, and the logs of fetches and builds',
+  build_requests: 'See build requests and their builds, why their suites ran, and the logs of fetches and builds',
   build_requests_create: 'Start, approve, cancel and repeat builds',
   shells: 'Open a shell in failed builds, with their variables in clear',
-  commits: 'See commits, their builds, logs and tests, and download the files that builds left',
+  commits:
+    'See commits and what they were built for, their builds, logs and tests, and download the files that builds left',
   suites:
     'See, create, change and delete suites: what they run, their rules, dependencies and software, their environment ' +
     'variables in clear, and caches',

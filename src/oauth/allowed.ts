@@ -1,18 +1,17 @@
-import { inBrowser, recordAudit, type Deed } from '../auth/audit.ts';
 import { revokeTokensOf, splitScopes } from '../auth/tokens.ts';
-import type { Database, Queries } from '../db/open.ts';
+import type { Queries, Transaction } from '../db/open.ts';
 import type { Scope } from '../http/route.ts';
-import type { IdSource } from '../lib/ids.ts';
-import { findClient } from './clients.ts';
 import { dropCodesOf } from './codes.ts';
 
 /** An application that a person allowed to act for them; it may hold several tokens. */
 export interface AllowedApplication {
-  clientId: bigint;
+  id: bigint;
   name: string;
   /** The account that registered it; null for the one that comes with the program. */
   owner: string | null;
   scopes: Scope[];
+  /** How many it holds. */
+  tokens: number;
   since: bigint;
   lastUsedAt: bigint | null;
 }
@@ -25,18 +24,20 @@ export async function allowedBy(db: Queries, userId: bigint): Promise<AllowedApp
     .leftJoin('users as u', 'u.id', 'c.owner_id')
     .select(['t.client_id', 'c.name', 'u.email as owner', 't.scopes'])
     .select((of) => [of.fn.min('t.created_at').as('since'), of.fn.max('t.last_used_at').as('last_used_at')])
+    .select((of) => of.fn.countAll().as('tokens'))
     .where('t.user_id', '=', userId)
     .groupBy(['t.client_id', 'c.name', 'u.email', 't.scopes'])
     .orderBy('c.name')
     .orderBy('t.client_id')
     .execute();
   const found = new Map<bigint, AllowedApplication>();
-  for (const { client_id: clientId, name, owner, scopes, since, last_used_at: lastUsedAt } of rows) {
-    const known = found.get(clientId) ?? { clientId, name, owner, scopes: [], since, lastUsedAt: null };
+  for (const { client_id: id, name, owner, scopes, tokens, since, last_used_at: lastUsedAt } of rows) {
+    const known = found.get(id) ?? { id, name, owner, scopes: [], tokens: 0, since, lastUsedAt: null };
     const isLater = lastUsedAt !== null && (known.lastUsedAt === null || lastUsedAt > known.lastUsedAt);
-    found.set(clientId, {
+    found.set(id, {
       ...known,
       scopes: [...new Set([...known.scopes, ...splitScopes(scopes)])],
+      tokens: known.tokens + Number(tokens),
       since: since < known.since ? since : known.since,
       lastUsedAt: isLater ? lastUsedAt : known.lastUsedAt,
     });
@@ -45,17 +46,7 @@ export async function allowedBy(db: Queries, userId: bigint): Promise<AllowedApp
 }
 
 /** Invalidates every token that the application has of this person, and every code it has not exchanged yet. */
-export async function revoke(
-  { db, ids, address }: { db: Database; ids: IdSource; address: string },
-  person: { id: bigint; email: string },
-  clientId: bigint,
-): Promise<void> {
-  await db.transaction(async (trx) => {
-    const codes = await dropCodesOf(trx, person.id, clientId);
-    const tokens = await revokeTokensOf(trx, person.id, clientId);
-    if (codes + tokens === 0) return;
-    const subject = { id: clientId, name: (await findClient(trx, clientId))?.name ?? '' };
-    const deed: Deed = { action: 'application.revoked', subject, details: { tokens_revoked: tokens } };
-    await recordAudit(trx, ids, inBrowser(person, address), deed);
-  });
+export async function revoke(trx: Transaction, userId: bigint, clientId: bigint): Promise<void> {
+  await dropCodesOf(trx, userId, clientId);
+  await revokeTokensOf(trx, userId, clientId);
 }

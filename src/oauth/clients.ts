@@ -1,4 +1,3 @@
-import type { Deed } from '../auth/audit.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { OauthClientRow } from '../db/schema.ts';
 import { commandLineId, commandLineName } from '../db/command-line-client.ts';
@@ -35,23 +34,19 @@ export interface ClientForm {
   redirectUris: readonly string[];
 }
 
-/** The errors in a registration, in words for the person. */
-export function mistakesIn({ name, redirectUris }: ClientForm): { name?: string; redirectUris?: string } {
-  const mistakes: { name?: string; redirectUris?: string } = {};
-  if (name.trim() === '') mistakes.name = 'Give it a name.';
-  else if (name.length > longest.applicationName)
-    mistakes.name = `A name has at most ${longest.applicationName} characters.`;
-  // A person decides by this name: no character in it may reverse or hide text.
-  else if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(name) || !name.isWellFormed()) {
-    mistakes.name = 'The name has characters in it that cannot be seen.';
-  }
+/** A person decides by this name: no character in it may reverse or hide text. */
+export function isApplicationName(name: string): boolean {
+  return name.trim() !== '' && !/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(name);
+}
+
+/** What is wrong with a registration, in words for the operator who types it. */
+export function mistakeIn({ name, redirectUris }: ClientForm): string | undefined {
+  if (name.trim() === '') return 'Give it a name.';
+  if (name.length > longest.applicationName || !isApplicationName(name))
+    return `A name has at most ${longest.applicationName} characters, all of which can be seen.`;
+  if (redirectUris.length > most.redirectAddresses) return `At most ${most.redirectAddresses} redirect addresses.`;
   const unfit = redirectUris.find((address) => !isRedirectAddress(address));
-  if (redirectUris.length === 0) mistakes.redirectUris = 'Give it at least one redirect address.';
-  else if (redirectUris.length > most.redirectAddresses)
-    mistakes.redirectUris = `At most ${most.redirectAddresses} redirect addresses.`;
-  else if (unfit !== undefined)
-    mistakes.redirectUris = `${unfit} is not a redirect address: it must be complete, without a fragment.`;
-  return mistakes;
+  return unfit && `${unfit} is not a redirect address: it must be complete, without a fragment.`;
 }
 
 interface NewClient extends ClientForm {
@@ -64,11 +59,10 @@ export async function insertClient(
   trx: Transaction,
   ids: IdSource,
   { ownerId, name, redirectUris, isPublic }: NewClient,
-): Promise<{ clientId: bigint; secret: string | undefined }> {
-  const clientId = ids.next();
+): Promise<{ client: Client; secret: string | undefined }> {
   const secret = isPublic ? undefined : randomSecret('hrs');
   const row: OauthClientRow = {
-    id: clientId,
+    id: ids.next(),
     owner_id: ownerId,
     name: name.trim(),
     redirect_uris: JSON.stringify([...new Set(redirectUris)]),
@@ -76,25 +70,7 @@ export async function insertClient(
     created_at: BigInt(Date.now()),
   };
   await trx.insertInto('oauth_clients').values(row).execute();
-  return { clientId, secret };
-}
-
-/** For the audit log. */
-export function applicationCreated(id: bigint, { name, redirectUris, isPublic }: NewClient): Deed {
-  return {
-    action: 'application.created',
-    subject: { id, name: name.trim() },
-    details: { public: isPublic, redirect_uris: redirectUris },
-  };
-}
-
-/** The fields that a form would change. */
-export function changesIn(client: Client, form: ClientForm): string[] {
-  const addresses = [...new Set(form.redirectUris)].join('\n');
-  return [
-    ...(form.name.trim() === client.name ? [] : ['name']),
-    ...(addresses === client.redirectUris.join('\n') ? [] : ['redirect_uris']),
-  ];
+  return { client: clientOf(row), secret };
 }
 
 /** The command line has the same public name on every server, because it is the same program everywhere. */
@@ -150,10 +126,11 @@ export async function allClients(db: Queries): Promise<(Client & { owner: string
   return rows.map((row) => ({ ...clientOf(row), owner: row.owner }));
 }
 
-export async function updateClient(trx: Transaction, { id }: Client, form: ClientForm): Promise<void> {
-  const redirectUris = JSON.stringify([...new Set(form.redirectUris)]);
-  const change = { name: form.name.trim(), redirect_uris: redirectUris };
-  await trx.updateTable('oauth_clients').set(change).where('id', '=', id).execute();
+export async function updateClient(trx: Transaction, client: Client, form: Partial<ClientForm>): Promise<Client> {
+  const { name, redirectUris } = { ...client, ...form };
+  const changed = { name, redirect_uris: JSON.stringify(redirectUris) };
+  await trx.updateTable('oauth_clients').set(changed).where('id', '=', client.id).execute();
+  return { ...client, name, redirectUris };
 }
 
 /** The old secret is invalid at once; existing tokens stay valid. */

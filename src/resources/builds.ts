@@ -23,7 +23,7 @@ import { reasonsToWait } from './waiting.ts';
 const mayWait = ({ build_state: state }: BuildRow): boolean => state === 'enqueued' || state === 'running';
 
 /** As everybody sees them, with why each of them waits. */
-async function showing(
+export async function showing(
   call: Pick<Call, 'database'> & { db: Queries; project: Pick<ProjectRow, 'owner_id'> },
   rows: readonly BuildRow[],
 ) {

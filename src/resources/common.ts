@@ -1,3 +1,4 @@
+import { sql, type RawBuilder } from 'kysely';
 import type { Call } from '../api/call.ts';
 import type { Transaction } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
@@ -31,6 +32,11 @@ export function sentColumns<Columns extends object>(
 /** A pattern for `like … escape '!'` that finds the text anywhere, in lower case. No character in it is special. */
 export function likePattern(text: string): string {
   return `%${text.toLowerCase().replaceAll(/[!%_]/g, '!$&')}%`;
+}
+
+/** What a list needs of a commit's message for its subject: a list of whole ones would be megabytes. */
+export function startOfMessage(column: string): RawBuilder<string> {
+  return sql<string>`substr(${sql.ref(column)}, 1, 1000)`;
 }
 
 /** Returns the record, or throws the API's error where there is none. */

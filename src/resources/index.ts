@@ -1,4 +1,5 @@
 import type { AnswersOf } from '../api/route.ts';
+import * as applications from './applications.ts';
 import * as archiveUploads from './archive-uploads.ts';
 import * as artifacts from './artifacts.ts';
 import * as audit from './audit.ts';
@@ -7,10 +8,12 @@ import * as buildRequests from './build-requests.ts';
 import * as builds from './builds.ts';
 import * as caches from './caches.ts';
 import * as cctray from './cctray.ts';
+import * as changes from './changes.ts';
 import * as collaborators from './collaborators.ts';
 import * as commits from './commits.ts';
 import { configRoutes } from './config.ts';
 import * as connectionChecks from './connection-checks.ts';
+import * as dashboard from './dashboard.ts';
 import * as deliveries from './deliveries.ts';
 import * as dependencies from './dependencies.ts';
 import * as dependencyArchives from './dependency-archives.ts';
@@ -18,13 +21,16 @@ import * as dependencyLogs from './dependency-logs.ts';
 import * as dependencyUses from './dependency-uses.ts';
 import * as deployStrategies from './deploy-strategies.ts';
 import * as deploys from './deploys.ts';
+import * as details from './details.ts';
 import * as environmentVariables from './environment-variables.ts';
+import * as forges from './forges.ts';
 import * as hookDeliveries from './hook-deliveries.ts';
 import * as hooks from './hooks.ts';
 import { logViewRoutes } from './log-views.ts';
 import * as marketplace from './marketplace.ts';
 import * as notifications from './notifications.ts';
 import * as operations from './operations.ts';
+import * as overview from './overview.ts';
 import * as polling from './polling.ts';
 import * as projects from './projects.ts';
 import * as queue from './queue.ts';
@@ -44,7 +50,13 @@ import * as users from './users.ts';
 
 const resources = [
   ...service.routes,
+  ...applications.routes,
+  ...dashboard.routes,
+  ...changes.routes,
   ...projects.routes,
+  ...overview.routes,
+  ...forges.routes,
+  ...details.routes,
   ...search.routes,
   ...badges.routes,
   ...cctray.routes,

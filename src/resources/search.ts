@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { accountRoute } from '../api/route.ts';
-import type { Caller } from '../auth/callers.ts';
+import { hasScope, type Caller } from '../auth/callers.ts';
 import { projectsSeenBy } from '../auth/projects.ts';
 import type { Queries } from '../db/open.ts';
 import { required, text } from '../http/fields.ts';
@@ -160,7 +160,7 @@ export async function search(
   const within = projects.slice(0, mostProjects).map(({ id }) => id);
   if (within.length === 0) return [];
   // A token sees here what it would see elsewhere.
-  const may = (scope: Scope): boolean => caller.scopes === 'all' || caller.scopes.has(scope);
+  const may = (scope: Scope): boolean => hasScope(caller, scope);
   const parts = { db, wanted, within };
   const found = [
     ...best(

@@ -2,7 +2,7 @@ import { projectRoute } from '../api/route.ts';
 import { described, oneOf, text } from '../http/fields.ts';
 import type { Page, PageOf } from '../http/paging.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { flakyTests } from '../lifecycle/flaky-tests.ts';
+import { flakyTests, type FlakyTest } from '../lifecycle/flaky-tests.ts';
 import type { PlacedTest, TestState } from '../lifecycle/packed-tests.ts';
 import { slowTests } from '../lifecycle/slow-tests.ts';
 import { testsOf, type Wanted } from '../lifecycle/test-results.ts';
@@ -40,6 +40,10 @@ function pageOfTests(page: Page, { fromEnd = false }: Wanted, found: PlacedTest[
   };
 }
 
+export function flakyView({ name, class: of, suite, failures, passes, lastSeenAt, message }: FlakyTest) {
+  return { name, class: of, suite, failures, passes, last_seen_at: timestamp(lastSeenAt), message };
+}
+
 export const routes = [
   projectRoute({
     method: 'GET',
@@ -67,18 +71,7 @@ export const routes = [
     summary: 'List the tests that lately both failed and passed on the same commit and suite',
 
     answer: listOf(flakyTestRecord),
-    async handle({ db, project }) {
-      const tests = await flakyTests(db, project.id);
-      return tests.map(({ name, class: of, suite, failures, passes, lastSeenAt, message }) => ({
-        name,
-        class: of,
-        suite,
-        failures,
-        passes,
-        last_seen_at: timestamp(lastSeenAt),
-        message,
-      }));
-    },
+    handle: async ({ db, project }) => (await flakyTests(db, project.id)).map(flakyView),
   }),
   projectRoute({
     method: 'GET',

@@ -150,7 +150,14 @@ export async function startServer({
     isBehindProxy,
     baseUrl: config.base_url,
   });
-  addPages(server, { ...store, calls, onTrouble, baseUrl: config.base_url, hasTls: tls !== undefined });
+  addPages(server, {
+    site: store,
+    calls,
+    translate: translateWith(log),
+    onTrouble,
+    baseUrl: config.base_url,
+    hasTls: tls !== undefined,
+  });
   const refusals = countRefusals({
     ...store,
     onTrouble: (error) => log.error({ err: error }, 'counting refused calls of hooks failed'),

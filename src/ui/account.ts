@@ -52,11 +52,11 @@ export const places: Place[] = [
     method: 'POST',
     path: '/ui/account/password',
     async visit(visit) {
-      const { person, formText, address } = visit;
+      const { site, person, formText, address } = visit;
       const [current, password] = [formText('current'), formText('password')];
       const mistake = mistakeIn(password, formText('again'), person.email);
       if (mistake !== undefined) return accountPage(visit, { mistake, status: 403 });
-      const changed = await changePassword(visit, person, { current, password, address });
+      const changed = await changePassword(site, person, { current, password, address });
       if ('session' in changed) {
         visit.signIn(changed.session);
         return { goTo: '/ui/account?password=set', status: 303 };

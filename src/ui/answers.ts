@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { isForeignKeyViolation } from '../db/open.ts';
-import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
 import { sendPacked, worthPacking } from '../http/compression.ts';
 import { problem, render, type Page, type Viewer } from './layout.ts';
+import type { SiteServices } from './site.ts';
 
 /** How pages are sent: what a browser may do with them, and which pages stand for errors. */
 
@@ -63,15 +62,13 @@ export function sendError(
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
-  onTrouble: (error: unknown, requestId: string) => void,
+  { translate, onTrouble }: Pick<SiteServices, 'translate' | 'onTrouble'>,
 ): FastifyReply {
   const send = (page: Page) => sendPage(page, nobody, request, reply);
   const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
-  // The record was deleted at this moment.
-  if (isForeignKeyViolation(error)) return send(notFound);
-  if (error instanceof ApiError) return send(pageForError(error));
+  const known = error instanceof ApiError ? error : translate(error);
+  if (known) return send(pageForError(known));
   if (status >= 400 && status < 500) return send(unreadableRequest);
-  if (isUnavailable(error)) return send(comeBack);
   onTrouble(error, request.id);
   const text = `It is written down on the server under ${request.id}. Try again in a while.`;
   return send(problem(500, 'Something went wrong here', text));

@@ -5,7 +5,7 @@ import { allowed, denied, judge, parameterNames, type Mistake, type Request } fr
 import { outOfBand, policySource } from '../oauth/redirects.ts';
 import { html, type Html } from './html.ts';
 import { keyField, problem, type Page } from './layout.ts';
-import { signInFirst, type Place, type Response, type Visit } from './site.ts';
+import { signInFirst, type Place, type Response, type SiteVisit } from './site.ts';
 
 /** RFC 6749 section 3.1: an application sends a user here to ask for access. */
 const path = '/oauth2/authorize';
@@ -126,7 +126,7 @@ export const places: Place[] = [
   {
     method: 'GET',
     path,
-    async visit({ db, query, visitor, formKey }) {
+    async visit({ site: { db }, query, visitor, formKey }) {
       const judgement = await judge(db.read, query);
       if ('tell' in judgement) return notRegistered(judgement.tell);
       if (!visitor.person) return signInFirst(addressOf(query));
@@ -140,7 +140,7 @@ export const places: Place[] = [
     method: 'POST',
     path,
     async visit(visit) {
-      const judgement = await judge(visit.db.read, visit.form);
+      const judgement = await judge(visit.site.db.read, visit.form);
       if ('tell' in judgement) return notRegistered(judgement.tell);
       const { person } = visit.visitor;
       if (!person) return signInFirst(addressOf(visit.form));
@@ -150,13 +150,13 @@ export const places: Place[] = [
   },
 ];
 
-async function decide(visit: Visit, request: Request, person: { id: bigint; email: string }): Promise<Response> {
-  const { formText } = visit;
+async function decide(visit: SiteVisit, request: Request, person: { id: bigint; email: string }): Promise<Response> {
+  const { site, address, formText } = visit;
   if (formText('decision') !== 'allow') {
     const goTo = denied(request);
     if (goTo !== undefined) return { goTo, status: 302 };
     return problem(200, 'Denied', `${request.client.name} was not allowed anything.`);
   }
-  const answer = await allowed(visit, request, person);
+  const answer = await allowed({ ...site, address }, request, person);
   return 'goTo' in answer ? { goTo: answer.goTo, status: 302 } : codePage(request.client.name, answer.code);
 }

@@ -10,14 +10,14 @@ import type { ProjectVisit } from './project-pages.ts';
 
 /** What is known of a build beside its log, its tests and its files. */
 export function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownBuild): Html {
-  const { build, own, commit, request, links } = shown;
+  const { build, commit, request, links } = shown;
   const { started_at: started, finished_at: finished, exit_status: status, failure_reason: reason } = build;
-  const suite = suiteName(own);
+  const suite = suiteName(build);
   const settings = `${path}/settings/suites/${build.suite_id}`;
   return html`<section id="details" aria-label="Details" data-live>
     <dl class="facts card">
       ${fact('Number', html`<code>${build.id_str}</code>`)}
-      ${fact('Suite', project.owned && own.suite_name !== null ? html`<a href="${settings}">${suite}</a>` : suite)}
+      ${fact('Suite', project.owned && build.suite_name !== null ? html`<a href="${settings}">${suite}</a>` : suite)}
       ${build.variant !== '' && fact('Variant', html`<code>${build.variant}</code>`)}
       ${fact(
         'Commit',
@@ -26,7 +26,7 @@ export function detailsPart({ project, projectPath: path }: ProjectVisit, shown:
       )}
       ${fact(
         'Request',
-        html`<a href="${path}/requests/${own.build_request_id}">${ago(build.created_at)}</a>,
+        html`<a href="${path}/requests/${build.build_request_id_str}">${ago(build.created_at)}</a>,
           ${askedFor(request, links)}`,
       )}
       ${fact('Began', started === null ? 'not yet' : ago(started))}

@@ -1,11 +1,10 @@
-import type { BuildRow } from '../db/schema.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
-import type { FetchedBuild } from '../records/build.ts';
 import type { Commit } from '../records/commit.ts';
-import { artifactCount, artifactsPart } from './artifacts.ts';
+import type { BuildDetails } from '../records/overview.ts';
+import { artifactsPart } from './artifacts.ts';
 import { askedFor, type AskedFor } from './asked-for.ts';
 import { detailsPart } from './build-details.ts';
-import { buildName, buildsOfCommits, type NamedBuild } from './build-rows.ts';
+import { buildName } from './build-rows.ts';
 import { failedTests, testsPart } from './build-tests.ts';
 import { commitAtForge, forgeLinks, type ForgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
@@ -13,7 +12,7 @@ import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
 import { downloadLink, linesIn, logPart } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
-import { orMissing, shortSha, subjectOf, waitingLine } from './parts.ts';
+import { shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { buildBadge, buildMark, isUnderWay } from './states.ts';
@@ -22,11 +21,8 @@ import { buildBadge, buildMark, isUnderWay } from './states.ts';
 
 /** Everything that the tabs show of a build. */
 export interface ShownBuild {
-  build: FetchedBuild;
+  build: BuildDetails;
   commit: Commit;
-  own: NamedBuild;
-  /** All attempts, the first one first. */
-  attempts: readonly BuildRow[];
   request: AskedFor;
   links: ForgeLinks | undefined;
   /** The address of the build in the API. */
@@ -42,23 +38,19 @@ const record = '/projects/:project_id/builds/:build_id';
 const tabs = ['log', 'tests', 'artifacts', 'details'] as const;
 type Tab = (typeof tabs)[number];
 
-async function shownBuild({ api, db, project }: ProjectVisit): Promise<ShownBuild> {
-  const build = await api.get(record);
-  const params = { commit_id: build.commit_id };
-  const commit = await api.get('/projects/:project_id/commits/:commit_id', { params });
-  const all = (await buildsOfCommits(db.read, [build.commit_id])).get(build.commit_id) ?? [];
-  const isSame = ({ suite_id: suite, variant }: BuildRow): boolean =>
-    suite === build.suite_id && variant === build.variant;
-  const attempts = all.filter(isSame).toReversed();
-  const own = orMissing(attempts.find(({ id }) => id === build.id));
-  const ofRequest = { params: { build_request_id: own.build_request_id } };
-  const request = await api.get('/projects/:project_id/build_requests/:build_request_id', ofRequest);
-  const links = await forgeLinks(db.read, project);
+async function shownBuild(visit: ProjectVisit): Promise<ShownBuild> {
+  const { api, project } = visit;
+  const build = await api.get(`${record}/details`);
+  const { commit_id, build_request_id } = build;
+  const commit = await api.get('/projects/:project_id/commits/:commit_id', { params: { commit_id } });
+  const asked = { params: { build_request_id } };
+  const request = await api.get('/projects/:project_id/build_requests/:build_request_id', asked);
   const address = `/projects/${project.id_str}/builds/${build.id_str}`;
-  return { build, commit, own, attempts, request, links, address };
+  return { build, commit, request, links: await forgeLinks(visit), address };
 }
 
-function attemptMarks({ build, attempts }: ShownBuild, path: string): Html | false {
+function attemptMarks({ build }: ShownBuild, path: string): Html | false {
+  const { attempts } = build;
   if (attempts.length < 2) return false;
   return html`<span class="marks"
     ><span class="aside">Attempts:</span> ${attempts.map((one) => {
@@ -72,12 +64,12 @@ function attemptMarks({ build, attempts }: ShownBuild, path: string): Html | fal
 
 /** Two lines, so that the log has the rest of the window. */
 function head(visit: ProjectVisit, shown: ShownBuild): Html {
-  const { build, commit, own, request, links, address } = shown;
+  const { build, commit, request, links, address } = shown;
   const { exit_status: status, started_at: started, finished_at: finished } = build;
   const [cancel, again] = [pageForm(visit, 'cancel'), pageForm(visit, 'restart')];
   const path = visit.projectPath;
   return html`<div class="title build-title">
-      <h1>${buildName(own)} <span class="aside">attempt ${build.attempt}</span></h1>
+      <h1>${buildName(build)} <span class="aside">attempt ${build.attempt}</span></h1>
       <p id="build" data-live>
         ${buildBadge(build)} ${build.failure_reason !== '' && html`<span>${reasonInWords(build.failure_reason)}</span>`}
         ${build.flaky && html`<span>Flaky: it failed, and passed when it was tried again.</span>`}
@@ -86,7 +78,7 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
         ${
           isUnderWay(build.build_state)
             ? cancel.wrap(html``, { button: 'Cancel', kind: 'danger' })
-            : own.suite_name !== null && again.wrap(html``, { button: 'Run again', kind: 'main' })
+            : build.suite_name !== null && again.wrap(html``, { button: 'Run again', kind: 'main' })
         }
         ${downloadLink(address)}
       </div>
@@ -99,7 +91,7 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
         >
         <span class="aside"
           ><span class="build-asked">${commitAtForge(links, commit.ref)} ${askedFor(request, links)}</span>
-          <a href="${path}/requests/${own.build_request_id}">${ago(build.created_at)}</a></span
+          <a href="${path}/requests/${build.build_request_id_str}">${ago(build.created_at)}</a></span
         >
         ${started !== null && html`<span class="aside">took ${duration(started, finished)}</span>`}
         ${status !== null && html`<span class="aside">exit status ${status}</span>`} ${attemptMarks(shown, path)}
@@ -114,7 +106,7 @@ async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, cur
   const counts: Record<Tab, number> = {
     log: await linesIn(visit, record),
     tests: passed + failed + skipped,
-    artifacts: await artifactCount(visit.db.read, build.id),
+    artifacts: build.artifacts,
     details: 0,
   };
   return html`<nav id="tabs" aria-label="Build" class="tabs sections build-tabs" data-live>
@@ -139,13 +131,13 @@ const parts: Record<Tab, (visit: ProjectVisit, shown: ShownBuild) => Promise<Htm
   log: async (visit, { build, address }) =>
     html`${await failedTests(visit, build, `/ui${address}/tests`)} ${await logPart(visit, record, { address })}`,
   tests: (visit, { build }) => testsPart(visit, build),
-  artifacts: async ({ db }, { build, address }) => artifactsPart(db.read, build.id, address),
+  artifacts: (visit, { build, address }) => artifactsPart(visit, build, address),
   details: async (visit, shown) => detailsPart(visit, shown),
 };
 
 async function show(visit: ProjectVisit, tab: Tab): Promise<Page> {
   const shown = await shownBuild(visit);
-  const name = buildName(shown.own);
+  const name = buildName(shown.build);
   return {
     title: tab === 'log' ? name : `${titles[tab]} of ${name}`,
     state: shown.build.build_state,

@@ -1,11 +1,10 @@
-import type { CommitRow } from '../db/schema.ts';
-import { groupedBuilds } from './build-groups.ts';
-import { buildName, buildsOfCommits, isFlaky, type NamedBuild } from './build-rows.ts';
+import type { CommitDetails } from '../records/overview.ts';
+import { buildName, groupedBuilds, named, type Named } from './build-rows.ts';
 import { branchAtForge, commitAtForge, forgeLinks, type ForgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago, duration } from './moments.ts';
-import { empty, subjectOf } from './parts.ts';
+import { counted, empty, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { suiteChoice } from './suite-choice.ts';
@@ -30,8 +29,7 @@ function person(title: string, name: string, email: string, date: string): Html 
   </div>`;
 }
 
-function about(commit: CommitRow, links: ForgeLinks | undefined): Html {
-  const [branches, tags] = [JSON.parse(commit.branches) as string[], JSON.parse(commit.tags) as string[]];
+function about(commit: CommitDetails, links: ForgeLinks | undefined): Html {
   const isSame = commit.scm_author_email === commit.scm_committer_email;
   return html`<dl class="facts">
     ${person('Author', commit.scm_author_name, commit.scm_author_email, commit.scm_authored_date)}
@@ -40,15 +38,14 @@ function about(commit: CommitRow, links: ForgeLinks | undefined): Html {
       <dt>SHA</dt>
       <dd><code>${commit.ref}</code> ${commitAtForge(links, commit.ref)}</dd>
     </div>
-    ${names('Branches', branches, links)} ${names('Tags', tags)}
+    ${names('Branches', commit.branches, links)} ${names('Tags', commit.tags)}
   </dl>`;
 }
 
-function filesPart({ files }: CommitRow): Html | false {
-  const list = JSON.parse(files) as string[];
+function filesPart({ files: list }: CommitDetails): Html | false {
   if (list.length === 0) return false;
   return html`<details class="card files-changed">
-    <summary>${list.length === 1 ? '1 file changed' : `${list.length} files changed`}</summary>
+    <summary>${counted(list.length, 'file')} changed</summary>
     <ul class="files">
       ${list.slice(0, mostFiles).map((file) => html`<li><code>${file}</code></li>`)}
     </ul>
@@ -56,21 +53,21 @@ function filesPart({ files }: CommitRow): Html | false {
   </details>`;
 }
 
-function buildItem(build: NamedBuild, path: string): Html {
+function buildItem(build: Named, path: string): Html {
   const { id, started_at: started, finished_at: finished, failure_reason: reason } = build;
   return html`<li id="build-${id}" class="build">
     <span class="build-state">${buildBadge(build)}</span>
     <span class="build-name">
       <a href="${path}/builds/${id}">${buildName(build)}</a>
       ${build.attempt > 1 && html`<span class="aside">attempt ${build.attempt}</span>`}
-      ${isFlaky(build) && html`<span class="aside">flaky</span>`}
+      ${build.flaky && html`<span class="aside">flaky</span>`}
     </span>
     <span class="build-said">${reason !== '' && reasonInWords(reason)}</span>
     <span class="build-took aside">${started !== null && duration(started, finished)}</span>
   </li>`;
 }
 
-async function deployForm(visit: ProjectVisit, commit: CommitRow): Promise<Html> {
+async function deployForm(visit: ProjectVisit, commit: CommitDetails): Promise<Html> {
   const strategies = await visit.api.get('/projects/:project_id/deploy_strategies');
   if (strategies.length === 0) return html``;
   const deploy = pageForm(visit, 'deploy');
@@ -87,16 +84,11 @@ async function deployForm(visit: ProjectVisit, commit: CommitRow): Promise<Html>
 }
 
 async function show(visit: ProjectVisit) {
-  const { api, db, project, projectPath, param } = visit;
-  await api.get('/projects/:project_id/commits/:commit_id'); // refuses records of other projects
-  const commit = await db.read
-    .selectFrom('commits')
-    .selectAll()
-    .where('id', '=', BigInt(param('commit_id')))
-    .executeTakeFirstOrThrow();
-  const builds = (await buildsOfCommits(db.read, [commit.id])).get(commit.id) ?? [];
-  const run = pageForm(visit, 'run');
+  const { api, project, projectPath } = visit;
+  const commit = await api.get('/projects/:project_id/commits/:commit_id/details');
   const suites = await api.get('/projects/:project_id/suites');
+  const builds = named(await api.all('/projects/:project_id/commits/:commit_id/builds'), suites);
+  const run = pageForm(visit, 'run');
   const rest = commit.message.trimStart().split('\n').slice(1).join('\n').trim();
   return {
     title: subjectOf(commit.message),
@@ -111,7 +103,7 @@ async function show(visit: ProjectVisit) {
         </div>
       </div>
       <p id="commit-state" data-live>${stateBadge(commit.build_state)}</p>
-      ${rest !== '' && html`<pre>${rest}</pre>`} ${about(commit, await forgeLinks(db.read, project))}
+      ${rest !== '' && html`<pre>${rest}</pre>`} ${about(commit, await forgeLinks(visit))}
       ${await deployForm(visit, commit)} ${filesPart(commit)}
       <h2>Builds</h2>
       <div id="builds" data-live>

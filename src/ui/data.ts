@@ -1,9 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { InnerCalls } from '../api/inner-calls.ts';
 import type { Route, RouteName } from '../api/route.ts';
-import type { Services } from '../api/call.ts';
 import { callerInBrowser } from '../auth/callers.ts';
-import type { UserRow } from '../db/schema.ts';
+import type { Person } from '../auth/sessions.ts';
 import { ApiError } from '../errors.ts';
 import { answerError, sendJson } from '../http/json-answers.ts';
 import type { Incoming } from '../http/route.ts';
@@ -11,7 +10,6 @@ import { hearOut } from '../http/unread-bodies.ts';
 import { withRawBodies } from '../http/uploads.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import { protect } from './answers.ts';
-import { followChanges } from './live.ts';
 import { fitsFormKey, isFromOurPages, type Cookies } from './visitor.ts';
 
 /**
@@ -29,7 +27,7 @@ const changing: readonly string[] = [
   'DELETE /projects/:project_id/builds/:build_id/shell/:shell_id',
 ];
 
-interface DataServices extends Services {
+interface DataServices {
   calls: InnerCalls;
   cookies: Cookies;
   baseUrl: string | undefined;
@@ -42,16 +40,6 @@ export function addData(server: FastifyInstance, services: DataServices): void {
   withRawBodies(server, (scope) => {
     for (const route of served) if (route.uploads) addRoute(scope, route, services);
   });
-  server.route({
-    method: 'GET',
-    url: '/ui/live',
-    config: { provenBy: 'session' },
-    errorHandler,
-    async handler(request, reply) {
-      const { person, signal } = await listening(server, reply, () => personFor(request, services));
-      return server.streams.send(followChanges(services, person, signal), request, protect(reply));
-    },
-  });
 }
 
 function addRoute(server: FastifyInstance, route: Route, services: DataServices): void {
@@ -62,17 +50,17 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
     config: { showsSecrets: route.showsSecrets ?? false, provenBy: 'session' },
     errorHandler,
     async handler(request, reply) {
-      const ask = (person: Readonly<UserRow>, signal?: AbortSignal) =>
+      const ask = (person: Person, signal?: AbortSignal) =>
         services.calls.call(name, callerInBrowser(person), request as unknown as Incoming, signal);
-      const admit = async (): Promise<Readonly<UserRow>> => {
+      const admit = async (): Promise<Person> => {
         const person = await personFor(request, services);
         await services.calls.admit(name, callerInBrowser(person), request.params as Record<string, string>);
         return person;
       };
       protect(reply);
       if (route.streams) {
-        const { person, signal } = await listening(server, reply, admit);
-        const answer = await ask(person, signal);
+        const person = await admit();
+        const answer = await ask(person, server.streams.whileOpen(reply, admit));
         if (!('stream' in answer)) throw new Error(`${route.path} streams its answer`);
         return server.streams.send(answer.stream, request, reply);
       }
@@ -93,27 +81,18 @@ function errorHandler(error: unknown, request: FastifyRequest, reply: FastifyRep
 }
 
 async function demandFormKey(request: FastifyRequest, reply: FastifyReply, services: DataServices): Promise<void> {
-  const visitor = await services.cookies.identify(request, reply, services.db.read);
+  const visitor = await services.cookies.identify(request, reply);
   const { 'x-form-key': key } = request.headers;
   if (typeof key !== 'string' || !fitsFormKey(key, visitor)) throw new ApiError('unauthorized');
-}
-
-async function listening(
-  server: FastifyInstance,
-  reply: FastifyReply,
-  admit: () => Promise<Readonly<UserRow>>,
-): Promise<{ person: Readonly<UserRow>; signal: AbortSignal }> {
-  const person = await admit();
-  return { person, signal: server.streams.whileOpen(reply, admit) };
 }
 
 /**
  * The signed-in user; undefined for a request from another site's page. The user may also open the address directly.
  */
-async function personFor(request: FastifyRequest, { cookies, db, baseUrl }: DataServices): Promise<Readonly<UserRow>> {
+async function personFor(request: FastifyRequest, { cookies, baseUrl }: DataServices): Promise<Person> {
   const isByHand = request.headers['sec-fetch-site'] === 'none';
   if (!isByHand && !isFromOurPages(request, baseUrl)) throw new ApiError('unauthorized');
-  const person = await cookies.person(request, db.read);
+  const person = await cookies.person(request);
   if (!person) throw new ApiError('unauthorized');
   return person;
 }

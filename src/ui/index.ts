@@ -9,7 +9,6 @@ import * as commit from './commit.ts';
 import * as newProject from './new-project.ts';
 import * as password from './password.ts';
 import * as project from './project.ts';
-import * as registration from './registration.ts';
 import * as registries from './registries.ts';
 import * as request from './request.ts';
 import * as search from './search.ts';
@@ -55,7 +54,7 @@ const ofSettings = [
 const others = [deploys, dependencies, dependency, operations];
 
 const ofProjects = [dashboard, search, newProject, setup, project, request, commit, build, shell, tests];
-const ofPeople = [signIn, password, account, authorize, applications, registration, registries];
+const ofPeople = [signIn, password, account, authorize, applications, registries];
 
 /** The pages for people, rendered on the server and complete without scripts. */
 export const allPlaces: readonly Place[] = [...ofPeople, ...ofProjects, ...ofSettings, ...others].flatMap(

@@ -6,6 +6,7 @@ export const notices = {
   created: 'Created.',
   added: 'Added.',
   deleted: 'Deleted.',
+  revoked: 'It can no longer act for you.',
   cancelled: 'Cancelled. What was running is being stopped.',
   started: 'Started.',
   invited: 'Invited.',

@@ -1,4 +1,3 @@
-import { sql, type RawBuilder } from 'kysely';
 import { ApiError } from '../errors.ts';
 import type { PageOf } from '../http/paging.ts';
 import { html, type Html } from './html.ts';
@@ -78,8 +77,8 @@ export function shortSha(ref: string): string {
   return ref.slice(0, 10);
 }
 
-export function counted(count: number, what: string): string {
-  return count === 1 ? `1 ${what}` : `${count} ${what}s`;
+export function counted(count: number, what: string, several = `${what}s`): string {
+  return count === 1 ? `1 ${what}` : `${count} ${several}`;
 }
 
 const longestSubject = 500;
@@ -88,11 +87,6 @@ const longestSubject = 500;
 export function subjectOf(message: string): string {
   const line = message.trimStart().split('\n', 1)[0]?.trim() || '(no message)';
   return line.length > longestSubject ? `${line.slice(0, longestSubject).toWellFormed()}…` : line;
-}
-
-/** What a list needs of a message for its subject: a list of whole ones would be megabytes. */
-export function startOfMessage(column: string): RawBuilder<string> {
-  return sql<string>`substr(${sql.ref(column)}, 1, ${sql.lit(2 * longestSubject)})`;
 }
 
 /** Throws the page for a missing record. */

@@ -68,9 +68,9 @@ export const places: Place[] = [
   {
     method: 'GET',
     path: '/ui/password',
-    async visit({ db, queryText, formKey }) {
+    async visit({ site, queryText, formKey }) {
       const token = queryText('token');
-      const owner = await ownerOfLink(db.read, token);
+      const owner = await ownerOfLink(site.db.read, token);
       return owner ? passwordPage({ formKey, token, email: owner.email }) : worksNoMore;
     },
   },
@@ -78,13 +78,13 @@ export const places: Place[] = [
     method: 'POST',
     path: '/ui/password',
     async visit(visit) {
-      const { db, formText, formKey, address } = visit;
+      const { site, formText, formKey, address } = visit;
       const [token, password] = [formText('token'), formText('password')];
-      const owner = await ownerOfLink(db.read, token);
+      const owner = await ownerOfLink(site.db.read, token);
       if (!owner) return worksNoMore;
       const mistake = mistakeIn(password, formText('again'), owner.email);
       if (mistake !== undefined) return passwordPage({ formKey, token, email: owner.email, mistake });
-      if (!(await setPasswordByLink(visit, { token, password, address }))) return worksNoMore;
+      if (!(await setPasswordByLink(site, { token, password, address }))) return worksNoMore;
       return { goTo: '/ui/sign-in?password=set', status: 303 };
     },
   },

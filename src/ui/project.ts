@@ -1,14 +1,12 @@
-import { sql } from 'kysely';
-import { onPage } from '../api/pages.ts';
-import type { Queries } from '../db/open.ts';
-import { pageFields, pageOf, type Page as ListPage } from '../http/paging.ts';
-import { readFields } from '../http/fields.ts';
+import { longest } from '../lib/bounds.ts';
+import type { BuiltCommit, Overview, RequestLine } from '../records/overview.ts';
+import type { Suite } from '../records/suite.ts';
 import { pageForm } from './forms.ts';
-import { buildName, buildsOfCommits, countedOfCommit, type NamedBuild } from './build-rows.ts';
+import { buildName, named, newestOfSuites, type Named } from './build-rows.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
-import { empty, pagination, shortSha, startOfMessage, subjectOf } from './parts.ts';
-import { overviewLine, overviewOf, requestsUnderWay, usualBranch } from './project-overview.ts';
+import { empty, pagination, shortSha, subjectOf } from './parts.ts';
+import { overviewLine } from './project-overview.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { suiteChoice } from './suite-choice.ts';
@@ -18,86 +16,8 @@ const commitsOnPage = 25;
 /** More suites would fill the list of commits. */
 const mostMarks = 30;
 
-interface CommitLine {
-  id: bigint;
-  id_str: string;
-  ref: string;
-  build_state: string;
-  message: string;
-  scm_author_name: string;
-  branch: string;
-  request_id: bigint | null;
-  requested_at: bigint | null;
-  /** The pull request of that request. */
-  pull_request: bigint | null;
-  from_fork: number | null;
-}
-
-/** A commit is on a branch if it was built for the branch, or if a fetch found it there. */
-function isOnBranch(branch: string) {
-  const inList = `%${JSON.stringify(branch).replaceAll(/[!%_]/g, '!$&')}%`;
-  return sql<boolean>`(c.branch = ${branch} or c.branches like ${inList} escape '!')`;
-}
-
-async function commitsOf(db: Queries, projectId: bigint, branch: string, page: ListPage) {
-  const commits = db
-    .selectFrom('commits as c')
-    .select([
-      'c.id',
-      'c.ref',
-      'c.build_state',
-      startOfMessage('c.message').as('message'),
-      'c.scm_author_name',
-      'c.branch',
-    ])
-    .select((of) =>
-      of
-        .selectFrom('build_requests as n')
-        .select((n) => n.fn.max('n.id').as('id'))
-        .whereRef('n.commit_id', '=', 'c.id')
-        .as('request_id'),
-    )
-    .where('c.project_id', '=', projectId);
-  const wanted = branch === '' ? commits : commits.where(isOnBranch(branch));
-  const rows = await onPage(wanted, 'c.id', page).execute();
-  const requests = await requestsOf(db, rows);
-  return pageOf(
-    page,
-    rows.map((row) => ({ ...row, ...(requests.get(row.request_id) ?? noRequest), id_str: String(row.id) })),
-  );
-}
-
-const noRequest = { requested_at: null, pull_request: null, from_fork: null };
-
-/**
- * Read by identifier: with a join on the newest request of each commit, PostgreSQL would compare every request with
- * every commit.
- */
-async function requestsOf(db: Queries, commits: readonly { request_id: bigint | null }[]) {
-  const ids = commits.map(({ request_id: id }) => id).filter((id) => id !== null);
-  if (ids.length === 0) return new Map<bigint | null, never>();
-  const rows = await db
-    .selectFrom('build_requests')
-    .select(['id', 'created_at as requested_at', 'pull_request', 'from_fork'])
-    .where('id', 'in', ids)
-    .execute();
-  return new Map(rows.map(({ id, ...row }): [bigint | null, typeof row] => [id, row]));
-}
-
-/** Requests without a commit: those that wait for one, and those whose fetch failed. */
-export async function withoutCommit(db: Queries, projectId: bigint) {
-  return db
-    .selectFrom('build_requests')
-    .select(['id', 'commit_ref', 'build_state', 'created_at', 'pull_request'])
-    .where('project_id', '=', projectId)
-    .where('commit_id', 'is', null)
-    .orderBy('id', 'desc')
-    .limit(5)
-    .execute();
-}
-
-function marks(builds: readonly NamedBuild[], projectPath: string): Html {
-  const newest = countedOfCommit(builds);
+function marks(builds: readonly Named[], projectPath: string): Html {
+  const newest = newestOfSuites(builds);
   // Users look for suites that did not pass.
   const ordered = newest.length <= mostMarks ? newest : newest.toSorted((a, b) => weight(a) - weight(b));
   const shown = ordered.slice(0, mostMarks);
@@ -110,30 +30,30 @@ function marks(builds: readonly NamedBuild[], projectPath: string): Html {
   >`;
 }
 
-function weight(build: NamedBuild): number {
+function weight(build: Named): number {
   return { bad: 0, warn: 1, busy: 2, wait: 3, held: 3, none: 4, good: 5 }[lookOfBuild(build)];
 }
 
-function commitItem(commit: CommitLine, builds: readonly NamedBuild[], { projectPath }: ProjectVisit): Html {
-  const { id, ref, build_state: state, message, branch, request_id: request, requested_at: at } = commit;
+function commitItem(commit: BuiltCommit, suites: readonly Suite[], projectPath: string): Html {
+  const { id, ref, build_state: state, message, branch, newest_request: request } = commit;
   return html`<li id="commit-${id}" class="commit">
     <span class="commit-state">${stateBadge(state)}</span>
     <div class="commit-title">
       <a href="${projectPath}/commits/${id}">${subjectOf(message)}</a>
       <p class="aside">
         <code>${shortSha(ref)}</code> ${branch !== '' && html`on <code>${branch}</code>`} by ${commit.scm_author_name}
-        ${commit.pull_request !== null && `in pull request ${commit.pull_request}`}
-        ${commit.from_fork === 1 && 'from a fork'}
+        ${request !== null && request.pull_request !== null && `in pull request ${request.pull_request}`}
+        ${request?.from_fork && 'from a fork'}
       </p>
     </div>
-    <span class="commit-marks">${marks(builds, projectPath)}</span>
+    <span class="commit-marks">${marks(named(commit.builds, suites), projectPath)}</span>
     <span class="commit-when aside"
-      >${at !== null && request !== null && html`<a href="${projectPath}/requests/${request}">${ago(at)}</a>`}</span
+      >${request !== null && html`<a href="${projectPath}/requests/${request.id_str}">${ago(request.created_at)}</a>`}</span
     >
   </li>`;
 }
 
-function requestItems(requests: Awaited<ReturnType<typeof withoutCommit>>, path: string): Html | false {
+function requestItems(requests: readonly RequestLine[], path: string): Html | false {
   if (requests.length === 0) return false;
   return html`<ul class="card rows compact">
     ${requests.map(
@@ -154,17 +74,14 @@ function branchFilter(branch: string, path: string): Html {
   </form>`;
 }
 
-async function commitList(visit: ProjectVisit, branch: string): Promise<Html> {
-  const { db, project, projectPath, query } = visit;
-  const { values: cursor } = readFields(pageFields, query, 'create');
-  const list = { before: undefined, after: undefined, ...cursor, limit: commitsOnPage };
-  const commits = await commitsOf(db.read, project.id, branch, list);
-  const builds = await buildsOfCommits(
-    db.read,
-    commits.items.map(({ id }) => id),
-  );
-  const requests = branch === '' && list.before === undefined ? await withoutCommit(db.read, project.id) : [];
-  const newest = commits.items[0]?.request_id ?? 0n;
+async function commitList(visit: ProjectVisit, shown: Shown): Promise<Html> {
+  const { api, projectPath, queryText } = visit;
+  const { overview, suites, branch } = shown;
+  const [before, after] = [cursor(queryText('before')), cursor(queryText('after'))];
+  const query = { branch, before, after, limit: commitsOnPage };
+  const commits = await api.list('/projects/:project_id/history', { query });
+  const requests = branch === '' && before === undefined ? overview.without_commit : [];
+  const newest = commits.items[0]?.newest_request?.id ?? 0n;
   const nothing =
     branch === ''
       ? empty(
@@ -184,29 +101,39 @@ async function commitList(visit: ProjectVisit, branch: string): Promise<Html> {
         commits.items.length === 0
           ? nothing
           : html`<ul class="commits">
-              ${commits.items.map((commit) => commitItem(commit, builds.get(commit.id) ?? [], visit))}
+              ${commits.items.map((commit) => commitItem(commit, suites, projectPath))}
             </ul>`
       }
       ${pagination(commits, { path: projectPath, query: { branch } })}
     </div>`;
 }
 
+/** A cursor that is none is left out, so that a wrong address shows the first page. */
+function cursor(text: string): string | undefined {
+  return /^[0-9]{1,18}$/.test(text) ? text : undefined;
+}
+
 /** What the overview counts as running. */
-async function runningList({ db, project, projectPath }: ProjectVisit): Promise<Html> {
-  const requests = await requestsUnderWay(db.read, project.id);
+function runningList({ under_way: requests }: Overview, path: string): Html {
   return html`<div id="under-way" data-live>
-      ${requestItems(requests, projectPath) || empty('Nothing runs now', 'What was running is over.')}
+      ${requestItems(requests, path) || empty('Nothing runs now', 'What was running is over.')}
     </div>
-    <p><a href="${projectPath}">All commits</a></p>`;
+    <p><a href="${path}">All commits</a></p>`;
+}
+
+interface Shown {
+  overview: Overview;
+  suites: readonly Suite[];
+  branch: string;
 }
 
 async function show(visit: ProjectVisit) {
-  const { db, project, projectPath, queryText } = visit;
-  const branch = queryText('branch').trim();
+  const { api, project, projectPath, queryText } = visit;
+  const branch = queryText('branch').trim().slice(0, longest.ref);
   const isOfRunning = queryText('running') === 'yes';
-  const overview = await overviewOf(db.read, project.id);
+  const overview = await api.get('/projects/:project_id/overview');
   const run = pageForm(visit, 'run');
-  const suites = await visit.api.get('/projects/:project_id/suites');
+  const suites = await api.get('/projects/:project_id/suites');
   const title = isOfRunning ? 'Running now' : 'Commits';
   return {
     title,
@@ -220,7 +147,7 @@ async function show(visit: ProjectVisit) {
       </div>
       ${run.wrap(
         html`${run.text('commit_ref', 'Branch, tag or commit', {
-          value: await usualBranch(db.read, project.id, overview),
+          value: overview.default_branch || (overview.last_check?.default_branch ?? ''),
           required: true,
           isCode: true,
           wrong: 'This cannot be the name of a branch, a tag or a commit.',
@@ -235,7 +162,7 @@ async function show(visit: ProjectVisit) {
           <a href="${projectPath}/setup">Set up the first one</a>.
         </p>`
       }
-      ${isOfRunning ? await runningList(visit) : await commitList(visit, branch)}`,
+      ${isOfRunning ? runningList(overview, projectPath) : await commitList(visit, { overview, suites, branch })}`,
   };
 }
 

@@ -1,16 +1,12 @@
-import type { CommitRow } from '../db/schema.ts';
-import { leftOut } from '../lifecycle/left-out.ts';
 import type { BuildRequest } from '../records/build-request.ts';
-import { groupedBuilds } from './build-groups.ts';
-import { buildName, buildsOfRequest, isFlaky, newestOfSuites, type NamedBuild } from './build-rows.ts';
+import type { CommitDetails, SaidBuild } from '../records/overview.ts';
+import { attemptKey, buildName, groupedBuilds, named, newestOfSuites, type Named } from './build-rows.ts';
 import { askedFor } from './asked-for.ts';
 import { branchAtForge, commitAtForge, forgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
-import { whyLeftOut } from './left-out.ts';
 import { downloadLink, logPart } from './log-viewer.ts';
-import { lastLine } from './log-text.ts';
 import { ago, duration } from './moments.ts';
 import { empty, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
@@ -19,13 +15,15 @@ import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
 
 const record = '/projects/:project_id/build_requests/:build_request_id';
 
-function buildItem(build: NamedBuild, earlier: readonly NamedBuild[], said: string, path: string): Html {
-  const { id, started_at: started, finished_at: finished } = build;
-  return html`<li id="${idOf(build)}" class="build">
+type ShownBuild = Named<SaidBuild>;
+
+function buildItem(build: ShownBuild, earlier: readonly ShownBuild[], path: string): Html {
+  const { id, started_at: started, finished_at: finished, last_line: said } = build;
+  return html`<li id="${attemptKey(build)}" class="build">
     <span class="build-state">${buildBadge(build)}</span>
     <span class="build-name">
       <a href="${path}/builds/${id}">${buildName(build)}</a>
-      ${isFlaky(build) && html`<span class="aside">flaky</span>`}
+      ${build.flaky && html`<span class="aside">flaky</span>`}
       ${
         earlier.length > 0 &&
         html`<span class="marks"
@@ -38,60 +36,42 @@ function buildItem(build: NamedBuild, earlier: readonly NamedBuild[], said: stri
   </li>`;
 }
 
-async function buildList(visit: ProjectVisit, builds: readonly NamedBuild[]): Promise<Html> {
-  const newest = newestOfSuites(builds);
-  const attempts = Map.groupBy(builds, idOf);
-  const said = new Map<bigint, string>();
-  for (const build of newest.slice(0, mostLastLines)) said.set(build.id, await lastLine(visit, build));
-  return groupedBuilds(newest, (build) => {
-    const earlier = (attempts.get(idOf(build)) ?? []).filter(({ id }) => id !== build.id).toReversed();
-    return buildItem(build, earlier, said.get(build.id) ?? '', visit.projectPath);
+function buildList(builds: readonly ShownBuild[], path: string): Html {
+  const attempts = Map.groupBy(builds, attemptKey);
+  return groupedBuilds(newestOfSuites(builds), (build) => {
+    const earlier = (attempts.get(attemptKey(build)) ?? []).filter(({ id }) => id !== build.id).toReversed();
+    return buildItem(build, earlier, path);
   });
 }
 
-/** Of more builds, the last lines are not shown: each takes a look into a log. */
-const mostLastLines = 64;
-
-/** The same for all attempts at a suite and a variant. */
-function idOf({ suite_id: suite, variant }: NamedBuild): string {
-  return variant === '' ? `suite-${suite}` : `suite-${suite}-${encodeURIComponent(variant)}`;
-}
-
-async function leftOutList(
-  visit: ProjectVisit,
-  request: BuildRequest,
-  commit: CommitRow,
-  builds: readonly NamedBuild[],
-) {
+async function leftOutList({ api }: ProjectVisit, builds: readonly ShownBuild[]) {
   const built = new Set(builds.map(({ suite_id: suite }) => suite));
-  const named = request.suites.map(({ id }) => id);
-  const asked = { ...request, from_fork: Number(request.from_fork), named };
-  const about = { projectId: visit.project.id, request: asked, commit };
-  const suites = await leftOut(visit.db, visit.person.id, about, built);
-  if (suites.length === 0) return false;
+  const explained = await api.get(`${record}/explanation`);
+  const leftOut = explained.filter(({ runs, suite_id: suite }) => !runs && !built.has(suite));
+  if (leftOut.length === 0) return false;
   return html`<section aria-labelledby="left-out">
     <h2 id="left-out">Left out</h2>
     <ul class="card rows compact">
-      ${suites.map(({ suite, reason }) => html`<li><b>${suite.name}</b> <span class="aside">${whyLeftOut(reason)}</span></li>`)}
+      ${leftOut.map(({ name, why }) => html`<li><b>${name}</b> <span class="aside">${why}</span></li>`)}
     </ul>
   </section>`;
 }
 
 function suitesPart(
-  request: BuildRequest,
-  commit: CommitRow | undefined,
-  builds: readonly NamedBuild[],
-  list: Html,
+  { build_state: state }: BuildRequest,
+  commit: CommitDetails | undefined,
+  builds: readonly ShownBuild[],
+  path: string,
 ): Html {
-  if (builds.length > 0) return list;
+  if (builds.length > 0) return buildList(builds, path);
   if (commit) return empty('No suite was run', 'None of the suites of this project applies to the commit.');
-  if (request.build_state === 'waiting_for_approval') return html`<p class="aside">Nothing of it was fetched yet.</p>`;
-  return isUnderWay(request.build_state)
+  if (state === 'waiting_for_approval') return html`<p class="aside">Nothing of it was fetched yet.</p>`;
+  return isUnderWay(state)
     ? html`<p class="aside">The suites follow when the commit is fetched.</p>`
     : empty('Nothing was run', 'The commit could not be fetched: the log below says why.');
 }
 
-function buttons(visit: ProjectVisit, { build_state: state }: BuildRequest, builds: readonly NamedBuild[]): Html {
+function buttons(visit: ProjectVisit, { build_state: state }: BuildRequest, builds: readonly ShownBuild[]): Html {
   const [cancel, rerun, failed] = [
     pageForm(visit, 'cancel'),
     pageForm(visit, 'rerun'),
@@ -108,15 +88,14 @@ function buttons(visit: ProjectVisit, { build_state: state }: BuildRequest, buil
 }
 
 async function show(visit: ProjectVisit) {
-  const { api, db, project, projectPath } = visit;
+  const { api, project, projectPath } = visit;
   const request = await api.get(record);
-  const builds = await buildsOfRequest(db.read, request.id);
-  const commits = db.read
-    .selectFrom('commits')
-    .selectAll()
-    .where('id', '=', request.commit_id ?? 0n);
-  const commit = await commits.executeTakeFirst();
-  const list = await buildList(visit, builds);
+  const builds = named(await api.all(`${record}/builds`), await api.get('/projects/:project_id/suites'));
+  const { commit_id } = request;
+  const commit =
+    commit_id === null
+      ? undefined
+      : await api.get('/projects/:project_id/commits/:commit_id/details', { params: { commit_id } });
   const address = `/projects/${project.id_str}/build_requests/${request.id_str}`;
   // Where nothing was fetched, the log tells why. Otherwise it is folded.
   const fetchLog = commit
@@ -126,8 +105,8 @@ async function show(visit: ProjectVisit) {
         ${await logPart(visit, record, { address })}
       </details>`
     : await logPart(visit, record, { address, title: 'Fetch log' });
-  const links = await forgeLinks(db.read, project);
-  const isBranch = commit !== undefined && (JSON.parse(commit.branches) as string[]).includes(request.commit_ref);
+  const links = await forgeLinks(visit);
+  const isBranch = commit?.branches.includes(request.commit_ref);
   const what = commit ? subjectOf(commit.message) : request.commit_ref;
   return {
     title: what,
@@ -161,7 +140,7 @@ async function show(visit: ProjectVisit) {
         }
         ${request.build_state !== 'waiting_for_approval' && waitingLine(request.waiting_reason)}
         <h2>Suites</h2>
-        ${suitesPart(request, commit, builds, list)} ${commit && (await leftOutList(visit, request, commit, builds))}
+        ${suitesPart(request, commit, builds, projectPath)} ${commit && (await leftOutList(visit, builds))}
       </div>
       ${fetchLog}`,
   };

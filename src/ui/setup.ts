@@ -1,5 +1,5 @@
 import { groupOf } from '../http/raw.ts';
-import { lastCheck, type ConnectionCheck } from '../lifecycle/connection-checks.ts';
+import type { Overview } from '../records/overview.ts';
 import type { Project } from '../records/project.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
@@ -57,7 +57,7 @@ function whereItGoes({ repository_url: url }: Project): Html {
   </ul>`;
 }
 
-function seen(check: ConnectionCheck | undefined): Html | false {
+function seen(check: Overview['last_check']): Html | false {
   if (!check) return false;
   const { connected, message, default_branch: branch } = check;
   const lines = message.split('\n').map((line) => html`${line}<br />`);
@@ -68,8 +68,8 @@ function seen(check: ConnectionCheck | undefined): Html | false {
 }
 
 async function setupPage(visit: ProjectVisit) {
-  const { project, db } = visit;
-  const check = await lastCheck(db.read, project.id);
+  const { project, api } = visit;
+  const { last_check: check } = await api.get('/projects/:project_id/overview');
   const suggestion = suggestedSuite(check?.files ?? []);
   const [connection, suite] = [pageForm(visit, 'check'), pageForm(visit, 'create')];
   const branch = check?.default_branch ?? 'HEAD';

@@ -3,7 +3,7 @@ import { endSession } from '../auth/sessions.ts';
 import { signIn, type SignedIn } from '../auth/sign-in.ts';
 import { html } from './html.ts';
 import { keyField, notice, type Page } from './layout.ts';
-import type { Place, Visit } from './site.ts';
+import type { Place, SiteVisit } from './site.ts';
 
 interface Shown {
   formKey: string;
@@ -72,7 +72,8 @@ export function waitFor(seconds: number): { status: 429; message: string; header
   return { status: 429, message, headers: { 'retry-after': String(seconds) } };
 }
 
-async function leave({ db, ids, visitor: { person }, address }: Visit, session: string): Promise<void> {
+async function leave({ site, visitor: { person }, address }: SiteVisit, session: string): Promise<void> {
+  const { db, ids } = site;
   await db.transaction(async (trx) => {
     if (!(await endSession(trx, session)) || !person) return;
     const subject = { id: person.id, name: person.email };
@@ -98,7 +99,7 @@ export const places: Place[] = [
       const [email, password] = [visit.formText('email'), visit.formText('password')];
       const returnTo = localPath(visit.formText('return'));
       const attempt = { email, password, address: visit.address, session: visit.visitor.session };
-      const result = await signIn(visit, attempt);
+      const result = await signIn(visit.site, attempt);
       if ('refused' in result) return signInPage({ formKey: visit.formKey, returnTo, email, ...refusal(result) });
       visit.signIn(result.session);
       return { goTo: returnTo, status: 303 };

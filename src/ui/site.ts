@@ -1,7 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { InnerCalls } from '../api/inner-calls.ts';
 import type { Services } from '../api/call.ts';
-import type { UserRow } from '../db/schema.ts';
+import type { Person } from '../auth/sessions.ts';
+import type { ApiError } from '../errors.ts';
 import { parseForm } from '../http/bodies.ts';
 import { addressOf } from '../http/client-address.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
@@ -15,19 +16,25 @@ import { createCookies, fitsFormKey, isFromOurPages, type Cookies, type Visitor 
 
 export { notFound };
 
-export interface SiteServices extends Services {
+export interface SiteServices {
+  site: OwnServices;
   /** The API's routes, for pages to call. */
   calls: InnerCalls;
   /** The public address of this server, if it is configured. */
   baseUrl: string | undefined;
   /** Whether this server speaks TLS itself; if not, there is a proxy before it. */
   hasTls: boolean;
+  /** The API's error for one of a lower floor, if it is an answer. */
+  translate: (error: unknown) => ApiError | undefined;
   /** Logs an internal error. */
   onTrouble: (error: unknown, requestId: string) => void;
 }
 
+/** With what the site itself knows people: their passwords and sessions, and what they allow an application. */
+export type OwnServices = Pick<Services, 'db' | 'ids'>;
+
 /** One request by a user in a browser. */
-export interface Visit extends Services {
+export interface Visit {
   visitor: Visitor;
   formKey: string;
   /** Path and query. */
@@ -46,11 +53,14 @@ export interface Visit extends Services {
   origin: string;
   signIn: (session: string) => void;
   signOut: () => void;
-  apiFor: (person: Readonly<UserRow>) => VisitApi;
+  apiFor: (person: Person) => VisitApi;
 }
 
+/** A visit of a page that signs somebody in or out, or asks for a decision. Other pages call routes of the API. */
+export type SiteVisit = Visit & { site: OwnServices };
+
 /** `api` calls the API's routes, for everything that pages show and do. */
-export type PersonVisit = Visit & { person: Readonly<UserRow>; api: VisitApi };
+export type PersonVisit = Visit & { person: Person; api: VisitApi };
 
 export type Response = Page | { goTo: string; status: 302 | 303 };
 
@@ -62,7 +72,7 @@ export interface Place {
   takesFile?: boolean;
   /** The largest form in bytes, where it differs from the usual limit. */
   largestForm?: number;
-  visit(visit: Visit): Promise<Response>;
+  visit(visit: SiteVisit): Promise<Response>;
 }
 
 /** A page for signed-in users. Others are sent to sign in first. */
@@ -71,7 +81,7 @@ export function forPeople(place: {
   path: string;
   takesFile?: boolean;
   largestForm?: number;
-  visit: (visit: PersonVisit) => Promise<Response>;
+  visit: (visit: PersonVisit & SiteVisit) => Promise<Response>;
 }): Place {
   return {
     ...place,
@@ -93,11 +103,11 @@ const usualForm = 64 * 1024;
 /** Serves pages: finds the user, checks the keys of forms, and sets what the browser may do with the answer. */
 export function addSite(server: FastifyInstance, places: readonly Place[], services: SiteServices): void {
   const isSecure = services.hasTls || (services.baseUrl?.startsWith('https:') ?? false);
-  const cookies = createCookies({ isSecure });
+  const cookies = createCookies(services.site, { isSecure });
   const add = (site: FastifyInstance, some: readonly Place[]): void => {
     site.setErrorHandler(async (error, request, reply) => {
       await hearOut(request, reply);
-      return sendError(error, request, reply, services.onTrouble);
+      return sendError(error, request, reply, services);
     });
     for (const place of some) {
       const handler = (request: FastifyRequest, reply: FastifyReply) =>
@@ -130,7 +140,7 @@ async function attend(
   services: SiteServices,
   cookies: Cookies,
 ): Promise<FastifyReply> {
-  const visitor = await cookies.identify(request, reply, services.db.read);
+  const visitor = await cookies.identify(request, reply);
   const form = (request.body as RawGroup | undefined) ?? emptyGroup();
   const query = request.query as RawGroup;
   const [path = ''] = request.url.split('?', 1);
@@ -143,9 +153,9 @@ async function attend(
     return sendPage(strayForm, viewer, request, reply);
   }
   const params = request.params as Record<string, string>;
-  const { baseUrl, hasTls, calls, onTrouble: _, ...shared } = services;
+  const { baseUrl, hasTls, calls, site } = services;
   const response = await place.visit({
-    ...shared,
+    site,
     visitor,
     formKey,
     url: request.url,

@@ -1,10 +1,10 @@
-import type { Queries } from '../db/open.ts';
-import { flakyDays, flakyTests, type FlakyTest } from '../lifecycle/flaky-tests.ts';
+import { flakyDays } from '../lifecycle/flaky-tests.ts';
 import type { SlowTest } from '../records/build.ts';
+import type { FlakyTestDetails } from '../records/overview.ts';
 import { messagePart, testName, tookInWords } from './build-tests.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
-import { empty, shortSha, table } from './parts.ts';
+import { counted, empty, shortSha, table } from './parts.ts';
 import { projectPage } from './project-pages.ts';
 import type { Place } from './site.ts';
 
@@ -15,12 +15,8 @@ const mostFlaky = 100;
 export const places: Place[] = projectPage({
   path: '/tests',
   tab: 'tests',
-  async show({ api, db, project, projectPath }) {
-    const flaky = (await flakyTests(db.read, project.id)).slice(0, mostFlaky);
-    const refs = await refsOf(
-      db.read,
-      flaky.map(({ beganOn }) => beganOn),
-    );
+  async show({ api, projectPath }) {
+    const flaky = (await api.get('/projects/:project_id/tests/flaky/details')).slice(0, mostFlaky);
     const slow = await api.get('/projects/:project_id/tests/slow');
     return {
       title: 'Tests',
@@ -34,7 +30,7 @@ export const places: Place[] = projectPage({
             flaky.length === 0
               ? empty('No flaky tests', 'Nothing is known of a test that failed and passed on the same commit.')
               : html`<ul class="card rows">
-                  ${flaky.map((test) => html`<li>${flakyItem(test, refs.get(test.beganOn) ?? '', projectPath)}</li>`)}
+                  ${flaky.map((test) => html`<li>${flakyItem(test, projectPath)}</li>`)}
                 </ul>`
           }
         </section>
@@ -51,19 +47,13 @@ export const places: Place[] = projectPage({
   },
 });
 
-async function refsOf(db: Queries, commits: readonly bigint[]): Promise<Map<bigint, string>> {
-  if (commits.length === 0) return new Map();
-  const rows = await db.selectFrom('commits').select(['id', 'ref']).where('id', 'in', commits).execute();
-  return new Map(rows.map(({ id, ref }) => [id, ref]));
-}
-
-function flakyItem(test: FlakyTest, ref: string, path: string): Html {
-  const { failures, passes, commits } = test;
+function flakyItem(test: FlakyTestDetails, path: string): Html {
+  const { failures, passes, commits, failed_build_id_str: failed, began_commit_id_str: began } = test;
   return html`<p>${testName(test)} <span class="aside">${test.suite}</span></p>
     <p>
-      Failed ${failures} of ${failures + passes} times on ${commits === 1 ? '1 commit' : `${commits} commits`}, last
-      ${ago(test.lastSeenAt)} in <a href="${path}/builds/${test.failedBuildId}">build ${test.failedBuildId}</a>. Began
-      ${ago(test.beganAt)} on <a href="${path}/commits/${test.beganOn}">commit <code>${shortSha(ref)}</code></a
+      Failed ${failures} of ${failures + passes} times on ${counted(commits, 'commit')}, last ${ago(test.last_seen_at)}
+      in <a href="${path}/builds/${failed}">build ${failed}</a>. Began ${ago(test.began_at)} on
+      <a href="${path}/commits/${began}">commit <code>${shortSha(test.began_ref)}</code></a
       >.
     </p>
     ${messagePart(test.message)}`;
@@ -74,6 +64,6 @@ function slowRow(test: SlowTest): Html {
     <td>${testName(test)}</td>
     <td class="long-name">${test.suite}</td>
     <td class="nowrap">${tookInWords(test.duration_ms)}</td>
-    <td class="nowrap">${test.runs === 1 ? '1 run' : `${test.runs} runs`}</td>
+    <td class="nowrap">${counted(test.runs, 'run')}</td>
   </tr>`;
 }

@@ -1,9 +1,9 @@
 import type { InnerCalls } from '../api/inner-calls.ts';
 import { callerInBrowser } from '../auth/callers.ts';
-import type { UserRow } from '../db/schema.ts';
+import type { Person } from '../auth/sessions.ts';
 import type { PageOf } from '../http/paging.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
-import type { Incoming, StreamAnswer } from '../http/route.ts';
+import type { Incoming } from '../http/route.ts';
 import type { Answers } from '../resources/index.ts';
 
 /** The parts of a call. Parameters of the path that are missing are taken from the page's address. */
@@ -23,7 +23,8 @@ export interface VisitApi {
   get<Path extends GetPath>(path: Path, parts?: CallParts): Promise<Answers[`GET ${Path}`]>;
   /** One page of a list, and whether there are more before and after it. */
   list<Path extends GetPath>(path: Path, parts?: CallParts): Promise<PageOf<ItemOf<Answers[`GET ${Path}`]>>>;
-  stream(path: `/${string}`, query: RawGroup, signal: AbortSignal): Promise<StreamAnswer>;
+  /** All pages of a list together. */
+  all<Path extends GetPath>(path: Path, parts?: CallParts): Promise<ItemOf<Answers[`GET ${Path}`]>[]>;
   /** Throws where the visitor may not call this route; does nothing else. */
   admit(name: RouteName): Promise<void>;
 }
@@ -42,7 +43,7 @@ type ItemOf<List> = List extends readonly (infer Item)[] ? Item : never;
 /** The request for a page. */
 export type PageRequest = Pick<Incoming, 'id' | 'url' | 'params' | 'headers' | 'raw'>;
 
-export function visitApi(calls: InnerCalls, person: Readonly<UserRow>, request: PageRequest): VisitApi {
+export function visitApi(calls: InnerCalls, person: Person, request: PageRequest): VisitApi {
   const caller = callerInBrowser(person);
   const incoming = (parts: CallParts): Incoming => ({
     id: request.id,
@@ -55,6 +56,11 @@ export function visitApi(calls: InnerCalls, person: Readonly<UserRow>, request: 
     raw: request.raw,
   });
   const answerTo = (name: RouteName, parts: CallParts = {}) => calls.call(name, caller, incoming(parts));
+  const pageAt = async (path: GetPath, parts?: CallParts) => {
+    const answer = await answerTo(`GET ${path}`, parts);
+    if (!('page' in answer)) throw new Error(`${path} is no list in pages`);
+    return answer.page;
+  };
   return {
     async call(name, parts) {
       const answer = await answerTo(name, parts);
@@ -65,17 +71,16 @@ export function visitApi(calls: InnerCalls, person: Readonly<UserRow>, request: 
     async get(path, parts) {
       return this.call(`GET ${path}`, parts);
     },
-    async list(path, parts) {
-      const answer = await answerTo(`GET ${path}`, parts);
-      if (!('page' in answer)) throw new Error(`${path} is no list in pages`);
-      return answer.page as never;
-    },
-    async stream(path, query, signal) {
-      const { range, accept, 'last-event-id': last } = request.headers;
-      const told = { ...incoming({}), query, headers: { range, accept, 'last-event-id': last } };
-      const answer = await calls.call(`GET ${path}`, caller, told, signal);
-      if (!('stream' in answer)) throw new Error(`${path} does not stream`);
-      return answer.stream;
+    list: async (path, parts) => (await pageAt(path, parts)) as never,
+    async all(path, { query, ...parts } = {}) {
+      const items: { id: bigint }[] = [];
+      for (let older = true; older;) {
+        const before = items.at(-1)?.id;
+        const page = await pageAt(path, { ...parts, query: { ...query, limit: 1000, before } });
+        items.push(...page.items);
+        ({ older } = page);
+      }
+      return items as never;
     },
     admit: (name) => calls.admit(name, caller, request.params),
   };

@@ -1,16 +1,15 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { personOf, sessionSeconds } from '../auth/sessions.ts';
-import type { Queries } from '../db/open.ts';
-import type { UserRow } from '../db/schema.ts';
+import { personOf, sessionSeconds, type Person } from '../auth/sessions.ts';
 import { randomSecret } from '../lib/passwords.ts';
+import type { OwnServices } from './site.ts';
 
 /**
  * The visitor of a page, known by cookies. A signed-in user has a session. Everybody else has a random number that only
  * says "the same browser", so that forms are protected before there is a session, too.
  */
 export interface Visitor {
-  person: Readonly<UserRow> | undefined;
+  person: Person | undefined;
   /** The session's token, even if the session is over. */
   session: string | undefined;
   /**
@@ -21,15 +20,15 @@ export interface Visitor {
 }
 
 export interface Cookies {
-  identify(request: FastifyRequest, reply: FastifyReply, db: Queries): Promise<Visitor>;
+  identify(request: FastifyRequest, reply: FastifyReply): Promise<Visitor>;
   /** The signed-in user, where no form follows. */
-  person(request: FastifyRequest, db: Queries): Promise<Readonly<UserRow> | undefined>;
+  person(request: FastifyRequest): Promise<Person | undefined>;
   signIn(reply: FastifyReply, session: string): void;
   signOut(reply: FastifyReply): void;
 }
 
 /** `__Host-` lets no other host, not even a subdomain, set them. Browsers accept the prefix only over TLS. */
-export function createCookies({ isSecure }: { isSecure: boolean }): Cookies {
+export function createCookies({ db }: OwnServices, { isSecure }: { isSecure: boolean }): Cookies {
   const named = (name: string): string => `${isSecure ? '__Host-' : ''}headrace_${name}`;
   const [sessionCookie, visitCookie] = [named('session'), named('visit')];
   const attributes = `Path=/; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`;
@@ -39,18 +38,18 @@ export function createCookies({ isSecure }: { isSecure: boolean }): Cookies {
   };
 
   return {
-    async identify(request, reply, db) {
+    async identify(request, reply) {
       const session = readCookie(request, sessionCookie, 'hrn');
-      const person = session === undefined ? undefined : await personOf(db, session);
+      const person = await this.person(request);
       if (person && session !== undefined) return { person, session, formKey: formKeyOf(session) };
       const known = readCookie(request, visitCookie, 'hrv');
       const visit = known ?? randomSecret('hrv');
       if (known === undefined) set(reply, visitCookie, visit);
       return { person: undefined, session, formKey: formKeyOf(visit) };
     },
-    async person(request, db) {
+    async person(request) {
       const session = readCookie(request, sessionCookie, 'hrn');
-      return session === undefined ? undefined : personOf(db, session);
+      return session === undefined ? undefined : personOf(db.read, session);
     },
     signIn(reply, session) {
       set(reply, sessionCookie, session, sessionSeconds);

@@ -58,6 +58,7 @@ const neverSoLong = new Set(['time_zone', 'image', 'document', 'offset', 'digest
 const entryOf: Record<string, (index: number) => string> = {
   'suites[]': (index) => String(index + 1),
   'related_dependencies[]': (index) => String(index + 1),
+  'redirect_uris[]': (index) => `https://example.org/${index}`,
   'matrix[]': (index) => `V${index}=a`,
 };
 

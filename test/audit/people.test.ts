@@ -51,7 +51,7 @@ describeService('the audit log of people', (service) => {
       },
     );
     const key = /hrk_[\w-]{43}/.exec(
-      (await tab.submit(await tab.get('/ui/applications'), '/ui/applications/key')).text,
+      (await tab.submit(await tab.get('/ui/applications'), '/ui/applications', { do: 'key' })).text,
     )?.[0];
     const next = 'seven otters under a bridge';
     const change = { current: alice.credentials.password, password: next, again: next };
@@ -114,14 +114,14 @@ describeService('the audit log of people', (service) => {
     const tab = new Tab(service);
     await tab.signIn(bob.credentials);
     const form = await tab.get('/ui/applications/new');
-    const fields = { name: 'Lamp', redirect_uris: callbackAddress };
+    const fields = { name: 'Lamp', 'redirect_uris[]': callbackAddress };
     const made = await tab.submit(form, '/ui/applications/new', fields);
     const clientId = /id="client-id">(\d+)</.exec(made.text)?.[1] ?? '';
     const secret = /hrs_[\w-]{43}/.exec(made.text)?.[0] ?? '';
     const own = `/ui/applications/${clientId}`;
-    await tab.submit(made, own, fields);
-    await tab.submit(made, own, { ...fields, name: 'Bulb' });
-    const renewed = await tab.submit(made, `${own}/secret`);
+    await tab.submit(made, own, { ...fields, do: 'save' });
+    await tab.submit(made, own, { ...fields, do: 'save', name: 'Bulb' });
+    const renewed = await tab.submit(made, own, { do: 'secret' });
     const newSecret = /hrs_[\w-]{43}/.exec(renewed.text)?.[0] ?? '';
     assert.ok(secret !== '' && newSecret !== '' && secret !== newSecret);
     assert.deepEqual(
@@ -156,10 +156,10 @@ describeService('the audit log of people', (service) => {
     const implicit = await decide(`${asked.toString()}&response_type=token`, 'allow');
     const token = /access_token=(hrt_[\w-]+)/.exec(implicit.headers.location ?? '')?.[1] ?? '';
     const applications = await tab.get('/ui/applications');
-    const revoke = `/ui/applications/allowed/${clientId}/revoke`;
-    await tab.submit(applications, revoke);
-    await tab.submit(applications, revoke);
-    await tab.submit(await tab.get(own), `${own}/delete`);
+    const revoke = { do: 'revoke', authorization_id: clientId };
+    await tab.submit(applications, '/ui/applications', revoke);
+    await tab.submit(applications, '/ui/applications', revoke);
+    await tab.submit(await tab.get(own), own, { do: 'delete' });
     const entries = await watch.news();
     const scopes = ['user', 'projects'];
     assert.deepEqual(

@@ -92,6 +92,8 @@ const forms: Record<string, () => Form> = {
     username: 'puller',
     password: secrets.token,
   }),
+  'POST /applications': () => ({ name: 'Lamp', 'redirect_uris[]': 'https://lamp.example/cb' }),
+  'PUT /applications/ID': () => ({ name: 'Bulb' }),
   'POST /users': () => ({ email: `${freshName('invited').replace(' ', '')}@example.org` }),
 };
 
@@ -110,8 +112,9 @@ describeService('the audit log', (service) => {
   });
 
   /** Does what a route is there for. */
-  const perform = async (route: Route, world: World, authorization: string): Promise<Answer> => {
+  const perform = async (route: Route, world: World, token: string | undefined): Promise<Answer> => {
     const call = callOf(route);
+    const authorization = token === undefined ? basic(alice.credentials) : `Bearer ${token}`;
     const { store } = service;
     const dependency = { id: BigInt(world.path(':dependency_id')) };
     let form = forms[call]?.() ?? {};
@@ -151,6 +154,11 @@ describeService('the audit log', (service) => {
       const headers = { authorization, 'upload-offset': '0', 'content-type': 'application/partial-upload' };
       return service.api.ask('PATCH', `${path}/${upload.id}`, { body, headers });
     }
+    if (call === 'POST /api_key') {
+      const renewed = await service.api.post('/api_key', { headers: { authorization } });
+      if (renewed.status < 300) alice.credentials.api_key = String(renewed.record.api_key);
+      return renewed;
+    }
     const body = route.uploads ? { body: await archiveOf({ x: '' }) } : { form };
     return service.api.ask(route.method, world.path(route.path), { ...body, headers: { authorization } });
   };
@@ -168,19 +176,19 @@ describeService('the audit log', (service) => {
       'user',
     ]);
     const told = new Map<string, string>();
-    for (const [via, authorization, name] of [
-      ['api_key', basic(alice.credentials), null],
-      ['token', `Bearer ${token}`, 'Build lamp'],
+    for (const [via, held, name] of [
+      ['api_key', undefined, null],
+      ['token', token, 'Build lamp'],
     ] as const) {
       const world = await buildWorld(service, alice);
       await watch.news();
       for (const route of changing.toSorted(inOrder)) {
         const call = callOf(route);
         if (via === 'token' && route.scope === 'never') {
-          assertRefused(await perform(route, world, authorization), 401, { generic: ['unauthorized'] });
+          assertRefused(await perform(route, world, held), 401, { generic: ['unauthorized'] });
           continue;
         }
-        const answer = await perform(route, world, authorization);
+        const answer = await perform(route, world, held);
         const entries = await watch.news();
         if (leaveNothing.includes(call)) {
           assert.deepEqual(entries, [], call);
@@ -265,19 +273,22 @@ describeService('the audit log', (service) => {
     const stranger = await service.user();
     await watch.news();
     for (const route of changing) {
-      await service.api.ask(route.method, world.path(route.path), {
+      const theirs = await service.api.ask(route.method, world.path(route.path), {
         as: stranger.credentials,
         form: forms[callOf(route)]?.() ?? {},
       });
+      if (route.path === '/api_key') stranger.credentials.api_key = String(theirs.record.api_key);
       if (route.body)
         await service.api.ask(route.method, world.path(route.path), { as: alice.credentials, form: { nonsense: 'x' } });
     }
     const ofStranger = await watch.news();
     // What belongs to an account, a stranger makes in their own.
     assert.deepEqual(ofStranger.map(({ action, actor }) => `${action} by ${actor?.email}`).toSorted(), [
+      `application.created by ${stranger.email}`,
       `dependency.created by ${stranger.email}`,
       `project.created by ${stranger.email}`,
       `registry.created by ${stranger.email}`,
+      `user.api_key_renewed by ${stranger.email}`,
     ]);
     const path = `/projects/${world.project.id}/suites`;
     const form = { name: 'taken', command: 'x' };

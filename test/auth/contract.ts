@@ -159,6 +159,24 @@ export const contract = entries(`
   GET    /registries                                               users         dependencies          See, credentials for registries of images, without seeing passwords
   POST   /registries                                               users         dependencies          add, credentials for registries of images, without seeing passwords
   DELETE /registries/ID                                            users         dependencies          delete, credentials for registries of images, without seeing passwords
+  POST   /api_key                                                  both          never
+  GET    /applications                                             both          never
+  POST   /applications                                             both          never
+  GET    /applications/ID                                          both          never
+  PUT    /applications/ID                                          both          never
+  DELETE /applications/ID                                          both          never
+  POST   /applications/ID/new_secret                               both          never
+  GET    /authorizations                                           both          never
+  DELETE /authorizations/ID                                        both          never
+  GET    /changes                                                  both          never
+  GET    /dashboard                                                both          projects              See, projects, collaborators, See what happens in them
+  GET    /projects/ID/overview                                     both          projects              See what happens in them, repository
+  GET    /projects/ID/forge                                        both          projects              See, repository
+  GET    /projects/ID/history                                      both          commits               See commits, what they were built for, their builds
+  GET    /projects/ID/commits/ID/details                           both          commits               See commits
+  GET    /projects/ID/builds/ID/details                            both          commits               See, what they were built for, their builds, the files that builds left
+  GET    /projects/ID/build_requests/ID/builds                     both          build_requests        See build requests, their builds, logs of fetches and builds
+  GET    /projects/ID/tests/flaky/details                          both          commits               See commits, their builds, tests
   GET    /audit                                                    operators     user                  the audit log
   GET    /runners                                                  operators     user                  the runners
   GET    /queue                                                    operators     user                  the state of the service

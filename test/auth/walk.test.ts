@@ -4,11 +4,13 @@ import { updateUser } from '../../src/auth/users.ts';
 import { databaseUrl } from '../../src/cli/store.ts';
 import { openSnapshot } from '../../src/db/snapshot.ts';
 import { exactJson } from '../../src/lib/exact-json.ts';
-import { routes } from '../../src/resources/index.ts';
+import { pageRoutes, routes } from '../../src/resources/index.ts';
+import { allPlaces } from '../../src/ui/index.ts';
 import { addShell } from '../support/shells.ts';
 import type { Answer } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
 import { describeService, type Service } from '../support/service.ts';
+import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 import { buildWorld, type World } from '../support/world.ts';
 
@@ -51,7 +53,9 @@ describeService('every route', (service) => {
     // A shell is for who opened it.
     const shell = route.path.includes(':shell_id') ? await addShell(service.store, where, user.email) : { id: 0n };
     const path = where.path(route.path.replace(':shell_id', String(shell.id)));
-    return service.api.ask(route.method, path, { as: user.credentials });
+    const answer = await service.api.ask(route.method, path, { as: user.credentials });
+    if (route.path === '/api_key' && answer.status === 200) user.credentials.api_key = String(answer.record.api_key);
+    return answer;
   };
 
   /** The caller got past the door: what is wrong now, if anything, is that no fields were sent. */
@@ -184,8 +188,10 @@ describeService('every route', (service) => {
     }
   });
 
-  test('that reads leaves everything in the database as it was', async () => {
+  test('that reads, and every page, leaves everything in the database as it was', async () => {
     const own = await buildWorld(service, owner);
+    const tab = new Tab(service);
+    await tab.signIn(owner.credentials);
     const before_ = await everything(service);
     // The first user is an operator.
     for (const route of routes.filter(({ method }) => method === 'GET')) {
@@ -194,6 +200,9 @@ describeService('every route', (service) => {
       });
       assert.equal(status, 200, route.path);
     }
+    for (const { path } of pageRoutes) assert.equal((await tab.get(`/ui/data${own.path(path)}`)).status, 200, path);
+    for (const { method, path } of allPlaces)
+      if (method === 'GET') assert.ok((await tab.get(own.path(path))).status < 500, path);
     const after = await everything(service);
     assert.deepEqual([...after.symmetricDifference(before_)], []);
   });

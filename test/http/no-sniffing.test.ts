@@ -58,7 +58,6 @@ describeService('no browser guesses what an answer is', (service) => {
     for (const file of loaded) check(await tab.get(file), file);
     for (const { path } of routes.filter(({ method }) => method === 'GET'))
       check(await tab.get(`/ui/data${own.path(path)}`), path);
-    check(await tab.get('/ui/live'), 'the stream of changes');
   });
 
   test('where there is no such thing, and where a request cannot be read', async () => {

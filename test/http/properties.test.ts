@@ -63,7 +63,9 @@ describeService('no input at all', (service) => {
     'text/plain',
     '',
   );
-  const writing = routes.filter(({ method }) => method === 'POST' || method === 'PUT');
+  const writing = routes
+    .filter(({ method }) => method === 'POST' || method === 'PUT')
+    .filter(({ path }) => path !== '/api_key'); // it takes no fields, and the key that all calls here are made with
   const fields = [...new Set(writing.flatMap(({ body }) => Object.keys(body ?? {})))];
   const odd = fc.oneof(
     fc.string({ unit: 'binary' }),

@@ -22,6 +22,7 @@ describeService('a token', (service) => {
   before(async () => {
     owner = await service.user();
     const application = await registerApplication(service, owner);
+    withToken.set('not never', await application.token(owner, all));
     for (const scope of all) {
       withToken.set(scope, await application.token(owner, [scope]));
       const others = all.filter((one) => one !== scope);
@@ -41,7 +42,7 @@ describeService('a token', (service) => {
   const ask = (route: Route, world: World, way: { query: string; headers: Record<string, string> }) =>
     service.api.ask(route.method, `${world.path(route.path)}${way.query}`, { headers: way.headers });
 
-  test('is refused by every route whose scope it lacks, with all other scopes', async () => {
+  test('is refused by every route whose scope it lacks, with all other scopes [promise: account-scopes]', async () => {
     const world = await buildWorld(service, owner);
     for (const route of guarded.filter(({ scope }) => scope !== 'any')) {
       for (const way of waysOf(`not ${route.scope}`)) assertRefused(await ask(route, world, way), 401, unauthorized);

@@ -28,7 +28,7 @@ describeWithRunner(
         await listener.until(({ data }) => data.text === 'before\n');
       }
       const { id = 0n } = (await findUser(service.store.db.read, alice.email)) ?? {};
-      await revoke({ ...service.store, address: '192.0.2.1' }, { id, email: alice.email }, application.id);
+      await service.store.db.transaction((trx) => revoke(trx, id, application.id));
       const ended = byToken.rest();
       let isOver = false;
       for (let word = 0; word < 300 && !isOver; word += 1) {

@@ -68,8 +68,8 @@ export async function registerApplication(
   const { db, ids } = service.store;
   const ownerId = await userId(service, owner);
   const form = { ownerId, name, redirectUris, isPublic };
-  const { clientId, secret } = await db.transaction((trx) => insertClient(trx, ids, form));
-  return new Application(service, clientId, secret);
+  const { client, secret } = await db.transaction((trx) => insertClient(trx, ids, form));
+  return new Application(service, client.id, secret);
 }
 
 async function userId(service: Service, { email }: User): Promise<bigint> {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { forgeLinks } from '../../src/ui/forge-links.ts';
+import { forgeOf } from '../../src/resources/forges.ts';
+import { linksOf as linksAt } from '../../src/ui/forge-links.ts';
 import { describeWithRunner } from '../support/runner.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
@@ -12,7 +13,7 @@ describeWithRunner('links to the forge', (service, runner) => {
   });
 
   const linksOf = async (url: string, id = 0n) => {
-    const links = await forgeLinks(service.store.db.read, { id, repository_url: url });
+    const links = linksAt(await forgeOf(service.store.db.read, { id, repository_url: url }));
     return links && [links.commit('c0ffee'), links.branch('fix/a b#1'), links.pullRequest(7n)];
   };
 

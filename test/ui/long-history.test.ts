@@ -3,11 +3,10 @@ import { before, test } from 'node:test';
 import { sql } from 'kysely';
 import type { Queries, Transaction } from '../../src/db/open.ts';
 import type { UserRow } from '../../src/db/schema.ts';
-import { buildsOfCommits } from '../../src/ui/build-rows.ts';
-import { dashboardRows } from '../../src/ui/dashboard-rows.ts';
+import { timestamp } from '../../src/lib/timestamps.ts';
+import { dashboardOf } from '../../src/resources/dashboard.ts';
+import { buildsOfCommits, overviewOf } from '../../src/resources/overview.ts';
 import { search } from '../../src/resources/search.ts';
-import { overviewOf } from '../../src/ui/project-overview.ts';
-import { withoutCommit } from '../../src/ui/project.ts';
 import { describeService } from '../support/service.ts';
 
 /*
@@ -38,28 +37,26 @@ describeService('a page of a project with a long history', (service, database) =
     });
 
   test('reads no more of it than it shows', async () => {
-    const byName = { wanted: '', sort: 'name' } as const;
+    const byName = { filter: '', sort: 'name' } as const;
+    const caller = { id: person.id, unpaid: false, scopes: 'all' } as const;
     const newest = [BigInt(commits), BigInt(commits - 1)];
     const found = await buildsOfCommits(service.store.db.read, newest);
-    assert.deepEqual(
-      newest.map((commit) => found.get(commit)?.map(({ id }) => id)),
-      newest.map((commit) => [commit]),
-    );
-    const [row] = (await dashboardRows(service.store.db.read, person, byName)).shown;
-    assert.deepEqual([row?.commit_id, row?.started_at, row?.finished_at], [newest[0], 1n, 2n]);
-    assert.deepEqual(await withoutCommit(service.store.db.read, projectId), []);
+    assert.deepEqual(new Set(found.map(({ id }) => id)), new Set(newest));
+    const [row] = (await dashboardOf(service.store.db.read, caller, byName)).projects;
+    assert.deepEqual([row?.newest_commit?.id, row?.started_at], [newest[0], timestamp(1n)]);
     const costs = [
       await cost((queries) => buildsOfCommits(queries, newest)),
-      await cost((queries) => dashboardRows(queries, person, byName)),
-      await cost((queries) => withoutCommit(queries, projectId)),
+      await cost((queries) => dashboardOf(queries, caller, byName)),
       await cost((queries) => overviewOf(queries, projectId)),
     ];
     assert.ok(Math.max(...costs) < 200, `${costs.join(', ')} rows`);
-    const { builds, running } = await overviewOf(service.store.db.read, projectId);
-    assert.deepEqual(
-      [builds.length, builds.at(-1), running],
-      [30, { id: newest[0], build_state: 'passed', took: 1 }, 0],
-    );
+    const {
+      last_requests: last,
+      under_way: running,
+      without_commit: waiting,
+    } = await overviewOf(service.store.db.read, projectId);
+    const newestRequest = { id: newest[0], id_str: String(newest[0]), build_state: 'passed', duration_ms: 1 };
+    assert.deepEqual([last.length, last.at(-1), running, waiting], [30, newestRequest, [], []]);
   });
 
   test('looks for the last builds of its default branch in an index', async () => {
@@ -70,7 +67,7 @@ describeService('a page of a project with a long history', (service, database) =
       );
     await setBranch('seldom');
     const rows = await cost((queries) => overviewOf(queries, projectId));
-    assert.deepEqual((await overviewOf(db.read, projectId)).builds, []);
+    assert.deepEqual((await overviewOf(db.read, projectId)).last_requests, []);
     await setBranch('main');
     assert.ok(rows < 200, `${rows} rows`);
   });

@@ -12,7 +12,7 @@ export function listen(tell: (message: Message) => void): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let pauseMs = 1000;
   const open = (): void => {
-    source = new EventSource('/ui/live');
+    source = new EventSource('/ui/data/changes');
     source.addEventListener('hello', () => {
       pauseMs = 1000;
       tell({ kind: 'connected' });

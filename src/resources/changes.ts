@@ -1,12 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { callerInBrowser } from '../auth/callers.ts';
+import type { Call, WithCaller } from '../api/call.ts';
+import { accountRoute } from '../api/route.ts';
+import type { Caller } from '../auth/callers.ts';
 import { projectsSeenBy } from '../auth/projects.ts';
 import type { Queries } from '../db/open.ts';
-import type { UserRow } from '../db/schema.ts';
-import type { Subscriptions } from '../db/subscriptions.ts';
 import { isUnavailable } from '../db/unavailable.ts';
-import type { StreamAnswer } from '../http/route.ts';
 import { projectTopic, subjectTopic } from '../lifecycle/write-context.ts';
+import { changesRecord } from '../records/overview.ts';
 import { withKeepAlive } from '../streams/firehose.ts';
 import { logTopic } from '../streams/logs.ts';
 import { lookAgainMs } from '../streams/tail.ts';
@@ -16,16 +16,6 @@ import { lookAgainMs } from '../streams/tail.ts';
  * dependencies have changed. The change itself is not sent: the page loads itself again and takes over the differences.
  * So each thing is rendered in one place, and a client that was away catches up in the same way.
  */
-export function followChanges(
-  services: { db: { read: Queries }; subscriptions: Subscriptions },
-  person: Readonly<UserRow>,
-  signal: AbortSignal,
-): StreamAnswer {
-  return {
-    contentType: 'text/event-stream; charset=utf-8',
-    body: withKeepAlive(changes(services, person, signal), ': still here\n\n'),
-  };
-}
 
 /** The pause between two queries: a busy project is not queried for every line of output. */
 const breathMs = 400;
@@ -36,18 +26,19 @@ interface Seen {
   dependencies: Map<string, bigint>;
 }
 
-async function* changes(
-  { db: { read }, subscriptions }: { db: { read: Queries }; subscriptions: Subscriptions },
-  person: Readonly<UserRow>,
-  signal: AbortSignal,
-): AsyncGenerator<string> {
-  let known = await look(read, person);
+async function* changes({
+  db,
+  subscriptions,
+  caller,
+  signal,
+}: { db: Queries } & Pick<Call, 'subscriptions' | 'signal'> & WithCaller): AsyncGenerator<string> {
+  let known = await look(db, caller);
   // A client that was away reloads once.
   yield 'retry: 2000\nevent: hello\ndata: {}\n\n';
   while (!signal.aborted) {
     using watch = subscriptions.watch(...topicsOf(known));
     try {
-      const seen = await look(read, person);
+      const seen = await look(db, caller);
       const news = differences(known, seen);
       known = seen;
       if (news) {
@@ -61,7 +52,6 @@ async function* changes(
     await watch.changed(lookAgainMs, signal);
   }
 }
-
 function topicsOf({ projects, logs, dependencies }: Seen): string[] {
   return [
     ...Array.from(projects.keys(), (id) => projectTopic(BigInt(id))),
@@ -70,8 +60,7 @@ function topicsOf({ projects, logs, dependencies }: Seen): string[] {
   ];
 }
 
-async function look(db: Queries, person: Readonly<UserRow>): Promise<Seen> {
-  const caller = callerInBrowser(person);
+async function look(db: Queries, caller: Caller): Promise<Seen> {
   const projects = await projectsSeenBy(db, caller).select(['p.id', 'p.last_event']).execute();
   const logs = await projectsSeenBy(db, caller)
     .innerJoin('builds as b', 'b.project_id', 'p.id')
@@ -83,7 +72,7 @@ async function look(db: Queries, person: Readonly<UserRow>): Promise<Seen> {
   const dependencies = await db
     .selectFrom('dependencies')
     .select(['id', 'last_event'])
-    .where('owner_id', '=', person.id)
+    .where('owner_id', '=', caller.id)
     .execute();
   return {
     projects: new Map(projects.map((row) => [String(row.id), row.last_event])),
@@ -105,3 +94,19 @@ function differing(before: Map<string, bigint>, now: Map<string, bigint>): strin
   const changed = [...now.keys()].filter((id) => before.get(id) !== now.get(id));
   return [...changed, ...[...before.keys()].filter((id) => !now.has(id))];
 }
+
+export const routes = [
+  accountRoute({
+    method: 'GET',
+    path: '/changes',
+    access: 'both',
+    scope: 'never',
+    summary: 'Follow which of your projects and dependencies change, and in which projects builds say something',
+    streams: ['text/event-stream'],
+    answer: changesRecord,
+    handle: async (call) => ({
+      contentType: 'text/event-stream; charset=utf-8',
+      body: withKeepAlive(changes(call), ': still here\n\n'),
+    }),
+  }),
+];

@@ -1,0 +1,24 @@
+import type { Static } from 'typebox';
+import { boolean, dateTime, idTwin, nullable, optional, record, string, strings } from './schema.ts';
+
+/** What acts for an account: its API key, the applications that it registered, and those that its person allowed. */
+
+const fields = { ...idTwin, name: string, public: boolean, redirect_uris: strings, created_at: dateTime };
+export const applicationRecord = record('Application', fields);
+export type Application = Static<typeof applicationRecord>;
+/** With the secret, which only the answer that makes it has; a public application has none. */
+export const secretApplicationRecord = record('SecretApplication', { ...fields, client_secret: optional(string) });
+export type SecretApplication = Static<typeof secretApplicationRecord>;
+
+/** An application that the caller allowed to act for them. */
+export const authorizationRecord = record('Authorization', {
+  ...idTwin,
+  name: string,
+  owner: nullable(string),
+  scopes: strings,
+  created_at: dateTime,
+  last_used_at: nullable(dateTime),
+});
+export type Authorization = Static<typeof authorizationRecord>;
+
+export const apiKeyRecord = record('ApiKey', { ...idTwin, email: string, api_key: string });

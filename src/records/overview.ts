@@ -1,0 +1,125 @@
+import type { Static } from 'typebox';
+import { buildRecord, fetchedBuildRecord, flakyTestRecord } from './build.ts';
+import { commitRecord } from './commit.ts';
+import {
+  boolean,
+  dateTime,
+  id,
+  idTwin,
+  integer,
+  listOf,
+  nullable,
+  object,
+  record,
+  stateOf,
+  string,
+  strings,
+  twin,
+} from './schema.ts';
+import { buildRequestStates, commitStates, projectStates } from './states.ts';
+
+/** What is put together of several records, so that one call tells how things are. */
+
+const projectState = stateOf(projectStates);
+const requestState = stateOf(buildRequestStates);
+
+const projectLine = object({
+  ...idTwin,
+  name: string,
+  description: string,
+  build_state: projectState,
+  owned: boolean,
+  failed_since: nullable(dateTime),
+  newest_request: nullable(object({ commit_ref: string, build_state: requestState, created_at: dateTime })),
+  newest_commit: nullable(object({ ...idTwin, message: string, scm_author_name: string })),
+  started_at: nullable(dateTime),
+  finished_at: nullable(dateTime),
+  last_states: listOf(stateOf(commitStates)),
+});
+export type ProjectLine = Static<typeof projectLine>;
+
+export const dashboardRecord = record('Dashboard', {
+  projects: listOf(projectLine),
+  found: integer,
+  all: integer,
+  waiting_reason: string,
+  invited: strings,
+});
+
+const requestLine = object({
+  ...idTwin,
+  commit_ref: string,
+  build_state: requestState,
+  created_at: dateTime,
+  pull_request: nullable(id),
+});
+export type RequestLine = Static<typeof requestLine>;
+
+export const overviewRecord = record('Overview', {
+  default_branch: string,
+  build_state: projectState,
+  passed_since: nullable(dateTime),
+  failed_since: nullable(dateTime),
+  last_requests: listOf(object({ ...idTwin, build_state: requestState, duration_ms: nullable(integer) })),
+  under_way: listOf(requestLine),
+  without_commit: listOf(requestLine),
+  flaky_tests: integer,
+  last_check: nullable(
+    object({ connected: boolean, message: string, default_branch: nullable(string), files: strings }),
+  ),
+});
+export type Overview = Static<typeof overviewRecord>;
+
+/** Addresses at which a SHA, a branch or a number is added; blank where the forge is not known. */
+export const forgeRecord = record('Forge', {
+  host: string,
+  commit_url: string,
+  branch_url: string,
+  pull_request_url: string,
+});
+export type Forge = Static<typeof forgeRecord>;
+
+export const builtCommitRecord = record('BuiltCommit', {
+  ...idTwin,
+  ref: string,
+  build_state: stateOf(commitStates),
+  message: string,
+  scm_author_name: string,
+  branch: string,
+  newest_request: nullable(object({ ...idTwin, created_at: dateTime, pull_request: nullable(id), from_fork: boolean })),
+  builds: listOf(buildRecord),
+});
+export type BuiltCommit = Static<typeof builtCommitRecord>;
+
+export const commitDetailsRecord = record('CommitDetails', {
+  ...commitRecord.properties,
+  branches: strings,
+  tags: strings,
+  files: strings,
+});
+export type CommitDetails = Static<typeof commitDetailsRecord>;
+
+export const buildDetailsRecord = record('BuildDetails', {
+  ...fetchedBuildRecord.properties,
+  suite_name: nullable(string),
+  ...twin('build_request_id'),
+  attempts: listOf(buildRecord),
+  artifacts: integer,
+  artifact_bytes: integer,
+});
+export type BuildDetails = Static<typeof buildDetailsRecord>;
+
+export const saidBuildRecord = record('SaidBuild', { ...buildRecord.properties, last_line: string });
+export type SaidBuild = Static<typeof saidBuildRecord>;
+
+export const flakyTestDetailsRecord = record('FlakyTestDetails', {
+  ...flakyTestRecord.properties,
+  commits: integer,
+  ...twin('failed_build_id'),
+  ...twin('began_commit_id'),
+  began_ref: string,
+  began_at: dateTime,
+});
+export type FlakyTestDetails = Static<typeof flakyTestDetailsRecord>;
+
+export const changesRecord = record('Changes', { projects: strings, logs: strings, dependencies: strings });

@@ -1,0 +1,166 @@
+import { stripVTControlCharacters } from 'node:util';
+import { onPage } from '../api/pages.ts';
+import { projectRoute } from '../api/route.ts';
+import type { Blobs } from '../db/blobs.ts';
+import type { Queries } from '../db/open.ts';
+import type { BuildRow } from '../db/schema.ts';
+import { pageOf } from '../http/paging.ts';
+import { timestamp } from '../lib/timestamps.ts';
+import { flakyTests } from '../lifecycle/flaky-tests.ts';
+import { newestAttempts } from '../lifecycle/rollup.ts';
+import {
+  buildDetailsRecord,
+  commitDetailsRecord,
+  flakyTestDetailsRecord,
+  saidBuildRecord,
+} from '../records/overview.ts';
+import { listOf } from '../records/schema.ts';
+import { findLog, readLog } from '../streams/logs.ts';
+import { commitView } from '../views/commit.ts';
+import { logged as ofRequests } from './build-requests.ts';
+import { findBuild, showing } from './builds.ts';
+import { loadCommit } from './commits.ts';
+import { twin } from './common.ts';
+import { keptUntil } from './kept-files.ts';
+import { loggedId } from './logs.ts';
+import { flakyView } from './tests.ts';
+
+/** Records with what belongs to them, where the record alone is not enough to show it. */
+
+async function attemptsLike(db: Queries, { commit_id, suite_id, variant }: BuildRow): Promise<BuildRow[]> {
+  const builds = db.selectFrom('builds').selectAll().where('commit_id', '=', commit_id);
+  const attempts = await builds.where('suite_id', '=', suite_id).where('variant', '=', variant).execute();
+  return attempts.toSorted((a, b) => a.attempt - b.attempt);
+}
+
+async function suiteName(db: Queries, id: bigint): Promise<string | null> {
+  const suites = db.selectFrom('suites').select('name').where('id', '=', id);
+  return (await suites.executeTakeFirst())?.name ?? null;
+}
+
+async function artifactsOf(db: Queries, buildId: bigint) {
+  const all = db.selectFrom('artifacts').where('build_id', '=', buildId);
+  const sum = all.select((of) => [of.fn.countAll().as('files'), of.fn.sum('size').as('bytes')]);
+  const { files, bytes } = await sum.executeTakeFirstOrThrow();
+  return { artifacts: Number(files), artifact_bytes: Number(bytes) };
+}
+
+/** The number of bytes that are read for the last line. */
+const lineBytes = 4096;
+const longestLine = 240;
+/** Of more builds, the last lines are not told: each takes a look into a log. */
+const mostLastLines = 64;
+
+/**
+ * The last line that a build said and that is not blank, without terminal sequences. What the runner itself wrote around
+ * it, such as that the cache was saved, does not count once the build is over.
+ */
+async function lastLine({ db, blobs }: { db: Queries; blobs: Blobs }, build: BuildRow): Promise<string> {
+  const to = build.output_to ?? (await findLog(db, build.id))?.size ?? 0n;
+  const [first, near] = [build.output_from ?? 0n, to - BigInt(lineBytes)];
+  const pieces: Buffer[] = [];
+  for await (const piece of readLog(db, blobs, build.id, near > first ? near : first, to)) pieces.push(piece);
+  const lines = plain(Buffer.concat(pieces).toString('utf8')).split('\n');
+  const said = lines.map((line) => line.trim()).findLast((line) => line !== '');
+  return (said ?? '').slice(0, longestLine);
+}
+
+/** Without escape sequences and control characters. Of a line with carriage returns, only the final text. */
+function plain(text: string): string {
+  return stripVTControlCharacters(text)
+    .replaceAll(/[^\n]*\r(?!\n|$)/g, '')
+    .replaceAll(/[^\P{Cc}\n\t]/gu, '');
+}
+
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/commits/:commit_id/details',
+    access: 'both',
+    scope: 'commits',
+    summary: 'Fetch a commit with the branches and tags that it was found on, and the files that it changed',
+    answer: commitDetailsRecord,
+    load: loadCommit,
+    handle: async ({ commit }) => ({
+      ...commitView(commit),
+      branches: JSON.parse(commit.branches) as string[],
+      tags: JSON.parse(commit.tags) as string[],
+      files: JSON.parse(commit.files) as string[],
+    }),
+  }),
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/builds/:build_id/details',
+    access: 'both',
+    scope: 'commits',
+    summary:
+      'Fetch a build with the name of its suite (null once that is deleted), its build request, all attempts at the same ' +
+      'suite and variant of the commit, the first one first, and how many files were kept of it',
+    answer: buildDetailsRecord,
+    async handle(call) {
+      const { db, project, params } = call;
+      const build = await findBuild(db, project.id, params.build_id);
+      const attempts = await attemptsLike(db, build);
+      const view = await showing(call, attempts);
+      return {
+        ...view(build),
+        ...(await keptUntil(call, build)),
+        suite_name: await suiteName(db, build.suite_id),
+        ...twin('build_request_id', build.build_request_id),
+        attempts: attempts.map(view),
+        ...(await artifactsOf(db, build.id)),
+      };
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/build_requests/:build_request_id/builds',
+    access: 'both',
+    scope: 'build_requests',
+    summary:
+      'List the builds of a build request, every attempt of every suite and variant, with the last line that each newest ' +
+      'attempt said; of more than 64 newest attempts, only those of the first ones',
+    paged: true,
+    answer: listOf(saidBuildRecord),
+    async handle(call) {
+      const { db, page } = call;
+      const builds = db
+        .selectFrom('builds')
+        .selectAll()
+        .where('build_request_id', '=', await loggedId(call, ofRequests));
+      const rows = await onPage(builds, 'id', page).execute();
+      const view = await showing(call, rows);
+      const newest = newestAttempts(rows.map((row) => ({ ...row, suiteId: row.suite_id }))).slice(0, mostLastLines);
+      const said = new Map<bigint, string>();
+      for (const build of newest) said.set(build.id, await lastLine(call, build));
+      return pageOf(
+        page,
+        rows.map((row) => ({ ...view(row), last_line: said.get(row.id) ?? '' })),
+      );
+    },
+  }),
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/tests/flaky/details',
+    access: 'both',
+    scope: 'commits',
+    summary:
+      'List flaky tests with on how many commits they were so, since which, and the build in which they last failed',
+    answer: listOf(flakyTestDetailsRecord),
+    async handle({ db, project }) {
+      const tests = await flakyTests(db, project.id);
+      const began = tests.map(({ beganOn }) => beganOn);
+      const commits = db.selectFrom('commits').select(['id', 'ref']);
+      const rows = began.length === 0 ? [] : await commits.where('id', 'in', began).execute();
+      const refs = new Map(rows.map(({ id, ref }) => [id, ref]));
+      return tests.map((test) => ({
+        ...flakyView(test),
+        commits: test.commits,
+        ...twin('failed_build_id', test.failedBuildId),
+        ...twin('began_commit_id', test.beganOn),
+        began_ref: refs.get(test.beganOn) ?? '',
+        began_at: timestamp(test.beganAt),
+      }));
+    },
+  }),
+];
