@@ -124,7 +124,6 @@ test('a page has no database, but for those that sign people in and ask for cons
 describe('what a module needs, it is handed', () => {
   /** What is the same for everybody in the process, whatever database, transaction or request it serves. */
   const keptForAll = new Map([
-    ['api/endpoints.ts: noFields', 'stays empty'],
     ['http/fields.ts: plans', 'follows from the fields of a route, which never change'],
     ['ui/assets.ts: made', 'follows from the files of the program'],
     ['streams/search-worker.ts: matchers', 'a thread of its own, which is handed everything by messages'],
@@ -134,9 +133,21 @@ describe('what a module needs, it is handed', () => {
   const isOfServers = (name: string): boolean => !name.startsWith('ui/browser/');
   const filled = String.raw`const (\w+)(?:: [^=]+)? = (?:new (?:Weak(?:Map|Set)|(?:Map|Set)(?:<.*>)?\(\))|\[\];|\{\};)`;
   const variable = String.raw`let (\w+)`;
-  const kept = new RegExp(`^(?:export )?(?:${filled}|${variable})`, 'gm');
-  const keptIn = (name: string, text: string): string[] =>
-    Array.from(text.matchAll(kept), ([, table, changing]) => `${name}: ${table ?? changing}`);
+  /** A function that is called where it is written, and so has variables of its own. */
+  const closure = String.raw`const (\w+)(?:: [^=]+)? = (?:await )?\((?:async )?(?:\(\) =>|function\b)`;
+  const ofClass = String.raw` +static (?!readonly\b|async\b)(#?\w+)[^(;=]*[;=]`;
+  const kept = new RegExp(`^(?:(?:export )?(?:${filled}|${variable}|${closure})|${ofClass})`, 'gm');
+  /** Whether a constant is changed after all. */
+  const isChanged = (text: string, constant: string): boolean =>
+    new RegExp(
+      String.raw`(?<![.\w])${constant}(?:\.(?:set|add|delete|clear|push|unshift|splice|pop|shift|fill)\(|(?:\.\w+|\[[^\]]+\])+ (?:\?\?|\|\||&&|\+|-)?= )`,
+    ).test(text);
+  const keptIn = (name: string, text: string): string[] => {
+    const found = Array.from(text.matchAll(kept), (groups) => groups.slice(1).find((group) => group !== undefined));
+    const constants = Array.from(text.matchAll(/^(?:export )?const (\w+)/gm), ([, constant = '']) => constant);
+    const changed = constants.filter((constant) => isChanged(text, constant));
+    return [...new Set([...found, ...changed])].map((one) => `${name}: ${one}`);
+  };
 
   test('no module keeps a table or a variable of its own', () => {
     const found = files
@@ -154,6 +165,10 @@ describe('what a module needs, it is handed', () => {
       'const open: Set<Database> = new Set();',
       'const all: Transaction[] = [];',
       'let current: Database | undefined;',
+      'const next = (() => {\n  let count = 0;\n  return () => (count += 1);\n})();',
+      'class Names {\n  static #last = 0;\n}',
+      "const words = ['one'];\nfunction add(word: string) {\n  words.push(word);\n}",
+      'const last = { id: 0n };\nfunction note(id: bigint) {\n  last.id = id;\n}',
     ];
     for (const form of forms) assert.equal(keptIn('a.ts', form).length, 1, form);
     const constant = "const words = new Set(['one', 'two']);\nfunction f() {\n  const own = new Map();\n}";

@@ -48,7 +48,7 @@ export function endpointsOf(
 /** Answers that are not streamed are completed even if the caller has gone. */
 const waitsForEver = new AbortController().signal;
 
-const noFields: FieldSet = {};
+const noFields: FieldSet = Object.freeze({});
 
 /** One request to a route. */
 interface Performed {

@@ -22,12 +22,14 @@ function jsonEncoder(slashes: boolean, html: RegExp | undefined, others: 'raw' |
 }
 
 const quotesToo = /[<>&']/g;
-export const jsonEncoders: Encoder[] = [false, true].flatMap((slashes) =>
-  [undefined, /[<>&]/g, quotesToo].flatMap((html) =>
-    (['raw', 'lower', 'upper'] as const).map((others) => jsonEncoder(slashes, html, others)),
+export const jsonEncoders: readonly Encoder[] = [
+  ...[false, true].flatMap((slashes) =>
+    [undefined, /[<>&]/g, quotesToo].flatMap((html) =>
+      (['raw', 'lower', 'upper'] as const).map((others) => jsonEncoder(slashes, html, others)),
+    ),
   ),
-);
-jsonEncoders.push((text) => unicode(plainJson(text).replaceAll('\\"', '\\u0022'), /[<>&'+`]|[^\0-\x7e]/g, true)); // .NET
+  (text) => unicode(plainJson(text).replaceAll('\\"', '\\u0022'), /[<>&'+`]|[^\0-\x7e]/g, true), // .NET
+];
 
 /** JavaScript, Python, PHP and Go: the ones that are looked for inside other encodings. */
 export const usualJson = [

@@ -11,9 +11,6 @@ const ends = new Map([
   [CDATA, ']'],
 ]);
 
-/** After these a text may begin: the last characters of a tag, and of `<![CDATA[`. */
-const mayBegin = /[>[]/g;
-
 /**
  * Where there are no long texts, more and more is given to the parser at once: each time costs something, and a report may
  * be nothing but these characters.
@@ -27,6 +24,8 @@ const longestStride = 256;
  * So a mistake in such a text, an entity that does not exist, is not noticed.
  */
 export function feed(parser: sax.SAXParser, document: string, isTextWanted: () => boolean): void {
+  // After these a text may begin: the last characters of a tag, and of `<![CDATA[`.
+  const mayBegin = /[>[]/g;
   let stride = 0;
   let at = 0;
   while (at < document.length) {
