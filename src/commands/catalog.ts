@@ -160,7 +160,10 @@ export function developerProgram(): Command {
     .example('headrace exec unit', 'the suite on the working tree, in the sandbox of builds')
     .example('headrace exec unit --image docker.io/library/debian:13', 'in another image');
 
-  add('completion', () => import('./completion.ts'))
+  add('completion', async () => {
+    const { completionsFor } = await import('./completion.ts');
+    return { run: async ({ screen }: Call, of: string) => void screen.out.write(completionsFor(program, of)) };
+  })
     .summary('Print completions for bash, zsh or fish')
     .addArgument(new Argument('<SHELL>').choices(shells).argParser(shell))
     .example('source <(headrace completion bash)', 'for this shell, in ~/.bashrc for every one');

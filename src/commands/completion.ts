@@ -1,12 +1,9 @@
 import type { Option } from 'commander';
-import type { Call } from './call.ts';
-import { developerProgram } from './catalog.ts';
 import { leavesOf, type Command } from './program.ts';
 
 /** Completions for shells, made of the commands as they are. */
-export async function run({ screen }: Call, shell: string): Promise<void> {
-  const { commands } = developerProgram();
-  screen.out.write({ bash, zsh, fish }[shell as 'bash' | 'zsh' | 'fish'](commands));
+export function completionsFor({ commands }: Command, shell: string): string {
+  return { bash, zsh, fish }[shell as 'bash' | 'zsh' | 'fish'](commands);
 }
 
 /** The options of a command, and of those below it. */

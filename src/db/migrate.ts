@@ -2,11 +2,6 @@ import { sql } from 'kysely';
 import type { Database, Transaction } from './open.ts';
 import { migrations } from './migrations/index.ts';
 
-export interface MigrationStep {
-  name: string;
-  apply(trx: Transaction, kind: Database['kind']): Promise<void>;
-}
-
 /**
  * Brings the tables up to this program, in one transaction: all steps are applied or none. Servers that start together
  * wait for each other here. Returns the steps that were applied.

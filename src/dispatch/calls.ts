@@ -11,9 +11,20 @@ import {
   encodeMessage,
   type CallName,
   type Calls,
+  type ClaimSignal,
+  type Demand,
+  type FinishReport,
+  type KeptLayer,
+  type LogChunk,
+  type Order,
+  type Receipt,
+  type RegistryAccess,
+  type TestBatch,
+  type TestReceipt,
   type ToRunner,
+  type UploadReport,
+  type Wish,
 } from '../protocol/index.ts';
-import type { Dispatch } from './dispatch.ts';
 import {
   readClaim,
   readClaims,
@@ -32,12 +43,36 @@ import {
   readUploaded,
   readWish,
 } from './messages.ts';
+import type { Looks } from './looks.ts';
+import type { Shells } from './shells.ts';
 import { readTests } from './test-messages.ts';
+
+/** What a runner can call over its connection. */
+export interface RunnerCalls extends Pick<Looks, 'looks' | 'looked'>, Shells {
+  next(runner: Runner, wish: Wish, signal: AbortSignal): Promise<Order | undefined>;
+  demand(runner: Runner): Promise<Demand>;
+  log(runner: Runner, chunk: LogChunk): Promise<Receipt>;
+  tests(runner: Runner, batch: TestBatch): Promise<TestReceipt>;
+  extend(runner: Runner, claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
+  finish(runner: Runner, report: FinishReport): Promise<Receipt>;
+  /** The files of a build that waited on this runner are here, or lost. */
+  uploaded(runner: Runner, report: UploadReport): Promise<Receipt>;
+  /** The private key for a suite; undefined when the runner does not hold that claim. */
+  key(runner: Runner, claim: string): Promise<string | undefined>;
+  /** The credentials for the registry of an image; undefined when the runner does not hold that claim. */
+  registry(runner: Runner, claim: string): Promise<RegistryAccess | undefined>;
+  /** Which of these projects are deleted, or not for this runner any more. */
+  goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
+  /** Of these layers of caches, those that the runner needs no more. */
+  staleLayers(runner: Runner, layers: readonly KeptLayer[]): Promise<KeptLayer[]>;
+  /** The runner takes no more orders under these claims. */
+  leaveOff(runner: Runner, claims: readonly string[]): void;
+}
 
 /** The largest message, how it is answered, and whether that may take long although there is nothing to do for it. */
 type Handler<Name extends CallName> = readonly [
   mostBytes: number,
-  answer: (to: Dispatch, runner: Runner, said: unknown, signal: AbortSignal) => Promise<Calls[Name]['answer']>,
+  answer: (to: RunnerCalls, runner: Runner, said: unknown, signal: AbortSignal) => Promise<Calls[Name]['answer']>,
   waits?: 'waits',
 ];
 
@@ -84,7 +119,7 @@ const mostWaiting = most.claims;
 const mostUnread = 16 * 1024 * 1024;
 
 export interface CallParts {
-  dispatch: Dispatch;
+  dispatch: RunnerCalls;
   /** Turns an error of a lower layer into an API error, where there is one for it. */
   translate: (error: unknown) => ApiError | undefined;
   /** A call failed, and it is not the runner's fault. */

@@ -11,21 +11,9 @@ import type { ApiError } from '../errors.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { freeLooksOf } from '../lifecycle/poll-claims.ts';
 import * as protocol from '../protocol/index.ts';
-import type {
-  ClaimSignal,
-  Demand,
-  FinishReport,
-  KeptLayer,
-  LogChunk,
-  Order,
-  Receipt,
-  TestBatch,
-  TestReceipt,
-  UploadReport,
-  Wish,
-  WorkKind,
-} from '../protocol/index.ts';
+import type { ClaimSignal, Receipt, WorkKind } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
+import type { RunnerCalls } from './calls.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { demandFor } from './demand.ts';
@@ -38,7 +26,7 @@ import { staleLayers } from './stale-layers.ts';
 import { endUploads } from './held-builds.ts';
 import type { ArtifactLimits, JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
 import { logIntake } from './log-intake.ts';
-import { createLooks, type Looks } from './looks.ts';
+import { createLooks } from './looks.ts';
 import { createOrdering } from './ordering.ts';
 import { createPacking } from './packing.ts';
 import { foldCache } from './fold-cache.ts';
@@ -46,7 +34,7 @@ import { pushDeploy } from './push-deploy.ts';
 import { registryOf } from './images.ts';
 import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
-import { createShells, type Shells } from './shells.ts';
+import { createShells } from './shells.ts';
 import { createSettling } from './settling.ts';
 import { keyOf } from './sources.ts';
 import { startSweeping } from './sweeping.ts';
@@ -86,28 +74,10 @@ export interface DispatchParts extends Services {
  * The server's side of the protocol with runners. Every change is in the store before the answer is sent, and nothing is
  * kept here, so any server can answer any runner. A runner whose token was revoked is refused as unauthorized.
  */
-export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'>, Shells {
+export interface Dispatch extends RunnerCalls, RunnerBlobs {
   /** A runner has come, and may connect or is turned away. */
   came: VisitNotes['came'];
   connect: Connections['open'];
-  next(runner: Runner, wish: Wish, signal: AbortSignal): Promise<Order | undefined>;
-  demand(runner: Runner): Promise<Demand>;
-  log(runner: Runner, chunk: LogChunk): Promise<Receipt>;
-  tests(runner: Runner, batch: TestBatch): Promise<TestReceipt>;
-  extend(runner: Runner, claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
-  finish(runner: Runner, report: FinishReport): Promise<Receipt>;
-  /** The files of a build that waited on this runner are here, or lost. */
-  uploaded(runner: Runner, report: UploadReport): Promise<Receipt>;
-  /** The private key for a suite; undefined when the runner does not hold that claim. */
-  key(runner: Runner, claim: string): Promise<string | undefined>;
-  /** The credentials for the registry of an image; undefined when the runner does not hold that claim. */
-  registry(runner: Runner, claim: string): Promise<protocol.RegistryAccess | undefined>;
-  /** Which of these projects are deleted, or not for this runner any more. */
-  goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
-  /** Of these layers of caches, those that the runner needs no more. */
-  staleLayers(runner: Runner, layers: readonly KeptLayer[]): Promise<KeptLayer[]>;
-  /** The runner takes no more orders under these claims. */
-  leaveOff(runner: Runner, claims: readonly string[]): void;
   /** The holder is known to have ended: its claims are lost now. A new runner of this name gets work again. */
   gone(holder: string): Promise<void>;
   /** From now on this holder gets no more work, or nobody does. Resolves when orders that were being given are stored. */

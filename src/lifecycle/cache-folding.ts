@@ -1,8 +1,7 @@
 import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
-import type { CacheRow } from '../db/schema.ts';
+import type { CacheLayerRow, CacheRow } from '../db/schema.ts';
 import { enqueue } from '../queue/queue.ts';
-import type { CacheLayer } from './caches.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
@@ -20,6 +19,8 @@ const restMs = 60_000;
 export async function foldLater({ db, trx, ids }: WriteContext, cacheId: bigint, accountId: bigint): Promise<void> {
   await enqueue(db, trx, ids, { kind: 'fold_cache', subjectId: cacheId, accountId, runAfter: Date.now() + restMs });
 }
+
+type CacheLayer = Omit<CacheLayerRow, 'cache_id' | 'position'>;
 
 export interface RestingCache extends Pick<CacheRow, 'id' | 'project_id'> {
   /** The lowest first. */

@@ -1,4 +1,4 @@
-import type { Wish } from './messages.ts';
+import type { ClaimSignal, KeptLayer, LogChunk, Wish } from './messages.ts';
 import type { LookOrder, LookReport } from './looks.ts';
 import type { Order, RegistryAccess } from './orders.ts';
 import type { FinishReport, Receipt, UploadReport } from './outcomes.ts';
@@ -130,23 +130,6 @@ export class DrainedError extends Error {
   }
 }
 
-export interface LogChunk {
-  claim: string;
-  offset: number;
-  bytes: Uint8Array;
-}
-
-/** A signal about a claim that is not to go on. */
-export type ClaimSignal = 'cancel' | 'gone';
-
-/** How many runners are needed. */
-export interface Demand {
-  /** How many jobs could begin now, if there were runners with this token and these tags. */
-  waiting: number;
-  /** How many jobs the runners with this token do at the moment. */
-  running: number;
-}
-
 /** The runner's side of the protocol. Every call may be repeated; the repetition changes nothing. */
 export interface Link {
   /** The next order; undefined when there was none in the time of the wish, or it was taken back. Throws `DrainedError`. */
@@ -187,12 +170,6 @@ export interface Link {
   shellEnd(id: string, reason: ShellEnd, signal: AbortSignal): Promise<void>;
   /** Which of these layers, that the runner keeps, no cache has any more. */
   stale(layers: KeptLayer[], signal: AbortSignal): Promise<KeptLayer[]>;
-}
-
-/** A layer of a cache of a project. */
-export interface KeptLayer {
-  project: string;
-  name: string;
 }
 
 /** The answer to files of a build: all are kept, they are not wanted any more, or there is no room for more. */

@@ -1,4 +1,3 @@
-import type { ClaimSignal, Demand, KeptLayer, LogChunk } from './index.ts';
 import type { LookOrder, LookReport } from './looks.ts';
 import type { Order, RegistryAccess } from './orders.ts';
 import type { FinishReport, Receipt, UploadReport } from './outcomes.ts';
@@ -77,4 +76,27 @@ export function decodeMessage(data: Buffer, isBinary: boolean): Record<string, u
   if (typeof head !== 'object' || head === null || Array.isArray(head)) throw new Error('a message is an object');
   const { bytes: _, ...fields } = head as Record<string, unknown>;
   return isBinary ? { ...fields, bytes: data.subarray(end + 1) } : fields;
+}
+
+export interface LogChunk {
+  claim: string;
+  offset: number;
+  bytes: Uint8Array;
+}
+
+/** A signal about a claim that is not to go on. */
+export type ClaimSignal = 'cancel' | 'gone';
+
+/** How many runners are needed. */
+export interface Demand {
+  /** How many jobs could begin now, if there were runners with this token and these tags. */
+  waiting: number;
+  /** How many jobs the runners with this token do at the moment. */
+  running: number;
+}
+
+/** A layer of a cache of a project. */
+export interface KeptLayer {
+  project: string;
+  name: string;
 }

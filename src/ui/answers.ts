@@ -3,7 +3,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import { sendPacked, worthPacking } from '../http/compression.ts';
 import { problem, render, type Page, type Viewer } from './layout.ts';
-import type { SiteServices } from './site.ts';
 
 /** How pages are sent: what a browser may do with them, and which pages stand for errors. */
 
@@ -58,11 +57,18 @@ export function sendPage(page: Page, viewer: Viewer, { headers }: FastifyRequest
   return sendPacked(text, headers['accept-encoding'], reply);
 }
 
+export interface ErrorServices {
+  /** The API's error for one of a lower floor, if it is an answer. */
+  translate: (error: unknown) => ApiError | undefined;
+  /** Logs an internal error. */
+  onTrouble: (error: unknown, requestId: string) => void;
+}
+
 export function sendError(
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
-  { translate, onTrouble }: Pick<SiteServices, 'translate' | 'onTrouble'>,
+  { translate, onTrouble }: ErrorServices,
 ): FastifyReply {
   const send = (page: Page) => sendPage(page, nobody, request, reply);
   const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;

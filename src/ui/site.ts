@@ -1,22 +1,20 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { InnerCalls } from '../api/inner-calls.ts';
-import type { Services } from '../api/call.ts';
 import type { Person } from '../auth/sessions.ts';
-import type { ApiError } from '../errors.ts';
 import { parseForm } from '../http/bodies.ts';
 import { addressOf } from '../http/client-address.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import { hearOut } from '../http/unread-bodies.ts';
 import { withRawBodies } from '../http/uploads.ts';
-import { notFound, protect, sendError, sendPage, strayForm } from './answers.ts';
+import { notFound, protect, sendError, sendPage, strayForm, type ErrorServices } from './answers.ts';
 import { addData } from './data.ts';
 import type { Page } from './layout.ts';
 import { visitApi, type PageRequest, type VisitApi } from './visit-api.ts';
-import { createCookies, fitsFormKey, isFromOurPages, type Cookies, type Visitor } from './visitor.ts';
+import { createCookies, fitsFormKey, isFromOurPages, type Cookies, type OwnServices, type Visitor } from './visitor.ts';
 
 export { notFound };
 
-export interface SiteServices {
+export interface SiteServices extends ErrorServices {
   site: OwnServices;
   /** The API's routes, for pages to call. */
   calls: InnerCalls;
@@ -24,14 +22,7 @@ export interface SiteServices {
   baseUrl: string | undefined;
   /** Whether this server speaks TLS itself; if not, there is a proxy before it. */
   hasTls: boolean;
-  /** The API's error for one of a lower floor, if it is an answer. */
-  translate: (error: unknown) => ApiError | undefined;
-  /** Logs an internal error. */
-  onTrouble: (error: unknown, requestId: string) => void;
 }
-
-/** With what the site itself knows people: their passwords and sessions, and what they allow an application. */
-export type OwnServices = Pick<Services, 'db' | 'ids'>;
 
 /** One request by a user in a browser. */
 export interface Visit {

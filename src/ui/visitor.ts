@@ -1,8 +1,11 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Services } from '../api/call.ts';
 import { personOf, sessionSeconds, type Person } from '../auth/sessions.ts';
 import { randomSecret } from '../lib/passwords.ts';
-import type { OwnServices } from './site.ts';
+
+/** With what the site itself knows people: their passwords and sessions, and what they allow an application. */
+export type OwnServices = Pick<Services, 'db' | 'ids'>;
 
 /**
  * The visitor of a page, known by cookies. A signed-in user has a session. Everybody else has a random number that only

@@ -1,11 +1,11 @@
 import { FetchError } from './failures.ts';
-import { expectSuccess, GitError } from './git.ts';
+import { expectSuccess, GitError, type Said } from './git.ts';
 import { most } from '../../lib/bounds.ts';
 import { boundedNames } from '../../lib/commit-bounds.ts';
 import type { CommitMetadata } from '../../protocol/index.ts';
 import { readCommitObject } from './commit-object.ts';
 import { remoteHead, type Place } from './refs.ts';
-import type { Said, Session } from './session.ts';
+import type { Session } from './session.ts';
 
 /** A commit in the mirror. */
 export interface KnownCommit extends CommitMetadata {

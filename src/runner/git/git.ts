@@ -1,4 +1,4 @@
-import type { Said } from './session.ts';
+import type { ProxyTrouble } from '../judged-proxy.ts';
 import { noRoom } from './failures.ts';
 import { says } from './words.ts';
 
@@ -93,6 +93,21 @@ const noDamage = [
   'too many open files',
   'resource temporarily unavailable',
 ];
+
+/** The result of a program in a session. */
+export interface Said {
+  /** As in a shell: 128 plus the signal's number, where a signal ended it. */
+  status: number;
+  stdout: Buffer;
+  /** The last part of it. */
+  stderr: Buffer;
+  /** The last output of ssh. */
+  ssh: Buffer;
+  /** What went wrong with connections to public addresses so far. */
+  troubles: readonly ProxyTrouble[];
+  /** There was more standard output than wanted, and the program could not write it. */
+  truncated: boolean;
+}
 
 /** git failed, and neither the remote nor the caller is the cause: most often a damaged mirror. */
 export class GitError extends Error {

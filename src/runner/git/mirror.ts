@@ -5,11 +5,11 @@ import { isThere } from '../../lib/is-there.ts';
 import { run } from '../../lib/processes.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { FetchError, type RemoteFailure } from './failures.ts';
-import { expectSuccess, GitError } from './git.ts';
+import { expectSuccess, GitError, type Said } from './git.ts';
 import type { Narrator } from './narrator.ts';
 import { withoutProgress } from './progress.ts';
 import { remoteHead, specialRef } from './refs.ts';
-import { SilenceError, type RunOptions, type Said, type Session } from './session.ts';
+import { SilenceError, type RunOptions, type Session } from './session.ts';
 import type { SessionRequest, Sessions } from './sessions.ts';
 import type { Service, Way } from './channel.ts';
 

@@ -1,13 +1,13 @@
 import { isRefName } from '../../lib/ref-names.ts';
 import { descends } from './commits.ts';
 import { FetchError, type FetchFailure } from './failures.ts';
-import { GitError } from './git.ts';
+import { GitError, type Said } from './git.ts';
 import { talk, type Mirror, type Remote } from './mirror.ts';
 import { inTime, mirrorOf, obtain, quoted, reach, sourceOf, withRepair } from './obtain.ts';
 import type { Source, SourceRequest, GitServices } from './obtain.ts';
 import type { WantedRef } from './refs.ts';
 import { narrate } from './narrator.ts';
-import type { Said, Session } from './session.ts';
+import type { Session } from './session.ts';
 import { says } from './words.ts';
 
 /** `repositoryUrl` is the project's own repository, the source of the commit. */

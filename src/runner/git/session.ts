@@ -3,7 +3,7 @@ import { keepTail, type Tail } from '../../lib/tail.ts';
 import type { ProxyTrouble } from '../judged-proxy.ts';
 import type { Channel, OpenChannel } from './channel.ts';
 import { FrameError, frameReader } from './frames.ts';
-import { git } from './git.ts';
+import { git, type Said } from './git.ts';
 
 /*
  * The runner's side of session.pl: programs that run in one sandbox, one after the other.
@@ -11,21 +11,6 @@ import { git } from './git.ts';
  * The output of a session is untrusted: git reads a repository's data, which may have taken it over. So frames are
  * parsed strictly, and all their sizes are limited.
  */
-
-/** The result of a program in a session. */
-export interface Said {
-  /** As in a shell: 128 plus the signal's number, where a signal ended it. */
-  status: number;
-  stdout: Buffer;
-  /** The last part of it. */
-  stderr: Buffer;
-  /** The last output of ssh. */
-  ssh: Buffer;
-  /** What went wrong with connections to public addresses so far. */
-  troubles: readonly ProxyTrouble[];
-  /** There was more standard output than wanted, and the program could not write it. */
-  truncated: boolean;
-}
 
 export interface RunOptions {
   /** Its standard input; short enough to fit into a pipe. */

@@ -2,6 +2,41 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { readdir, readFile, rmdir } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { codeOf } from '../../lib/error-code.ts';
+import type { Limits } from './types.ts';
+
+/**
+ * Limits for a whole tree of processes, through the kernel's control group files.
+ *
+ * Every run has its own group, below one group of the runner, by which the sweep finds them.
+ */
+export interface CgroupTree {
+  /** Logged once for the operator. */
+  description: string;
+  /** The directories of the group of that name, known before they are made. */
+  paths(name: string): string[];
+  /** Makes that group; the result makes groups for runs inside it. */
+  open(name: string): Promise<(run: string) => Cgroup>;
+}
+
+export interface Cgroup {
+  limit(limits: Limits): void;
+  /** A process that writes 0 to these files enters the group. */
+  readonly entrances: readonly string[];
+  /** Moves a process in; its later children start in the group. */
+  add(pid: number): void;
+  pids(): number[];
+  /** How many processes the kernel has killed here because of the memory limit. */
+  outOfMemoryKills(): number;
+  /** Kills all processes and waits until none is left. */
+  empty(): Promise<void>;
+  remove(): Promise<void>;
+}
+
+export interface GroupMount {
+  at: string;
+  version: 1 | 2;
+  controllers: string[];
+}
 
 /**
  * File operations for both versions of control groups. Operations of every run are synchronous: the kernel answers from

@@ -1,8 +1,18 @@
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
-import { counter, killAll, makeGroup, readPids, removeGroup, write, writeIfThere } from './cgroup-files.ts';
-import type { Cgroup, CgroupTree, GroupMount } from './cgroups.ts';
+import {
+  counter,
+  killAll,
+  makeGroup,
+  readPids,
+  removeGroup,
+  write,
+  writeIfThere,
+  type Cgroup,
+  type CgroupTree,
+  type GroupMount,
+} from './cgroup-files.ts';
 import type { Limits } from './types.ts';
 
 /** Version 1: one hierarchy per controller, and a directory in each. */

@@ -1,7 +1,18 @@
 import { dirname, join, resolve } from 'node:path';
-import { counter, killAll, makeGroup, read, readPids, removeGroup, write, writeIfThere } from './cgroup-files.ts';
+import {
+  counter,
+  killAll,
+  makeGroup,
+  read,
+  readPids,
+  removeGroup,
+  write,
+  writeIfThere,
+  type Cgroup,
+  type CgroupTree,
+  type GroupMount,
+} from './cgroup-files.ts';
 import { whenChanged, writable } from './cgroup-v1.ts';
-import type { Cgroup, CgroupTree, GroupMount } from './cgroups.ts';
 
 /**
  * Version 2: one hierarchy, in which a group either holds processes or delegates controllers to its children.

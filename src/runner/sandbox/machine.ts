@@ -1,7 +1,8 @@
 import { constants, readFileSync } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
-import { findCgroups, type Cgroup } from './cgroups.ts';
+import type { Cgroup } from './cgroup-files.ts';
+import { findCgroups } from './cgroups.ts';
 import type { BuildUsers } from './identity.ts';
 import type { MountHelper, NamespacePaths } from './mount-helper.ts';
 import type { Outside } from './network.ts';

@@ -8,7 +8,7 @@ import { run } from '../../lib/processes.ts';
 import { randomName } from '../../lib/random-name.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { environment } from './arguments.ts';
-import type { Cgroup } from './cgroups.ts';
+import type { Cgroup } from './cgroup-files.ts';
 import { descendants, signalAll } from './descendants.ts';
 import type { DiskWatch } from './disk.ts';
 import { graceMs, watchForEnd } from './ending.ts';

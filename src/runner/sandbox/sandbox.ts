@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { bubblewrapCommand, bubblewrapDescriptors, holdBubblewrap, type Bubblewrap } from './bubblewrap.ts';
-import type { Cgroup } from './cgroups.ts';
+import type { Cgroup } from './cgroup-files.ts';
 import type { Machine } from './machine.ts';
 import { sandboxRoot, type RunNamespaces } from './mount-helper.ts';
 import { openRunDirectories, type RunDirectories } from './run-directories.ts';

@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { withoutStrays } from '../../lib/descriptors.ts';
 import { sourceFile } from '../../lib/source-files.ts';
-import type { Identity } from './types.ts';
 
 /** The outer end of a sandbox's terminal. */
 export interface Terminal {
@@ -26,7 +25,7 @@ export interface WindowSize {
 }
 
 /** Opens a terminal in the sandbox of which this process is the first. It belongs to the user of the run. */
-export async function openTerminal(init: number, owner: Identity, size: WindowSize): Promise<Terminal> {
+export async function openTerminal(init: number, owner: { uid: number; gid: number }, size: WindowSize): Promise<Terminal> {
   const program = sourceFile('runner', 'sandbox', 'terminal.pl');
   const place = `/proc/${init}/root/dev/pts`;
   const [perl, ...args] = withoutStrays(['perl', program, place, `${owner.uid}`, `${owner.gid}`], 2);
