@@ -215,7 +215,7 @@ export const places: Place[] = [
     actions: {
       save: {
         route: 'PUT /applications/:application_id',
-        done: (_, visit) => ({ goTo: visit.path, notice: 'saved' }),
+        done: 'saved',
       },
       secret: { route: 'POST /applications/:application_id/new_secret', done: withSecret },
       delete: {

@@ -2,16 +2,15 @@ import { reasonInWords } from '../lifecycle/reasons.ts';
 import type { Commit } from '../records/commit.ts';
 import type { BuildDetails } from '../records/overview.ts';
 import { artifactsPart } from './artifacts.ts';
-import { askedFor, type AskedFor } from './asked-for.ts';
 import { buildName, suiteName } from './build-rows.ts';
 import { failedTests, testsPart } from './build-tests.ts';
-import { commitAtForge, forgeLinks, type ForgeLinks } from './forge-links.ts';
+import { type AskedFor, askedFor, commitAtForge, type ForgeLinks, forgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
 import { downloadLink, linesIn, logPart } from './log-viewer.ts';
 import { ago, duration, moment } from './moments.ts';
-import { copyable, shortSha, subjectOf, waitingLine } from './parts.ts';
+import { copyable, fact, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { buildBadge, buildMark, isUnderWay } from './states.ts';
@@ -151,13 +150,6 @@ function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownB
   </section>`;
 }
 
-function fact(name: string, value: Html | string): Html {
-  return html`<div>
-    <dt>${name}</dt>
-    <dd>${value}</dd>
-  </div>`;
-}
-
 /** How to look around in a build that failed, while a shell can be opened in its files. */
 function shellPart({ id_str: id, files_kept_until: until }: ShownBuild['build'], path: string): Html | false {
   if (until === undefined) return false;
@@ -200,7 +192,7 @@ export const places: Place[] = tabs.flatMap((tab) =>
     actions: {
       cancel: {
         route: `POST ${record}/cancel`,
-        done: (_, { path }) => ({ goTo: path, notice: 'cancelled' }),
+        done: 'cancelled',
       },
       restart: {
         route: `POST ${record}/restart`,

@@ -4,7 +4,7 @@ import { branchAtForge, commitAtForge, forgeLinks, type ForgeLinks } from './for
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago, duration } from './moments.ts';
-import { counted, empty, subjectOf } from './parts.ts';
+import { counted, empty, fact, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { suiteChoice } from './suite-choice.ts';
@@ -34,10 +34,7 @@ function about(commit: CommitDetails, links: ForgeLinks | undefined): Html {
   return html`<dl class="facts">
     ${person('Author', commit.scm_author_name, commit.scm_author_email, commit.scm_authored_date)}
     ${!isSame && person('Committer', commit.scm_committer_name, commit.scm_committer_email, commit.scm_committed_date)}
-    <div>
-      <dt>SHA</dt>
-      <dd><code>${commit.ref}</code> ${commitAtForge(links, commit.ref)}</dd>
-    </div>
+    ${fact('SHA', html`<code>${commit.ref}</code> ${commitAtForge(links, commit.ref)}`)}
     ${names('Branches', commit.branches, links)} ${names('Tags', commit.tags)}
   </dl>`;
 }

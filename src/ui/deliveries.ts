@@ -1,8 +1,10 @@
+import type { PageOf } from '../http/paging.ts';
 import type { Delivery, StatusDelivery } from '../records/notification.ts';
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
-import { shortSha, table } from './parts.ts';
+import { counted, pagination, shortSha, table } from './parts.ts';
+import { deletionButton } from './project-pages.ts';
 import { stateBadge, stateWord } from './states.ts';
 
 /** The deliveries of a notification, with each attempt and the receiver's answers. */
@@ -11,8 +13,52 @@ export type DeliveryRecord = Delivery & Partial<Pick<StatusDelivery, 'context' |
 
 type Attempt = DeliveryRecord['attempts'][number];
 
+/** More are on the receiver's own page. */
+export const fewDeliveries = 5;
+
+interface Receiver {
+  id: string;
+  path: string;
+  name: string;
+  /** What it is told of, or where it is. */
+  about: string;
+  /** Where the visitor may delete it. */
+  isDeletable: boolean;
+}
+
+/** A receiver among others, with its last deliveries. */
+export function receiverCard(
+  { id, path, name, about, isDeletable }: Receiver,
+  { items, older }: PageOf<DeliveryRecord>,
+  formFor?: (delivery: string) => PageForm,
+): Html {
+  return html`<section class="card" aria-labelledby="receiver-${id}">
+    <div class="title">
+      <h3 id="receiver-${id}"><a href="${path}">${name}</a></h3>
+      ${isDeletable && deletionButton(`${path}/delete`, `receiver-${id}`)}
+    </div>
+    <p class="aside">${about}</p>
+    <div id="deliveries-${id}" data-live>
+      ${deliveriesTable(items, formFor)} ${older && html`<p><a href="${path}">All deliveries</a></p>`}
+    </div>
+  </section>`;
+}
+
+/** All deliveries to a receiver, page by page. */
+export function deliveriesPart(
+  page: PageOf<DeliveryRecord>,
+  path: string,
+  formFor?: (delivery: string) => PageForm,
+): Html {
+  return html`<section aria-labelledby="deliveries-title">
+    <h2 id="deliveries-title">Deliveries</h2>
+    <div id="deliveries" data-live>${deliveriesTable(page.items, formFor)}</div>
+    ${pagination(page, { path })}
+  </section>`;
+}
+
 /** `formFor` makes the form that sends a delivery again, where that is possible. */
-export function deliveriesTable(deliveries: readonly DeliveryRecord[], formFor?: (id: string) => PageForm): Html {
+function deliveriesTable(deliveries: readonly DeliveryRecord[], formFor?: (id: string) => PageForm): Html {
   if (deliveries.length === 0) return html`<p class="aside">Nothing was sent yet.</p>`;
   return table(
     'List of deliveries',
@@ -46,7 +92,7 @@ function attemptsCell(attempts: readonly Attempt[]): Html {
   if (earlier.length === 0) return attemptLine(last);
   return html`${attemptLine(last)}
     <details class="attempt">
-      <summary>${earlier.length === 1 ? '1 earlier attempt' : `${earlier.length} earlier attempts`}</summary>
+      <summary>${counted(earlier.length, 'earlier attempt')}</summary>
       ${earlier.map(attemptLine)}
     </details>`;
 }

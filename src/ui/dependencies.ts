@@ -21,16 +21,14 @@ const list = page({
           <a class="button main" href="/ui/dependencies/new">New dependency</a>
         </div>
         <div id="list" data-live>
-          ${
-            dependencies.length === 0
-              ? empty(
-                  'No dependencies yet',
-                  html`A dependency is software that your suites need and the machine does not have. You upload its
-                    source; it is compiled once, and stands ready in every build. What others share is on the
-                    <a href="/ui/marketplace">marketplace</a>.`,
-                )
-              : table('Dependencies', ['Name', 'State', 'Source', 'Description'], dependencies.map(row))
-          }
+          ${table('Dependencies', ['Name', 'State', 'Source', 'Description'], dependencies.map(row), {
+            none: empty(
+              'No dependencies yet',
+              html`A dependency is software that your suites need and the machine does not have. You upload its source;
+                it is compiled once, and stands ready in every build. What others share is on the
+                <a href="/ui/marketplace">marketplace</a>.`,
+            ),
+          })}
         </div>`,
     };
   },

@@ -6,7 +6,7 @@ import { pageForm } from './forms.ts';
 import { notice } from './layout.ts';
 import { logPart } from './log-viewer.ts';
 import { page, upload, type PageDefinition, type PageVisit } from './pages.ts';
-import { sizeInWords } from './parts.ts';
+import { fact, sizeInWords } from './parts.ts';
 import { confirmation, deletionButton } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { isUnderWay, stateBadge } from './states.ts';
@@ -39,17 +39,17 @@ const definition: PageDefinition = {
     };
   },
   actions: {
-    save: { route: `PUT ${of}`, done: (_, visit) => ({ goTo: visit.path, notice: 'saved' }) },
+    save: { route: `PUT ${of}`, done: 'saved' },
     compile: {
       route: `POST ${of}/compile`,
-      done: (_, visit) => ({ goTo: visit.path, notice: 'compiling' }),
+      done: 'compiling',
     },
     share: {
       route: `POST ${of}/share`,
-      done: (_, visit) => ({ goTo: visit.path, notice: 'shared' }),
+      done: 'shared',
       refusals: { resource_temporary_unavailable: 'It cannot be shared before it is compiled.' },
     },
-    unshare: { route: `POST ${of}/unshare`, done: (_, visit) => ({ goTo: visit.path, notice: 'unshared' }) },
+    unshare: { route: `POST ${of}/unshare`, done: 'unshared' },
   },
 };
 
@@ -67,18 +67,8 @@ async function ownMain(visit: PageVisit, dependency: OwnDependency, uses: Depend
     <div id="dependency-facts" data-live>
       ${dependency.waiting_reason !== undefined && notice('bad', `It cannot start: ${dependency.waiting_reason}.`)}
       <dl class="facts">
-        <div>
-          <dt>State</dt>
-          <dd>${stateBadge(state)}</dd>
-        </div>
-        <div>
-          <dt>Source</dt>
-          <dd>${size === null ? 'none yet' : sizeInWords(size)}</dd>
-        </div>
-        <div>
-          <dt>Number</dt>
-          <dd><code>${id}</code></dd>
-        </div>
+        ${fact('State', stateBadge(state))} ${fact('Source', size === null ? 'none yet' : sizeInWords(size))}
+        ${fact('Number', html`<code>${id}</code>`)}
       </dl>
     </div>
     <div class="beside">
@@ -247,7 +237,7 @@ export const places: Place[] = [
   upload(definition, {
     name: 'upload',
     route: `POST ${of}/archive`,
-    done: (_, visit) => ({ goTo: visit.path, notice: 'uploaded' }),
+    done: 'uploaded',
   }),
   ...deletion,
 ];

@@ -7,7 +7,7 @@ import { pageForm } from './forms.ts';
 import { notice } from './layout.ts';
 import { logPart } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
-import { empty, pagination, shortSha, subjectOf, table } from './parts.ts';
+import { empty, fact, pagination, shortSha, subjectOf, table } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import { strategiesOf } from './settings-deploys.ts';
 import type { Place } from './site.ts';
@@ -50,11 +50,7 @@ const list = projectPage({
       main: html`<h1>Deploys</h1>
         ${await deployForm(visit, strategies)}
         <div id="deploys" data-live>
-          ${
-            rows.length === 0
-              ? empty('Nothing was deployed yet', 'A deploy pushes a commit to the branch that a strategy names.')
-              : table('Deploys', ['Deploy', 'State', 'Commit', 'Asked for', 'Took'], rows)
-          }
+          ${table('Deploys', ['Deploy', 'State', 'Commit', 'Asked for', 'Took'], rows, { none: empty('Nothing was deployed yet', 'A deploy pushes a commit to the branch that a strategy names.') })}
         </div>
         ${pagination(page, { path: visit.path })}`,
     };
@@ -130,35 +126,13 @@ const one = projectPage({
         <div id="deploy-facts" data-live>
           ${deploy.waiting_reason !== undefined && notice('bad', `It cannot start: ${deploy.waiting_reason}.`)}
           <dl class="facts">
-            <div>
-              <dt>State</dt>
-              <dd>${stateBadge(state)}</dd>
-            </div>
-            <div>
-              <dt>Commit</dt>
-              <dd>${commitLink(visit, commit)}</dd>
-            </div>
+            ${fact('State', stateBadge(state))} ${fact('Commit', commitLink(visit, commit))}
             ${
               strategy &&
-              html`<div>
-                <dt>To</dt>
-                <dd>
-                  <code>${strategy.options.remote_branch}</code> of <code>${strategy.options.repository_url}</code>
-                </dd>
-              </div>`
+              html`${fact('To', html`<code>${strategy.options.remote_branch}</code> of <code>${strategy.options.repository_url}</code>`)}`
             }
-            <div>
-              <dt>By</dt>
-              <dd>${deploy.created_by}</dd>
-            </div>
-            <div>
-              <dt>Asked for</dt>
-              <dd>${ago(timeOfId(deploy.id))}</dd>
-            </div>
-            <div>
-              <dt>Took</dt>
-              <dd>${duration(from, to)}</dd>
-            </div>
+            ${fact('By', deploy.created_by)} ${fact('Asked for', ago(timeOfId(deploy.id)))}
+            ${fact('Took', duration(from, to))}
           </dl>
         </div>
         ${await logPart(visit, `${of}/:deploy_id`, { address: `/projects/${visit.project.id_str}/deploys/${id}`, title: 'Log' })}`,
@@ -167,7 +141,7 @@ const one = projectPage({
   actions: {
     cancel: {
       route: `POST ${of}/:deploy_id/cancel`,
-      done: (_, visit) => ({ goTo: visit.path, notice: 'cancelled' }),
+      done: 'cancelled',
     },
   },
 });

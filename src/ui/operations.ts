@@ -107,19 +107,13 @@ function versionsPart({ versions }: Operations): Html {
 function runnersPart(runners: Runner[]): Html {
   return html`<section aria-labelledby="runners-title">
     <h2 id="runners-title">Runners</h2>
-    ${
-      runners.length === 0
-        ? empty(
-            'No runners',
-            'Nothing is built without one. A server starts one beside itself, unless it was told not to.',
-          )
-        : table(
-            'List of runners',
-            ['Name', 'State', 'Works on', 'Last seen', 'For', 'Version'],
-            runners.map(runnerRow),
-            { isOfFigures: true },
-          )
-    }
+    ${table('List of runners', ['Name', 'State', 'Works on', 'Last seen', 'For', 'Version'], runners.map(runnerRow), {
+      isOfFigures: true,
+      none: empty(
+        'No runners',
+        'Nothing is built without one. A server starts one beside itself, unless it was told not to.',
+      ),
+    })}
   </section>`;
 }
 
@@ -206,10 +200,10 @@ const all = page({
     },
     suspend: {
       route: 'POST /users/:user_id/suspend',
-      done: (_, visit) => ({ goTo: visit.path, notice: 'suspended' }),
+      done: 'suspended',
       refusals: { is_reserved: 'This is your own account: you could not sign in any more.' },
     },
-    resume: { route: 'POST /users/:user_id/resume', done: (_, visit) => ({ goTo: visit.path, notice: 'resumed' }) },
+    resume: { route: 'POST /users/:user_id/resume', done: 'resumed' },
   },
 });
 

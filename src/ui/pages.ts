@@ -35,8 +35,8 @@ interface ActionOf<Name extends RouteName> {
   route: Name;
   /** The values to send, where they differ from the form's fields. */
   fields?: (form: RawGroup, visit: PageVisit) => RawGroup;
-  /** The next page and its notice. By default the same page. */
-  done: (answer: Answers[Name], visit: PageVisit) => Next | Promise<Next>;
+  /** The next page and its notice; a notice alone is shown on the same page. */
+  done: NoticeName | ((answer: Answers[Name], visit: PageVisit) => Next | Promise<Next>);
   /** Sentences for errors that belong to no field. */
   refusals?: Partial<Record<ErrorCode, string>>;
 }
@@ -101,7 +101,7 @@ async function attempt(
     visit.refused = { action: name, typed: visit.form, errors: error.fields, message };
     return { ...(await show(definition, visit)), status: error.status };
   }
-  const done = await after(answer, visit);
+  const done = typeof after === 'string' ? { goTo: visit.path, notice: after } : await after(answer, visit);
   if (!('goTo' in done)) return done;
   return { goTo: done.notice === undefined ? done.goTo : withNotice(done.goTo, done.notice), status: 303 };
 }

@@ -19,14 +19,15 @@ export function waitingLine(reason: string): Html | false {
 
 /**
  * A table. On a phone its rows become cards without column heads. Where cells need the heads, as with figures, the
- * table scrolls instead (`isOfFigures`), and the keyboard can reach it.
+ * table scrolls instead (`isOfFigures`), and the keyboard can reach it. `none` stands in the place of one without rows.
  */
 export function table(
   label: string,
   heads: readonly string[],
   rows: readonly Html[],
-  { isOfFigures = false } = {},
+  { isOfFigures = false, none }: { isOfFigures?: boolean; none?: Html } = {},
 ): Html {
+  if (rows.length === 0 && none) return none;
   return html`<div class="table ${!isOfFigures && 'stacks'}" role="region" aria-label="${label}" tabindex="0">
     <table>
       <thead>
@@ -70,6 +71,14 @@ export function copyable(text: string, id: string): Html {
   return html`<div class="copyable">
     <code class="secret" id="${id}">${text}</code>
     <button type="button" class="quiet" data-copy="${id}">Copy</button>
+  </div>`;
+}
+
+/** One of the facts about something. */
+export function fact(name: string, value: Html | string): Html {
+  return html`<div>
+    <dt>${name}</dt>
+    <dd>${value}</dd>
   </div>`;
 }
 

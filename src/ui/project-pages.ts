@@ -2,7 +2,6 @@ import type { Project } from '../records/project.ts';
 import { html, type Html } from './html.ts';
 import type { Page, ProjectTab } from './layout.ts';
 import { pageForm } from './forms.ts';
-import type { NoticeName } from './notices.ts';
 import { page, type DeletionName, type PageDefinition, type PageVisit } from './pages.ts';
 import type { Place } from './site.ts';
 
@@ -30,28 +29,30 @@ export function projectPage({ path, tab, show, ...rest }: ProjectPage): Place[] 
 }
 
 interface Confirmation {
-  /** Below `/ui/projects/:project_id`. */
+  /** Below `/ui/projects/:project_id/settings`. */
   path: string;
-  tab: ProjectTab;
   route: DeletionName;
-  /** The record that is deleted, and a list of everything deleted with it. */
-  what: (visit: ProjectVisit) => Promise<{ title: string; goes: Html; back: string }>;
-  done: (visit: PageVisit) => { goTo: string; notice?: NoticeName };
+  /** The record that is deleted, and everything deleted with it. */
+  what: (visit: ProjectVisit) => Promise<{ title: string; goes: Html }>;
+  /** Where one comes from; afterwards one goes there, or `next`. */
+  back: (visit: PageVisit) => string;
+  next?: (visit: PageVisit) => string;
 }
 
 /**
  * Asks once before a record is deleted, and says what is deleted with it. The button that leads here is a form with
- * method GET.
+ * method GET. Who may not delete it is told so at once.
  */
-export function deletionPage({ path, tab, route, what, done }: Confirmation): Place[] {
+export function deletionPage({ path, route, what, back, next = back }: Confirmation): Place[] {
   return projectPage({
-    path,
-    tab,
+    path: `/settings${path}`,
+    tab: 'settings',
     async show(visit) {
-      const { title, goes, back } = await what(visit);
-      return { title, main: confirmation(visit, { title, goes, back }) };
+      await visit.api.admit(route);
+      const { title, goes } = await what(visit);
+      return { title, main: confirmation(visit, { title, goes, back: back(visit) }) };
     },
-    actions: { delete: { route, done: (_, visit) => done(visit) } },
+    actions: { delete: { route, done: (_, visit) => ({ goTo: next(visit), notice: 'deleted' }) } },
   });
 }
 
@@ -75,4 +76,16 @@ export function deletionButton(path: string, describedBy?: string): Html {
   return html`<form method="get" action="${path}" class="inline">
     <button class="danger" ${describedBy !== undefined && html`aria-describedby="${describedBy}"`}>Delete</button>
   </form>`;
+}
+
+/** The head of a record's own page: where all of them are, its title, and the button that deletes it. */
+export function recordHead(
+  { path, project }: ProjectVisit,
+  { back, all, title, isOwners = false }: { back: string; all: string; title: string; isOwners?: boolean },
+): Html {
+  return html`<p class="aside"><a href="${back}">${all}</a></p>
+    <div class="title">
+      <h1>${title}</h1>
+      ${(!isOwners || project.owned) && deletionButton(`${path}/delete`)}
+    </div>`;
 }

@@ -34,14 +34,12 @@ const list = page({
         <h1>Registries</h1>
         <div class="beside">
           <div>
-            ${
-              registries.length === 0
-                ? empty(
-                    'No credentials yet',
-                    'Images that anybody may pull need none. For private ones, say who you are at their registry.',
-                  )
-                : table('Registries', ['Host', 'User name', 'Actions'], registries.map(row))
-            }
+            ${table('Registries', ['Host', 'User name', 'Actions'], registries.map(row), {
+              none: empty(
+                'No credentials yet',
+                'Images that anybody may pull need none. For private ones, say who you are at their registry.',
+              ),
+            })}
           </div>
           ${form.wrap(
             html`${form.text('host', 'Host', {

@@ -1,8 +1,7 @@
 import type { BuildRequest } from '../records/build-request.ts';
 import type { CommitDetails, SaidBuild } from '../records/overview.ts';
 import { attemptKey, buildName, groupedBuilds, named, newestOfSuites, type Named } from './build-rows.ts';
-import { askedFor } from './asked-for.ts';
-import { branchAtForge, commitAtForge, forgeLinks } from './forge-links.ts';
+import { askedFor, branchAtForge, commitAtForge, forgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
@@ -155,17 +154,17 @@ export const places: Place[] = projectPage({
   actions: {
     approve: {
       route: `POST ${record}/approve`,
-      done: (_, { path }) => ({ goTo: path, notice: 'approved' }),
+      done: 'approved',
     },
-    cancel: { route: `POST ${record}/cancel`, done: (_, { path }) => ({ goTo: path, notice: 'cancelled' }) },
+    cancel: { route: `POST ${record}/cancel`, done: 'cancelled' },
     rerun: {
       route: `POST ${record}/rerun`,
-      done: (_, { path }) => ({ goTo: path, notice: 'started' }),
+      done: 'started',
       refusals: again,
     },
     rerun_failed: {
       route: `POST ${record}/rerun`,
-      done: (_, { path }) => ({ goTo: path, notice: 'started' }),
+      done: 'started',
       refusals: again,
     },
   },

@@ -31,33 +31,27 @@ const list = settingsPage({
           branch begins with the cache of the default branch. A deleted cache is made anew by the next build that
           passes.
         </p>
-        ${
-          caches.length === 0
-            ? empty('No caches yet', 'Name paths to cache in the settings of a suite.')
-            : table(
-                'Caches',
-                ['Suite', 'Branch', 'Size', 'Last used', 'Actions'],
-                caches.map(
-                  (cache) =>
-                    html`<tr>
-                      <td id="cache-${cache.id_str}">${names.get(cache.suite_id_str) ?? ''}</td>
-                      <td><code>${cache.branch}</code></td>
-                      <td class="nowrap">${sizeInWords(cache.size)}</td>
-                      <td>used ${ago(cache.last_used_at)}, saved ${ago(cache.created_at)}</td>
-                      <td class="number">
-                        ${deletionButton(`${path}/${cache.id_str}/delete`, `cache-${cache.id_str}`)}
-                      </td>
-                    </tr>`,
-                ),
-              )
-        }`,
+        ${table(
+          'Caches',
+          ['Suite', 'Branch', 'Size', 'Last used', 'Actions'],
+          caches.map(
+            (cache) =>
+              html`<tr>
+                <td id="cache-${cache.id_str}">${names.get(cache.suite_id_str) ?? ''}</td>
+                <td><code>${cache.branch}</code></td>
+                <td class="nowrap">${sizeInWords(cache.size)}</td>
+                <td>used ${ago(cache.last_used_at)}, saved ${ago(cache.created_at)}</td>
+                <td class="number">${deletionButton(`${path}/${cache.id_str}/delete`, `cache-${cache.id_str}`)}</td>
+              </tr>`,
+          ),
+          { none: empty('No caches yet', 'Name paths to cache in the settings of a suite.') },
+        )}`,
     };
   },
 });
 
 const deletion = deletionPage({
-  path: '/settings/caches/:cache_id/delete',
-  tab: 'settings',
+  path: '/caches/:cache_id/delete',
   route: `DELETE ${of}/:cache_id`,
   async what(visit) {
     const caches = await visit.api.get(of);
@@ -69,15 +63,13 @@ const deletion = deletionPage({
         What builds of <strong>${suite}</strong> on <strong>${cache.branch}</strong> have kept goes
         (${sizeInWords(cache.size)}). The next one begins without it, or with the cache of the default branch.
       </p>`,
-      back: `${settingsPath(visit)}/caches`,
     };
   },
-  done: (visit) => ({ goTo: `${settingsPath(visit)}/caches`, notice: 'deleted' }),
+  back: (visit) => `${settingsPath(visit)}/caches`,
 });
 
 const deletionOfAll = deletionPage({
-  path: '/settings/caches/delete',
-  tab: 'settings',
+  path: '/caches/delete',
   route: `DELETE ${of}`,
   async what(visit) {
     const { length } = await visit.api.get(of);
@@ -87,10 +79,9 @@ const deletionOfAll = deletionPage({
         ${length === 1 ? 'The one cache' : `All ${length} caches`} of this project ${length === 1 ? 'goes' : 'go'}. The
         next build of each suite begins without.
       </p>`,
-      back: `${settingsPath(visit)}/caches`,
     };
   },
-  done: (visit) => ({ goTo: `${settingsPath(visit)}/caches`, notice: 'deleted' }),
+  back: (visit) => `${settingsPath(visit)}/caches`,
 });
 
 export const places: Place[] = [...list, ...deletion, ...deletionOfAll];

@@ -2,7 +2,7 @@ import type { DeployStrategy } from '../records/deploy.ts';
 import { html, type Html } from './html.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { empty, table } from './parts.ts';
-import { deletionButton, deletionPage } from './project-pages.ts';
+import { deletionButton, deletionPage, recordHead } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 import type { VisitApi } from './visit-api.ts';
@@ -56,18 +56,17 @@ const list = settingsPage({
       main: html`<h1>Deploy strategies</h1>
         <div class="beside">
           <div>
-            ${
-              strategies.length === 0
-                ? empty(
-                    'No strategies yet',
-                    'A strategy says where a commit goes that is good enough: to which branch of which repository.',
-                  )
-                : table(
-                    'Deploy strategies',
-                    ['Name', 'From', 'To', 'Actions'],
-                    strategies.map((one) => row(one, visit.path, visit.project.owned)),
-                  )
-            }
+            ${table(
+              'Deploy strategies',
+              ['Name', 'From', 'To', 'Actions'],
+              strategies.map((one) => row(one, visit.path, visit.project.owned)),
+              {
+                none: empty(
+                  'No strategies yet',
+                  'A strategy says where a commit goes that is good enough: to which branch of which repository.',
+                ),
+              },
+            )}
           </div>
           <section aria-labelledby="new-title">
             <h2 id="new-title">New strategy</h2>
@@ -77,7 +76,7 @@ const list = settingsPage({
     };
   },
   actions: {
-    create: { route: `POST ${of}`, done: (_, visit) => ({ goTo: visit.path, notice: 'created' }) },
+    create: { route: `POST ${of}`, done: 'created' },
   },
 });
 
@@ -97,12 +96,8 @@ const one = settingsPage({
     const form = pageForm(visit, 'save');
     return {
       title: strategy.name,
-      main: html`<p class="aside"><a href="${settingsPath(visit)}/deploys">All deploy strategies</a></p>
-        <div class="title">
-          <h1>${strategy.name}</h1>
-          ${visit.project.owned && deletionButton(`${visit.path}/delete`)}
-        </div>
-        ${form.wrap(strategyFields(form, strategy), { button: 'Save', isCard: true, label: 'Strategy' })}`,
+      main: html`${recordHead(visit, { back: `${settingsPath(visit)}/deploys`, all: 'All deploy strategies', title: strategy.name, isOwners: true })}
+      ${form.wrap(strategyFields(form, strategy), { button: 'Save', isCard: true, label: 'Strategy' })}`,
     };
   },
   actions: {
@@ -114,11 +109,9 @@ const one = settingsPage({
 });
 
 const deletion = deletionPage({
-  path: '/settings/deploys/:deploy_strategy_id/delete',
-  tab: 'settings',
+  path: '/deploys/:deploy_strategy_id/delete',
   route: `DELETE ${of}/:deploy_strategy_id`,
   async what(visit) {
-    await visit.api.admit(`DELETE ${of}/:deploy_strategy_id`);
     const { name, options } = await visit.api.get(`${of}/:deploy_strategy_id`);
     return {
       title: `Delete ${name}?`,
@@ -127,10 +120,9 @@ const deletion = deletionPage({
         <code>${options.repository_url}</code>, goes. What was deployed by it stays, and so do those deploys and their
         logs.
       </p>`,
-      back: `${settingsPath(visit)}/deploys`,
     };
   },
-  done: (visit) => ({ goTo: `${settingsPath(visit)}/deploys`, notice: 'deleted' }),
+  back: (visit) => `${settingsPath(visit)}/deploys`,
 });
 
 export const places: Place[] = [...list, ...one, ...deletion];

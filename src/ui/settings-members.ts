@@ -24,22 +24,19 @@ const list = settingsPage({
               You own this project. Those you invite can do everything with it but change or delete the project itself,
               delete its suites, strategies and notifications, and invite others.
             </p>
-            ${
-              members.length === 0
-                ? empty('Nobody else works on this project', 'Invite the people who look after it with you.')
-                : table(
-                    'Members',
-                    ['E-mail', 'Since', 'Actions'],
-                    members.map(
-                      ({ id_str: id, email, created_at: at }) =>
-                        html`<tr>
-                          <td id="member-${id}">${email}</td>
-                          <td>${ago(at)}</td>
-                          <td class="number">${deletionButton(`${visit.path}/${id}/delete`, `member-${id}`)}</td>
-                        </tr>`,
-                    ),
-                  )
-            }
+            ${table(
+              'Members',
+              ['E-mail', 'Since', 'Actions'],
+              members.map(
+                ({ id_str: id, email, created_at: at }) =>
+                  html`<tr>
+                    <td id="member-${id}">${email}</td>
+                    <td>${ago(at)}</td>
+                    <td class="number">${deletionButton(`${visit.path}/${id}/delete`, `member-${id}`)}</td>
+                  </tr>`,
+              ),
+              { none: empty('Nobody else works on this project', 'Invite the people who look after it with you.') },
+            )}
           </div>
           <section aria-labelledby="new-title">
             <h2 id="new-title">Invite somebody</h2>
@@ -57,13 +54,12 @@ const list = settingsPage({
     };
   },
   actions: {
-    invite: { route: `POST ${of}`, done: (_, visit) => ({ goTo: visit.path, notice: 'invited' }) },
+    invite: { route: `POST ${of}`, done: 'invited' },
   },
 });
 
 const deletion = deletionPage({
-  path: '/settings/members/:collaborator_id/delete',
-  tab: 'settings',
+  path: '/members/:collaborator_id/delete',
   route: `DELETE ${of}/:collaborator_id`,
   async what(visit) {
     const members = await visit.api.get(of);
@@ -74,10 +70,9 @@ const deletion = deletionPage({
         <strong>${email}</strong> can no longer see or do anything here. What they set up and started stays. If they
         have seen secrets of the project, change those.
       </p>`,
-      back: `${settingsPath(visit)}/members`,
     };
   },
-  done: (visit) => ({ goTo: `${settingsPath(visit)}/members`, notice: 'deleted' }),
+  back: (visit) => `${settingsPath(visit)}/members`,
 });
 
 export const places: Place[] = [...list, ...deletion];

@@ -2,10 +2,10 @@ import type { Notification } from '../records/notification.ts';
 import { html, type Html } from './html.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { notice, type Page } from './layout.ts';
-import { deliveriesTable } from './deliveries.ts';
+import { deliveriesPart, fewDeliveries, receiverCard } from './deliveries.ts';
 import type { PageAction, PageVisit } from './pages.ts';
-import { copyable, empty, pagination } from './parts.ts';
-import { deletionButton, deletionPage, type ProjectVisit } from './project-pages.ts';
+import { copyable, empty } from './parts.ts';
+import { deletionPage, type ProjectVisit, recordHead } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 
@@ -34,8 +34,6 @@ function notificationFields(form: PageForm, notification?: Notification): Html {
   })}
   ${form.hidden('name', 'webhook')}`;
 }
-
-const fewDeliveries = 5;
 
 const list = settingsPage({
   path: '/notifications',
@@ -98,24 +96,12 @@ async function createdPage(visit: PageVisit, secret: string): Promise<Page> {
 }
 
 async function card(visit: ProjectVisit, notification: Notification): Promise<Html> {
-  const { id, id_str: text, options, notifiable_type: type } = notification;
-  const { items, older } = await visit.api.list(`${of}/:notification_id/deliveries`, {
-    params: { notification_id: id },
-    query: { limit: fewDeliveries },
-  });
-  const path = `${visit.path}/${text}`;
-  const titleId = `notification-${text}`;
-  return html`<section class="card" aria-labelledby="${titleId}">
-    <div class="title">
-      <h2 id="${titleId}"><a href="${path}">${options.url}</a></h2>
-      ${visit.project.owned && deletionButton(`${path}/delete`, titleId)}
-    </div>
-    <p class="aside">${typeInWords(type)}</p>
-    <div id="deliveries-${text}" data-live>
-      ${deliveriesTable(items, (delivery) => pageForm(visit, 'redeliver', { notification_id: text, delivery_id: delivery }))}
-      ${older && html`<p><a href="${path}">All deliveries</a></p>`}
-    </div>
-  </section>`;
+  const { id_str: id, options, notifiable_type: type } = notification;
+  const params = { notification_id: id };
+  const page = await visit.api.list(`${of}/:notification_id/deliveries`, { params, query: { limit: fewDeliveries } });
+  const path = `${visit.path}/${id}`;
+  const receiver = { id, path, name: options.url, about: typeInWords(type), isDeletable: visit.project.owned };
+  return receiverCard(receiver, page, (delivery) => pageForm(visit, 'redeliver', { ...params, delivery_id: delivery }));
 }
 
 const one = settingsPage({
@@ -129,33 +115,21 @@ const one = settingsPage({
     const form = pageForm(visit, 'save');
     return {
       title: 'Notification',
-      main: html`<p class="aside"><a href="${settingsPath(visit)}/notifications">All notifications</a></p>
-        <div class="title">
-          <h1>Notification</h1>
-          ${visit.project.owned && deletionButton(`${visit.path}/delete`)}
-        </div>
-        ${form.wrap(notificationFields(form, notification), { button: 'Save', isCard: true, label: 'Notification' })}
-        <section aria-labelledby="deliveries-title">
-          <h2 id="deliveries-title">Deliveries</h2>
-          <div id="deliveries" data-live>
-            ${deliveriesTable(page.items, (delivery) => pageForm(visit, 'redeliver', { delivery_id: delivery }))}
-          </div>
-          ${pagination(page, { path: visit.path })}
-        </section>`,
+      main: html`${recordHead(visit, { back: `${settingsPath(visit)}/notifications`, all: 'All notifications', title: 'Notification', isOwners: true })}
+      ${form.wrap(notificationFields(form, notification), { button: 'Save', isCard: true, label: 'Notification' })}
+      ${deliveriesPart(page, visit.path, (delivery) => pageForm(visit, 'redeliver', { delivery_id: delivery }))}`,
     };
   },
   actions: {
-    save: { route: `PUT ${of}/:notification_id`, done: (_, visit) => ({ goTo: visit.path, notice: 'saved' }) },
+    save: { route: `PUT ${of}/:notification_id`, done: 'saved' },
     redeliver: redelivery('#deliveries'),
   },
 });
 
 const deletion = deletionPage({
-  path: '/settings/notifications/:notification_id/delete',
-  tab: 'settings',
+  path: '/notifications/:notification_id/delete',
   route: `DELETE ${of}/:notification_id`,
   async what(visit) {
-    await visit.api.admit(`DELETE ${of}/:notification_id`);
     const { options } = await visit.api.get(`${of}/:notification_id`);
     return {
       title: 'Delete this notification?',
@@ -163,10 +137,9 @@ const deletion = deletionPage({
         The notification of <strong>${options.url}</strong> goes, with its secret and the record of everything that was
         sent. What waits to be sent is not sent any more.
       </p>`,
-      back: `${settingsPath(visit)}/notifications`,
     };
   },
-  done: (visit) => ({ goTo: `${settingsPath(visit)}/notifications`, notice: 'deleted' }),
+  back: (visit) => `${settingsPath(visit)}/notifications`,
 });
 
 export const places: Place[] = [...list, ...one, ...deletion];

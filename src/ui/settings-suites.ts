@@ -3,7 +3,7 @@ import { html, type Html } from './html.ts';
 import { pageForm, type FormVisit, type PageForm } from './forms.ts';
 import { imageField } from './registries.ts';
 import { counted, empty, subjectOf, table } from './parts.ts';
-import { deletionButton, deletionPage } from './project-pages.ts';
+import { deletionPage, recordHead } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 import { dependenciesPart } from './suite-dependencies.ts';
@@ -105,15 +105,17 @@ const list = settingsPage({
         <div class="beside">
           <div>
             ${all.length > fewSuites && filterForm(visit.path, filter)}
-            ${
-              all.length === 0
-                ? empty('No suites yet', 'A suite is a command that every commit is tried with, such as your tests.')
-                : table(
-                    'Suites',
-                    ['Name', 'Command'],
-                    suites.map((suite) => row(suite, visit.path)),
-                  )
-            }
+            ${table(
+              'Suites',
+              ['Name', 'Command'],
+              suites.map((suite) => row(suite, visit.path)),
+              {
+                none: empty(
+                  'No suites yet',
+                  'A suite is a command that every commit is tried with, such as your tests.',
+                ),
+              },
+            )}
             <p id="none-fit" class="aside" ${suites.length > 0 && html`hidden`}>
               ${all.length > 0 && 'No suite has that in its name.'}
             </p>
@@ -161,24 +163,20 @@ const one = settingsPage({
   path: '/suites/:suite_id',
   showsSecrets: true,
   async show(visit) {
-    const { api, project, path } = visit;
+    const { api } = visit;
     const suite = await api.get('/projects/:project_id/suites/:suite_id');
     const form = pageForm(visit, 'save');
     return {
       title: suite.name,
-      main: html`<p class="aside"><a href="${settingsPath(visit)}/suites">All suites</a></p>
-        <div class="title">
-          <h1>${suite.name}</h1>
-          ${project.owned && deletionButton(`${path}/delete`)}
-        </div>
-        ${form.wrap(suiteFields(form, suite), { button: 'Save', isCard: true, label: 'Suite' })}
-        ${await rulesPart(visit)} ${await variablesPart(visit)} ${await dependenciesPart(visit)}`,
+      main: html`${recordHead(visit, { back: `${settingsPath(visit)}/suites`, all: 'All suites', title: suite.name, isOwners: true })}
+      ${form.wrap(suiteFields(form, suite), { button: 'Save', isCard: true, label: 'Suite' })} ${await rulesPart(visit)}
+      ${await variablesPart(visit)} ${await dependenciesPart(visit)}`,
     };
   },
   actions: {
     save: {
       route: 'PUT /projects/:project_id/suites/:suite_id',
-      done: (_, visit) => ({ goTo: visit.path, notice: 'saved' }),
+      done: 'saved',
     },
     add_rule: {
       route: 'POST /projects/:project_id/suites/:suite_id/rules',
@@ -203,12 +201,10 @@ const one = settingsPage({
 });
 
 const deletion = deletionPage({
-  path: '/settings/suites/:suite_id/delete',
-  tab: 'settings',
+  path: '/suites/:suite_id/delete',
   route: 'DELETE /projects/:project_id/suites/:suite_id',
-  async what({ api, projectPath }) {
+  async what({ api }) {
     const of = '/projects/:project_id/suites/:suite_id';
-    await api.admit(`DELETE ${of}`);
     const suite = await api.get(of);
     const rules = await api.get(`${of}/rules`);
     const variables = await api.get(`${of}/environment_variables`);
@@ -218,10 +214,10 @@ const deletion = deletionPage({
         The suite <strong>${suite.name}</strong> goes, with its command, ${counted(rules.length, 'rule')} and
         ${counted(variables.length, 'variable')}. What it built stays, with its logs.
       </p>`,
-      back: `${projectPath}/settings/suites/${suite.id_str}`,
     };
   },
-  done: (visit) => ({ goTo: `${settingsPath(visit)}/suites`, notice: 'deleted' }),
+  back: (visit) => `${settingsPath(visit)}/suites/${visit.param('suite_id')}`,
+  next: (visit) => `${settingsPath(visit)}/suites`,
 });
 
 export const places: Place[] = [...list, ...one, ...deletion];

@@ -1,6 +1,6 @@
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
-import { copyable } from './parts.ts';
+import { copyable, fact } from './parts.ts';
 import type { ProjectVisit } from './project-pages.ts';
 import { settingsPage } from './settings.ts';
 import type { Place } from './site.ts';
@@ -41,18 +41,9 @@ function policiesPart(visit: ProjectVisit): Html {
     hint: 'Anybody who knows its address may see whether the project passes, and nothing else.',
   })}`;
   const facts = html`<dl class="facts card">
-    <div>
-      <dt>Pull requests from forks</dt>
-      <dd>${inWords(forkPolicies, project.fork_builds)}</dd>
-    </div>
-    <div>
-      <dt>Older builds of the same branch or pull request</dt>
-      <dd>${inWords(supersededPolicies, project.cancel_superseded)}</dd>
-    </div>
-    <div>
-      <dt>Public badge</dt>
-      <dd>${project.public_badge ? 'Yes' : 'No'}</dd>
-    </div>
+    ${fact('Pull requests from forks', inWords(forkPolicies, project.fork_builds))}
+    ${fact('Older builds of the same branch or pull request', inWords(supersededPolicies, project.cancel_superseded))}
+    ${fact('Public badge', project.public_badge ? 'Yes' : 'No')}
   </dl>`;
   return html`<section aria-labelledby="policies-title">
     <h2 id="policies-title">Policies</h2>

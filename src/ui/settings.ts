@@ -101,7 +101,7 @@ const general = settingsPage({
     };
   },
   actions: {
-    save: { route: 'PUT /projects/:project_id', done: (_, visit) => ({ goTo: visit.path, notice: 'saved' }) },
+    save: { route: 'PUT /projects/:project_id', done: 'saved' },
   },
 });
 
@@ -121,11 +121,9 @@ function factsOf({ project }: ProjectVisit): Html {
 }
 
 const deletion = deletionPage({
-  path: '/settings/delete',
-  tab: 'settings',
+  path: '/delete',
   route: 'DELETE /projects/:project_id',
-  async what({ api, project, projectPath }) {
-    if (!project.owned) await api.admit('DELETE /projects/:project_id');
+  async what({ api, project }) {
     const suites = await api.get('/projects/:project_id/suites');
     const goes = suites.length === 0 ? '' : `its ${suites.length} ${suites.length === 1 ? 'suite' : 'suites'}, `;
     return {
@@ -135,10 +133,10 @@ const deletion = deletionPage({
         deploy with their logs, its notifications, and everybody&rsquo;s access to it. What is running is stopped. The
         repository itself stays as it is.
       </p>`,
-      back: `${projectPath}/settings`,
     };
   },
-  done: () => ({ goTo: '/ui/', notice: 'deleted' }),
+  back: settingsPath,
+  next: () => '/ui/',
 });
 
 export const places: Place[] = [...general, ...deletion];

@@ -94,8 +94,7 @@ function row(visit: ProjectVisit, dependency: SuiteDependency): Html {
 }
 
 export const places: Place[] = deletionPage({
-  path: '/settings/suites/:suite_id/dependencies/:dependency_id/delete',
-  tab: 'settings',
+  path: '/suites/:suite_id/dependencies/:dependency_id/delete',
   route: `DELETE ${of}/:dependency_id`,
   async what(visit) {
     const attached = await visit.api.get(of);
@@ -106,8 +105,7 @@ export const places: Place[] = deletionPage({
         Builds of the suite that begin from now on do not have <strong>${name}</strong>. The dependency itself stays. If
         it is another account&rsquo;s, what the suite has of it goes: added again, it is what is shared then.
       </p>`,
-      back: `${suitePath(visit)}#dependencies`,
     };
   },
-  done: (visit) => ({ goTo: `${suitePath(visit)}#dependencies`, notice: 'deleted' }),
+  back: (visit) => `${suitePath(visit)}#dependencies`,
 });

@@ -3,7 +3,7 @@ import type { Rule } from '../records/suite.ts';
 import { html, type Html } from './html.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { orMissing, table } from './parts.ts';
-import { deletionButton, deletionPage, type ProjectVisit } from './project-pages.ts';
+import { deletionButton, deletionPage, type ProjectVisit, recordHead } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place, Visit } from './site.ts';
 
@@ -97,12 +97,8 @@ const change = settingsPage({
     const form = pageForm(visit, 'save');
     return {
       title: 'Rule',
-      main: html`<p class="aside"><a href="${suitePath(visit)}#rules">Back to the suite</a></p>
-        <div class="title">
-          <h1>Rule</h1>
-          ${deletionButton(`${visit.path}/delete`)}
-        </div>
-        ${form.wrap(ruleFields(form, rule), { button: 'Save', isCard: true, label: 'Rule' })}`,
+      main: html`${recordHead(visit, { back: `${suitePath(visit)}#rules`, all: 'Back to the suite', title: 'Rule' })}
+      ${form.wrap(ruleFields(form, rule), { button: 'Save', isCard: true, label: 'Rule' })}`,
     };
   },
   actions: {
@@ -111,8 +107,7 @@ const change = settingsPage({
 });
 
 const deletion = deletionPage({
-  path: '/settings/suites/:suite_id/rules/:rule_id/delete',
-  tab: 'settings',
+  path: '/suites/:suite_id/rules/:rule_id/delete',
   route: `DELETE ${route}`,
   async what(visit) {
     const rule = orMissing(await findRule(visit));
@@ -122,10 +117,9 @@ const deletion = deletionPage({
         The rule <strong>${inWords(rule)}</strong> goes. From then on, the suite also runs on commits for which it does
         not hold.
       </p>`,
-      back: `${suitePath(visit)}#rules`,
     };
   },
-  done: (visit) => ({ goTo: `${suitePath(visit)}#rules`, notice: 'deleted' }),
+  back: (visit) => `${suitePath(visit)}#rules`,
 });
 
 export const places: Place[] = [...change, ...deletion];

@@ -126,8 +126,7 @@ function showButton(path: string): Html {
 }
 
 const deletion = deletionPage({
-  path: '/settings/suites/:suite_id/variables/:environment_variable_id/delete',
-  tab: 'settings',
+  path: '/suites/:suite_id/variables/:environment_variable_id/delete',
   route: `DELETE ${of}/:environment_variable_id`,
   async what(visit) {
     const { name } = await findVariable(visit);
@@ -136,10 +135,9 @@ const deletion = deletionPage({
       goes: html`<p>
         The variable <strong>${name}</strong> goes, with what it holds. Builds that begin from now on do not have it.
       </p>`,
-      back: `${suitePath(visit)}#variables`,
     };
   },
-  done: (visit) => ({ goTo: `${suitePath(visit)}#variables`, notice: 'deleted' }),
+  back: (visit) => `${suitePath(visit)}#variables`,
 });
 
 export const places: Place[] = [...change, ...deletion];

@@ -37,11 +37,7 @@ export const places: Place[] = projectPage({
         <section aria-labelledby="slow-title" id="slow" data-live>
           <h2 id="slow-title">Slow</h2>
           <p class="aside">The tests that took longest in the newest builds, on average.</p>
-          ${
-            slow.length === 0
-              ? empty('No tests yet', 'A suite says in its settings where its reports of tests are.')
-              : table('Slow tests', ['Test', 'Suite', 'Took', 'Runs'], slow.map(slowRow))
-          }
+          ${table('Slow tests', ['Test', 'Suite', 'Took', 'Runs'], slow.map(slowRow), { none: empty('No tests yet', 'A suite says in its settings where its reports of tests are.') })}
         </section>`,
     };
   },

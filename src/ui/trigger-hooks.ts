@@ -5,7 +5,7 @@ import { notice, type Page } from './layout.ts';
 import { ago } from './moments.ts';
 import type { PageAction, PageVisit } from './pages.ts';
 import { copyable, empty, pagination, shortSha, table } from './parts.ts';
-import { deletionButton, deletionPage, type ProjectVisit } from './project-pages.ts';
+import { deletionPage, type ProjectVisit, recordHead } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 import { stateBadge } from './states.ts';
@@ -86,15 +86,12 @@ export async function hooksPart(visit: ProjectVisit): Promise<Html> {
     <h2 id="hooks-title">Hooks</h2>
     <div class="beside">
       <div id="hooks" data-live>
-        ${
-          hooks.length === 0
-            ? empty('No hook yet', 'A hook is an address that your forge calls when something is pushed.')
-            : table(
-                'Hooks',
-                ['Provider', 'Events', 'Last call'],
-                hooks.map((hook) => hookRow(hook, visit)),
-              )
-        }
+        ${table(
+          'Hooks',
+          ['Provider', 'Events', 'Last call'],
+          hooks.map((hook) => hookRow(hook, visit)),
+          { none: empty('No hook yet', 'A hook is an address that your forge calls when something is pushed.') },
+        )}
       </div>
       ${form.wrap(hookFields(form), { button: 'Create hook', isCard: true, label: 'New hook' })}
     </div>
@@ -118,11 +115,7 @@ const one = settingsPage({
     const form = pageForm(visit, 'save');
     return {
       title: 'Hook',
-      main: html`<p class="aside"><a href="${settingsPath(visit)}/triggers">All triggers</a></p>
-        <div class="title">
-          <h1>Hook: ${nameOf(hook.provider)}</h1>
-          ${deletionButton(`${visit.path}/delete`)}
-        </div>
+      main: html`${recordHead(visit, { back: `${settingsPath(visit)}/triggers`, all: 'All triggers', title: `Hook: ${nameOf(hook.provider)}` })}
         <section class="card" aria-labelledby="address-title">
           <h2 id="address-title">Address</h2>
           ${copyable(hook.url, 'hook-url')}
@@ -148,7 +141,7 @@ const one = settingsPage({
     };
   },
   actions: {
-    save: { route: `PUT ${of}/:hook_id`, done: (_, visit) => ({ goTo: visit.path, notice: 'saved' }) },
+    save: { route: `PUT ${of}/:hook_id`, done: 'saved' },
     new_secret: {
       route: `POST ${of}/:hook_id/new_secret`,
       done: (answer, visit) => secretPage(visit, 'New secret', answer),
@@ -193,8 +186,7 @@ function deliveryRow(delivery: HookDelivery, visit: ProjectVisit): Html {
 }
 
 const deletion = deletionPage({
-  path: '/settings/triggers/hooks/:hook_id/delete',
-  tab: 'settings',
+  path: '/triggers/hooks/:hook_id/delete',
   route: `DELETE ${of}/:hook_id`,
   async what(visit) {
     const { provider } = await visit.api.get(`${of}/:hook_id`);
@@ -204,10 +196,9 @@ const deletion = deletionPage({
         The hook for <strong>${nameOf(provider)}</strong> goes, with its secret and the record of what arrived. What the
         forge sends to its address is refused from then on. Builds that it asked for stay.
       </p>`,
-      back: `${settingsPath(visit)}/triggers`,
     };
   },
-  done: (visit) => ({ goTo: `${settingsPath(visit)}/triggers`, notice: 'deleted' }),
+  back: (visit) => `${settingsPath(visit)}/triggers`,
 });
 
 export const places: Place[] = [...one, ...deletion];

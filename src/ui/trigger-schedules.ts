@@ -4,8 +4,8 @@ import { pageForm, type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
 import type { PageAction } from './pages.ts';
-import { empty, table } from './parts.ts';
-import { deletionButton, deletionPage, type ProjectVisit } from './project-pages.ts';
+import { empty, fact, table } from './parts.ts';
+import { deletionPage, type ProjectVisit, recordHead } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 import { stateBadge } from './states.ts';
@@ -34,18 +34,8 @@ export async function pollingPart(visit: ProjectVisit): Promise<Html> {
 function looks(interval: number, { outcome, reason, last_looked_at: last, next_look_at: next }: Polling): Html {
   if (interval === 0) return html`<p class="aside">The repository is not looked at.</p>`;
   return html`<dl class="facts card">
-    <div>
-      <dt>Last look</dt>
-      <dd>${last === null ? 'None yet' : ago(last)}</dd>
-    </div>
-    <div>
-      <dt>Next look</dt>
-      <dd>${next === null ? '–' : ago(next)}</dd>
-    </div>
-    <div>
-      <dt>What came of it</dt>
-      <dd>${stateBadge(outcome)} ${reason}</dd>
-    </div>
+    ${fact('Last look', last === null ? 'None yet' : ago(last))} ${fact('Next look', next === null ? '–' : ago(next))}
+    ${fact('What came of it', html`${stateBadge(outcome)} ${reason}`)}
   </dl>`;
 }
 
@@ -86,15 +76,12 @@ export async function schedulesPart(visit: ProjectVisit): Promise<Html> {
     <h2 id="schedules-title">Schedules</h2>
     <div class="beside">
       <div id="schedules" data-live>
-        ${
-          schedules.length === 0
-            ? empty('No schedule yet', 'A schedule has a commit built at certain times, such as every night.')
-            : table(
-                'Schedules',
-                ['Times', 'Next', 'Last'],
-                schedules.map((schedule) => scheduleRow(schedule, visit)),
-              )
-        }
+        ${table(
+          'Schedules',
+          ['Times', 'Next', 'Last'],
+          schedules.map((schedule) => scheduleRow(schedule, visit)),
+          { none: empty('No schedule yet', 'A schedule has a commit built at certain times, such as every night.') },
+        )}
       </div>
       ${form.wrap(scheduleFields(form), { button: 'Create schedule', isCard: true, label: 'New schedule' })}
     </div>
@@ -128,35 +115,23 @@ const one = settingsPage({
     const form = pageForm(visit, 'save');
     return {
       title: 'Schedule',
-      main: html`<p class="aside"><a href="${settingsPath(visit)}/triggers">All triggers</a></p>
-        <div class="title">
-          <h1>Schedule</h1>
-          ${visit.project.owned && deletionButton(`${visit.path}/delete`)}
-        </div>
+      main: html`${recordHead(visit, { back: `${settingsPath(visit)}/triggers`, all: 'All triggers', title: 'Schedule', isOwners: true })}
         ${form.wrap(scheduleFields(form, schedule), { button: 'Save', isCard: true, label: 'Schedule' })}
         <dl class="facts card" id="runs" data-live>
-          <div>
-            <dt>Next time</dt>
-            <dd>${schedule.next_run_at === null ? '–' : ago(schedule.next_run_at)}</dd>
-          </div>
-          <div>
-            <dt>Last time</dt>
-            <dd>${lastRun(schedule, visit)}</dd>
-          </div>
+          ${fact('Next time', schedule.next_run_at === null ? '–' : ago(schedule.next_run_at))}
+          ${fact('Last time', lastRun(schedule, visit))}
         </dl>`,
     };
   },
   actions: {
-    save: { route: `PUT ${of}/:schedule_id`, done: (_, visit) => ({ goTo: visit.path, notice: 'saved' }) },
+    save: { route: `PUT ${of}/:schedule_id`, done: 'saved' },
   },
 });
 
 const deletion = deletionPage({
-  path: '/settings/triggers/schedules/:schedule_id/delete',
-  tab: 'settings',
+  path: '/triggers/schedules/:schedule_id/delete',
   route: `DELETE ${of}/:schedule_id`,
   async what(visit) {
-    await visit.api.admit(`DELETE ${of}/:schedule_id`);
     const { cron, time_zone: zone } = await visit.api.get(`${of}/:schedule_id`);
     return {
       title: 'Delete this schedule?',
@@ -164,10 +139,9 @@ const deletion = deletionPage({
         The schedule <strong><code>${cron}</code> ${zone}</strong> goes. Nothing is built for it any more; what it built
         stays.
       </p>`,
-      back: `${settingsPath(visit)}/triggers`,
     };
   },
-  done: (visit) => ({ goTo: `${settingsPath(visit)}/triggers`, notice: 'deleted' }),
+  back: (visit) => `${settingsPath(visit)}/triggers`,
 });
 
 export const places: Place[] = [...one, ...deletion];

@@ -1,10 +1,10 @@
 import type { StatusTarget } from '../records/notification.ts';
-import { deliveriesTable } from './deliveries.ts';
+import { deliveriesPart, fewDeliveries, receiverCard } from './deliveries.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import type { PageAction } from './pages.ts';
-import { empty, pagination } from './parts.ts';
-import { deletionButton, deletionPage, type ProjectVisit } from './project-pages.ts';
+import { empty, fact } from './parts.ts';
+import { deletionPage, type ProjectVisit, recordHead } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
 
@@ -25,8 +25,6 @@ export const createStatusTarget: PageAction = {
   route: `POST ${of}`,
   done: (_, visit) => ({ goTo: `${visit.path}#statuses-title`, notice: 'created' }),
 };
-
-const fewDeliveries = 5;
 
 export async function statusTargetsPart(visit: ProjectVisit): Promise<Html> {
   const targets = await visit.api.get(of);
@@ -71,23 +69,12 @@ export async function statusTargetsPart(visit: ProjectVisit): Promise<Html> {
   </section>`;
 }
 
-async function card(visit: ProjectVisit, { id, id_str: text, provider, api_url: api, repository }: StatusTarget) {
-  const { items, older } = await visit.api.list(`${of}/:status_target_id/deliveries`, {
-    params: { status_target_id: id },
-    query: { limit: fewDeliveries },
-  });
-  const path = `${settingsPath(visit)}/triggers/status_targets/${text}`;
-  const titleId = `status-target-${text}`;
-  return html`<section class="card" aria-labelledby="${titleId}">
-    <div class="title">
-      <h3 id="${titleId}"><a href="${path}">${repository}</a></h3>
-      ${deletionButton(`${path}/delete`, titleId)}
-    </div>
-    <p class="aside">${nameOf(provider)}, ${new URL(api).host}</p>
-    <div id="statuses-${text}" data-live>
-      ${deliveriesTable(items)} ${older && html`<p><a href="${path}">All deliveries</a></p>`}
-    </div>
-  </section>`;
+async function card(visit: ProjectVisit, { id_str: id, provider, api_url: api, repository }: StatusTarget) {
+  const asked = { params: { status_target_id: id }, query: { limit: fewDeliveries } };
+  const page = await visit.api.list(`${of}/:status_target_id/deliveries`, asked);
+  const path = `${settingsPath(visit)}/triggers/status_targets/${id}`;
+  const about = `${nameOf(provider)}, ${new URL(api).host}`;
+  return receiverCard({ id, path, name: repository, about, isDeletable: true }, page);
 }
 
 const one = settingsPage({
@@ -100,37 +87,18 @@ const one = settingsPage({
     });
     return {
       title: 'Status target',
-      main: html`<p class="aside"><a href="${settingsPath(visit)}/triggers">All triggers</a></p>
-        <div class="title">
-          <h1>Status target</h1>
-          ${deletionButton(`${visit.path}/delete`)}
-        </div>
+      main: html`${recordHead(visit, { back: `${settingsPath(visit)}/triggers`, all: 'All triggers', title: 'Status target' })}
         <dl class="facts card">
-          <div>
-            <dt>Provider</dt>
-            <dd>${nameOf(target.provider)}</dd>
-          </div>
-          <div>
-            <dt>Repository</dt>
-            <dd><code>${target.repository}</code></dd>
-          </div>
-          <div>
-            <dt>Address of the API</dt>
-            <dd><code>${target.api_url}</code></dd>
-          </div>
+          ${fact('Provider', nameOf(target.provider))} ${fact('Repository', html`<code>${target.repository}</code>`)}
+          ${fact('Address of the API', html`<code>${target.api_url}</code>`)}
         </dl>
-        <section aria-labelledby="deliveries-title">
-          <h2 id="deliveries-title">Deliveries</h2>
-          <div id="deliveries" data-live>${deliveriesTable(page.items)}</div>
-          ${pagination(page, { path: visit.path })}
-        </section>`,
+        ${deliveriesPart(page, visit.path)}`,
     };
   },
 });
 
 const deletion = deletionPage({
-  path: '/settings/triggers/status_targets/:status_target_id/delete',
-  tab: 'settings',
+  path: '/triggers/status_targets/:status_target_id/delete',
   route: `DELETE ${of}/:status_target_id`,
   async what(visit) {
     const { repository, provider } = await visit.api.get(`${of}/:status_target_id`);
@@ -140,10 +108,9 @@ const deletion = deletionPage({
         <strong>${nameOf(provider)}</strong> is told nothing more about <strong>${repository}</strong>. The token goes,
         with the record of everything that was told. What stands at the forge stays there.
       </p>`,
-      back: `${settingsPath(visit)}/triggers`,
     };
   },
-  done: (visit) => ({ goTo: `${settingsPath(visit)}/triggers`, notice: 'deleted' }),
+  back: (visit) => `${settingsPath(visit)}/triggers`,
 });
 
 export const places: Place[] = [...one, ...deletion];
