@@ -3,7 +3,7 @@ import { findUser, forgetInvited, insertUser, normalizeEmail } from '../auth/use
 import type { Queries } from '../db/open.ts';
 import type { CollaboratorRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
-import { required, text } from '../http/fields.ts';
+import { required, text } from '../records/fields.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { collaboratorRecord, type Collaborator } from '../records/project.ts';
 import { listOf } from '../records/schema.ts';

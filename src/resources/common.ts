@@ -18,16 +18,6 @@ export function writeContextOf({
   return { db: database, trx: db, ids, observers };
 }
 
-/**
- * The columns whose fields were sent. A field that was not sent is not written: it would undo another user's change.
- */
-export function sentColumns<Columns extends object>(
-  columns: Columns,
-): { [Name in keyof Columns]?: Exclude<Columns[Name], undefined> } {
-  const sent = Object.entries(columns).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(sent) as { [Name in keyof Columns]?: Exclude<Columns[Name], undefined> };
-}
-
 /** A pattern for `like … escape '!'` that finds the text anywhere, in lower case. No character in it is special. */
 export function likePattern(text: string): string {
   return `%${text.toLowerCase().replaceAll(/[!%_]/g, '!$&')}%`;

@@ -1,6 +1,5 @@
 import type { Route } from '../api/route.ts';
-import type { FieldSet } from '../http/fields.ts';
-import type { JsonSchema } from '../http/schema.ts';
+import { columnName, pathOf, type FieldSet } from '../records/fields.ts';
 
 /**
  * What a project consists of, as sections of one document. What fields an entry has, and what they are without being said,
@@ -102,7 +101,7 @@ export const sections: readonly Kind[] = [suites, strategies, hooks, schedules, 
 export const beforeProject: readonly Kind[] = [suites, strategies, hooks];
 export const afterProject: readonly Kind[] = [notifications, schedules];
 
-/** A field of the document: `options[url]` is `url`, `tags[]` is `tags`. */
+/** A field of the document: `options[url]` is `url`. */
 export interface DocumentField {
   name: string;
   /** Its name in a body. */
@@ -114,26 +113,18 @@ export interface DocumentField {
 }
 
 function fieldsIn(body: FieldSet): DocumentField[] {
-  return Object.entries(body).map(([sent, { required, schema }]) => ({
-    name: sent.replace(/\[\]$/, '').replace(/^\w+\[(\w+)\]$/, '$1'),
+  return Object.entries(body).map(([sent, { required: isRequired, fallback }]) => ({
+    name: columnName(sent),
     sent,
-    isRequired: required,
-    fallback: fallbackOf(schema),
+    isRequired,
+    fallback: fallback as Value,
   }));
-}
-
-function fallbackOf(schema: JsonSchema): Value {
-  if (schema.default !== undefined) return schema.default as Value;
-  if (schema.type === 'array') return [];
-  if (schema.type === 'boolean') return false;
-  return schema.type === 'integer' ? 0 : (schema.enum?.[0] ?? '');
 }
 
 /** The value of a field in a record of the API. */
 export function valueIn(record: object, { sent }: DocumentField): Value {
-  const path = sent.replace(/\[\]$/, '').split(/[[\]]+/);
   let at: unknown = record;
-  for (const part of path.filter((name) => name !== '')) at = (at as Record<string, unknown>)[part];
+  for (const part of pathOf(sent)) at = (at as Record<string, unknown>)[part];
   return at as Value;
 }
 

@@ -2,6 +2,7 @@ import type { Call } from '../api/call.ts';
 import type { Database, Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { emptyGroup, type Raw, type RawGroup } from '../http/raw.ts';
+import { columnName, pathOf } from '../records/fields.ts';
 import { takingTurns } from '../lib/turns.ts';
 import { keyOf, type FieldsOf, type Node } from './config-document.ts';
 import {
@@ -289,9 +290,9 @@ export function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGro
   for (const { name, sent, isOurs } of fields) {
     const value = entry[name];
     if (value === undefined || isOurs) continue;
-    const [first = '', second] = sent.replace(/\[\]$/, '').split(/[[\]]+/);
+    const [first = '', second] = pathOf(sent);
     const raw: Raw = Array.isArray(value) ? [...(value as string[])] : String(value);
-    if (second === undefined || second === '') body[first] = raw;
+    if (second === undefined) body[first] = raw;
     else {
       const group = (body[first] as RawGroup | undefined) ?? emptyGroup();
       group[second] = raw;
@@ -324,8 +325,7 @@ async function named<T>(at: string, work: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (!(error instanceof ApiError) || at === '' || error.status === 401) throw error;
     const fields = Object.entries(error.fields).map(([name, codes]) => {
-      const [first = '', ...rest] = name.split(/[[\]]+/).filter((part) => part !== '');
-      return [name === 'generic' ? at : `${at}[${rest.at(-1) ?? first}]`, codes] as const;
+      return [name === 'generic' ? at : `${at}[${columnName(name)}]`, codes] as const;
     });
     throw ApiError.ofFields(Object.fromEntries(fields));
   }

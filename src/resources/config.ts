@@ -1,7 +1,7 @@
 import { accountRoute, projectRoute, type Route } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
-import { flag, required, text } from '../http/fields.ts';
+import { flag, required, text } from '../records/fields.ts';
 import { configChangeRecord, configRecord, configuredProjectRecord, type ConfigChange } from '../records/project.ts';
 import { readDocument, withoutValues } from './config-document.ts';
 import {

@@ -1,19 +1,19 @@
 import type { Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
-import type { CreatedDependency, UploadedDependency } from '../records/dependency.ts';
-import { dependencyView, describedView, relatedTo } from '../views/dependency.ts';
+import { dependencyFields, type CreatedDependency, type UploadedDependency } from '../records/dependency.ts';
+import { valuesIn } from '../records/fields.ts';
+import { dependencyView, relatedTo } from '../views/dependency.ts';
 import { orNotFound, twin } from './common.ts';
 
 /** The answer to a create call names one field differently, and says `private` for the state. */
 export function createdView(dependency: DependencyRow): CreatedDependency {
-  const { id, launch_command } = dependency;
-  return { id, id_ref: String(id), ...describedView(dependency), launch_command, marketplace_state: 'private' };
+  const { id } = dependency;
+  return { id, id_ref: String(id), ...valuesIn(dependencyFields, dependency), marketplace_state: 'private' };
 }
 
 export function uploadedView(dependency: DependencyRow): UploadedDependency {
-  const { id, archive_file_size, launch_command, state } = dependency;
-  const described = { ...twin('id', id), ...describedView(dependency), archive_file_size };
-  return { ...described, launch_command, marketplace_state: state };
+  const { id, archive_file_size, state } = dependency;
+  return { ...twin('id', id), ...valuesIn(dependencyFields, dependency), archive_file_size, marketplace_state: state };
 }
 
 export async function viewWithRelated(db: Queries, dependency: DependencyRow) {

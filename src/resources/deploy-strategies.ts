@@ -1,20 +1,18 @@
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { DeployStrategyRow } from '../db/schema.ts';
-import { oneOf, required, type ValuesOf } from '../http/fields.ts';
-import { strategyItemRecord, strategyRecord } from '../records/deploy.ts';
+import { strategyFields, strategyItemRecord, strategyOptions, strategyRecord } from '../records/deploy.ts';
+import { columnsOf, grouped, valuesIn } from '../records/fields.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, sentColumns, twin } from './common.ts';
-import { branch, name, repositoryUrl } from './forms.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 
-function itemView({ id, name, strategy_type }: DeployStrategyRow) {
-  return { ...twin('id', id), name, strategy_type };
+function itemView(strategy: DeployStrategyRow) {
+  return { ...twin('id', strategy.id), ...valuesIn(strategyFields, strategy) };
 }
 
 function view(strategy: DeployStrategyRow) {
-  const { repository_url, local_branch, remote_branch } = strategy;
-  return { ...itemView(strategy), options: { repository_url, local_branch, remote_branch } };
+  return { ...itemView(strategy), options: valuesIn(strategyOptions, strategy) };
 }
 
 async function loadStrategy(call: StrategyInPath): Promise<{ strategy: DeployStrategyRow }> {
@@ -32,24 +30,7 @@ export async function findStrategy(db: Queries, projectId: bigint, id: bigint): 
   return strategies.where('id', '=', id).executeTakeFirst();
 }
 
-const fields = {
-  name: required(name()),
-  strategy_type: required(oneOf(['git'])),
-  'options[repository_url]': required(repositoryUrl()),
-  'options[local_branch]': required(branch()),
-  'options[remote_branch]': required(branch()),
-};
-
-/** The columns of the fields that were sent. */
-function columns(input: Partial<ValuesOf<typeof fields>>) {
-  return sentColumns({
-    name: input.name,
-    strategy_type: input.strategy_type,
-    repository_url: input['options[repository_url]'],
-    local_branch: input['options[local_branch]'],
-    remote_branch: input['options[remote_branch]'],
-  });
-}
+const fields = { ...strategyFields, ...grouped('options', strategyOptions) };
 
 export const routes = [
   projectRoute({
@@ -83,15 +64,7 @@ export const routes = [
       }),
     },
     async handle({ db, project, ids, input }) {
-      const strategy = {
-        id: ids.next(),
-        project_id: project.id,
-        name: input.name,
-        strategy_type: input.strategy_type,
-        repository_url: input['options[repository_url]'],
-        local_branch: input['options[local_branch]'],
-        remote_branch: input['options[remote_branch]'],
-      };
+      const strategy = { id: ids.next(), project_id: project.id, ...columnsOf(fields, input) };
       await orTaken(db.insertInto('deploy_strategies').values(strategy).execute());
       return view(strategy);
     },
@@ -125,7 +98,7 @@ export const routes = [
       },
     },
     async handle({ db, strategy, input }) {
-      const changed = columns(input);
+      const changed = columnsOf(fields, input);
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('deploy_strategies').set(changed).where('id', '=', strategy.id).execute());
       }

@@ -4,7 +4,7 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { CommitRow, DeployRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
-import { identifier, requiredIdentifier, type ValuesOf } from '../http/fields.ts';
+import { identifier, required, type ValuesOf } from '../records/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import { timestampOrNull } from '../lib/timestamps.ts';
 import { cancelDeploy, openDeploy } from '../lifecycle/deploys.ts';
@@ -112,7 +112,7 @@ export const logged = {
   name: 'a deploy',
 } as const satisfies Logged;
 
-const fields = { deploy_strategy_id: requiredIdentifier(), commit_id: identifier() };
+const fields = { deploy_strategy_id: required(identifier()), commit_id: identifier() };
 
 /** Reports every reference to a missing record. */
 async function checkReferences(

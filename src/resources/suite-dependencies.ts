@@ -2,7 +2,7 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { DependencyRow, SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
-import { requiredIdentifier } from '../http/fields.ts';
+import { identifier, required } from '../records/fields.ts';
 import { wakeWaiting } from '../lifecycle/dependencies.ts';
 import { holdForeign, isSameStack, pinTo, stackNow } from '../lifecycle/pins.ts';
 import { dependenciesNow, pinsOf, type Stack } from '../lifecycle/software.ts';
@@ -84,7 +84,7 @@ export const routes = [
     access: 'both',
     scope: 'suites',
     summary: 'Attach a dependency of the project’s owner, or a shared one, which is pinned to its present result',
-    body: { dependency_id: requiredIdentifier() },
+    body: { dependency_id: required(identifier()) },
     creates: 'suite_dependencies',
     answer: suiteDependencyRecord,
     load: loadSuite,

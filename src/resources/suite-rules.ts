@@ -1,15 +1,15 @@
 import { projectRoute } from '../api/route.ts';
 import type { SuiteRow, SuiteRuleRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
-import { oneOf, required, text, type ValuesOf } from '../http/fields.ts';
-import { operators, subjects, wrongFields } from '../lifecycle/rules.ts';
-import { ruleRecord } from '../records/suite.ts';
+import { wrongFields } from '../lifecycle/rules.ts';
+import { valuesIn, type ValuesOf } from '../records/fields.ts';
+import { ruleFields, ruleRecord } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, twin } from './common.ts';
 import { inSuite, loadSuite } from './suites.ts';
 
-function view({ id, subject, operator, value }: SuiteRuleRow) {
-  return { ...twin('id', id), subject, operator, value };
+function view(rule: SuiteRuleRow) {
+  return { ...twin('id', rule.id), ...valuesIn(ruleFields, rule) };
 }
 
 async function loadRule(call: RuleInPath): Promise<{ suite: SuiteRow; rule: SuiteRuleRow }> {
@@ -23,14 +23,8 @@ const asSubject = ({ rule }: { rule: SuiteRuleRow }) => ({ ...rule, name: rule.s
 
 type RuleInPath = Parameters<typeof loadSuite>[0] & { params: { rule_id: bigint } };
 
-const fields = {
-  subject: required(oneOf(subjects)),
-  operator: required(oneOf(operators)),
-  value: required(text('ruleValue', { lines: 'many' })),
-};
-
 /** Whether a value is valid depends on the operator: not every text is a regular expression. */
-async function checkValue(sent: Partial<ValuesOf<typeof fields>>, present?: SuiteRuleRow): Promise<FieldErrors> {
+async function checkValue(sent: Partial<ValuesOf<typeof ruleFields>>, present?: SuiteRuleRow): Promise<FieldErrors> {
   const { subject, operator, value } = { ...present, ...sent };
   if (subject === undefined || operator === undefined || value === undefined) return {};
   return wrongFields(subject, operator, value).includes('value') ? { value: ['invalid_format'] } : {};
@@ -56,7 +50,7 @@ export const routes = [
     access: 'both',
     scope: 'suites',
     summary: 'Add a rule to a suite',
-    body: fields,
+    body: ruleFields,
     creates: 'suite_rules',
     answer: ruleRecord,
     load: loadSuite,
@@ -74,7 +68,7 @@ export const routes = [
     access: 'both',
     scope: 'suites',
     summary: 'Change a rule',
-    body: fields,
+    body: ruleFields,
     answer: ruleRecord,
     load: loadRule,
     verify: ({ rule }, values) => checkValue(values, rule),
