@@ -1,5 +1,5 @@
 import type { Static } from 'typebox';
-import { answersOf, oneOf, required } from './fields.ts';
+import { answersOf, grouped, oneOf, required } from './fields.ts';
 import { branch, name, repositoryUrl } from './forms.ts';
 import { dateTime, idTwin, nullable, object, record, stateOf, string, twin } from './schema.ts';
 import { deployStates } from './states.ts';
@@ -22,13 +22,14 @@ export type Deploy = Static<typeof deployRecord>;
 export const fetchedDeployRecord = record('FetchedDeploy', { ...fields, waiting_reason: reasonInVain });
 export type FetchedDeploy = Static<typeof fetchedDeployRecord>;
 
-export const strategyFields = { name: required(name), strategy_type: required(oneOf(['git'])) };
+export const strategyItemFields = { name: required(name), strategy_type: required(oneOf(['git'])) };
 export const strategyOptions = {
   repository_url: required(repositoryUrl),
   local_branch: required(branch),
   remote_branch: required(branch),
 };
-const strategyItem = { ...idTwin, ...answersOf(strategyFields) };
+export const strategyFields = { ...strategyItemFields, ...grouped('options', strategyOptions) };
+const strategyItem = { ...idTwin, ...answersOf(strategyItemFields) };
 export const strategyItemRecord = record('DeployStrategyItem', strategyItem);
 export type DeployStrategyItem = Static<typeof strategyItemRecord>;
 export const strategyRecord = record('DeployStrategy', {

@@ -1,15 +1,16 @@
 import type { Static } from 'typebox';
-import { answersOf, oneOf, required, text } from './fields.ts';
+import { answersOf, grouped, oneOf, required, text } from './fields.ts';
 import { isWebAddress } from './forms.ts';
 import { dateTime, idTwin, integer, listOf, nullable, object, record, stateOf, string, twin } from './schema.ts';
 import { deliveryStates } from './states.ts';
 
-export const notificationFields = {
+export const webhookFields = {
   notifiable_type: required(oneOf(['build', 'dependency'])),
   name: required(oneOf(['webhook'])),
 };
 export const notificationOptions = { url: required(text('webAddress', { check: isWebAddress })) };
-const { name, notifiable_type } = answersOf(notificationFields);
+export const notificationFields = { ...webhookFields, ...grouped('options', notificationOptions) };
+const { name, notifiable_type } = answersOf(webhookFields);
 const own = { ...idTwin, name, options: object(answersOf(notificationOptions)), notifiable_type };
 export const notificationRecord = record('Notification', { ...own, ...twin('project_id') });
 export type Notification = Static<typeof notificationRecord>;

@@ -1,14 +1,20 @@
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { DeployStrategyRow } from '../db/schema.ts';
-import { strategyFields, strategyItemRecord, strategyOptions, strategyRecord } from '../records/deploy.ts';
-import { columnsOf, grouped, valuesIn } from '../records/fields.ts';
+import {
+  strategyFields,
+  strategyItemFields,
+  strategyItemRecord,
+  strategyOptions,
+  strategyRecord,
+} from '../records/deploy.ts';
+import { columnsOf, valuesIn } from '../records/fields.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, twin } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 
 function itemView(strategy: DeployStrategyRow) {
-  return { ...twin('id', strategy.id), ...valuesIn(strategyFields, strategy) };
+  return { ...twin('id', strategy.id), ...valuesIn(strategyItemFields, strategy) };
 }
 
 function view(strategy: DeployStrategyRow) {
@@ -30,8 +36,6 @@ export async function findStrategy(db: Queries, projectId: bigint, id: bigint): 
   return strategies.where('id', '=', id).executeTakeFirst();
 }
 
-const fields = { ...strategyFields, ...grouped('options', strategyOptions) };
-
 export const routes = [
   projectRoute({
     method: 'GET',
@@ -51,7 +55,7 @@ export const routes = [
     access: 'both',
     scope: 'deploys',
     summary: 'Create a deploy strategy; the receiving repository must take pushes with the project’s SSH key',
-    body: fields,
+    body: strategyFields,
     creates: 'deploy_strategies',
     answer: strategyRecord,
     verifyNames: ({ db, project }, values) =>
@@ -64,7 +68,7 @@ export const routes = [
       }),
     },
     async handle({ db, project, ids, input }) {
-      const strategy = { id: ids.next(), project_id: project.id, ...columnsOf(fields, input) };
+      const strategy = { id: ids.next(), project_id: project.id, ...columnsOf(strategyFields, input) };
       await orTaken(db.insertInto('deploy_strategies').values(strategy).execute());
       return view(strategy);
     },
@@ -85,7 +89,7 @@ export const routes = [
     access: 'both',
     scope: 'deploys',
     summary: 'Change a deploy strategy',
-    body: fields,
+    body: strategyFields,
     answer: strategyRecord,
     load: loadStrategy,
     verifyNames: ({ db, strategy }, values) =>
@@ -98,7 +102,7 @@ export const routes = [
       },
     },
     async handle({ db, strategy, input }) {
-      const changed = columnsOf(fields, input);
+      const changed = columnsOf(strategyFields, input);
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('deploy_strategies').set(changed).where('id', '=', strategy.id).execute());
       }

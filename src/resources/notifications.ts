@@ -3,12 +3,13 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { NotificationRow } from '../db/schema.ts';
 import { changeNotification, createNotification, deleteNotification } from '../lifecycle/notifications.ts';
-import { columnsOf, grouped, valuesIn, type ColumnsOf } from '../records/fields.ts';
+import { columnsOf, valuesIn, type ColumnsOf } from '../records/fields.ts';
 import {
   createdNotificationRecord,
   notificationFields,
   notificationOptions,
   notificationRecord,
+  webhookFields,
 } from '../records/notification.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, writeContextOf, orNotFound, twin } from './common.ts';
@@ -17,7 +18,7 @@ type Webhook = NotificationRow & ColumnsOf<typeof notificationFields>;
 
 function ownView(notification: Webhook) {
   const options = valuesIn(notificationOptions, notification);
-  return { ...twin('id', notification.id), ...valuesIn(notificationFields, notification), options };
+  return { ...twin('id', notification.id), ...valuesIn(webhookFields, notification), options };
 }
 
 function view(notification: Webhook) {
@@ -40,8 +41,6 @@ interface NotificationInPath {
   project: { id: bigint };
   params: { notification_id: bigint };
 }
-
-const fields = { ...notificationFields, ...grouped('options', notificationOptions) };
 
 /** The audit log gets only the host of an address: many receivers have a secret in the path. */
 export const hostOf = (url: string): { host: string } => ({ host: new URL(url).host });
@@ -69,14 +68,14 @@ export const routes = [
     access: 'both',
     scope: 'notifications',
     summary: 'Create a webhook for events of the project; only this answer has the secret that signs the calls',
-    body: fields,
+    body: notificationFields,
     creates: 'notifications',
     answer: createdNotificationRecord,
     audit: { action: 'notification.created', details: ({ input }) => hostOf(input['options[url]']) },
     async handle(call) {
       const { project, vault, input } = call;
       const secret = randomWebhookSecret();
-      const settings = columnsOf(fields, input);
+      const settings = columnsOf(notificationFields, input);
       const notification = await createNotification(writeContextOf(call), project.id, settings, { vault, secret });
       return { ...ownView({ ...notification, ...settings }), secret };
     },
@@ -97,7 +96,7 @@ export const routes = [
     access: 'both',
     scope: 'notifications',
     summary: 'Change a notification; its secret stays',
-    body: fields,
+    body: notificationFields,
     answer: notificationRecord,
     load: loadNotification,
     audit: {
@@ -107,7 +106,7 @@ export const routes = [
     },
     async handle(call) {
       const { notification, input } = call;
-      const changed = columnsOf(fields, input);
+      const changed = columnsOf(notificationFields, input);
       await changeNotification(writeContextOf(call), notification, changed);
       return view({ ...notification, ...changed });
     },

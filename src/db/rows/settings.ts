@@ -1,5 +1,5 @@
 import type { dependencyFields, registryFields } from '../../records/dependency.ts';
-import type { strategyFields, strategyOptions } from '../../records/deploy.ts';
+import type { strategyFields } from '../../records/deploy.ts';
 import type { ColumnsOf } from '../../records/fields.ts';
 import type { notificationFields, targetFields } from '../../records/notification.ts';
 import type { projectFields } from '../../records/project.ts';
@@ -143,7 +143,7 @@ export interface DependencyEventRow {
   created_at: bigint;
 }
 
-export interface DeployStrategyRow extends ColumnsOf<typeof strategyFields & typeof strategyOptions> {
+export interface DeployStrategyRow extends ColumnsOf<typeof strategyFields> {
   id: bigint;
   project_id: bigint;
 }
