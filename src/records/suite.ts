@@ -34,6 +34,7 @@ export const suiteFields = {
   retries: wholeNumber({ min: 0, max: 3, fallback: 0 }),
   matrix,
   cache: cachePaths,
+  cache_save: described(oneOf(['passed', 'always']), 'which builds save the cache: `always` for failed ones as well'),
   artifacts: globs('files in the workspace that are kept after a build, whatever its result'),
 };
 export const suiteRecord = record('Suite', { ...idTwin, ...answersOf(suiteFields) });
