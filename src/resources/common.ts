@@ -1,5 +1,5 @@
 import type { Call } from '../api/call.ts';
-import type { Transaction } from '../db/open.ts';
+import type { Queries, Transaction } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 
@@ -16,6 +16,18 @@ export function writeContextOf({
   observers,
 }: Pick<Call, 'database' | 'ids' | 'observers'> & { db: Transaction }): WriteContext {
   return { db: database, trx: db, ids, observers };
+}
+
+/** What a `load` reads, to find records of the project, or of the caller's account, that the path names. */
+export interface InProject<Param extends string> {
+  db: Queries;
+  project: { id: bigint };
+  params: Record<Param, bigint>;
+}
+export interface InAccount<Param extends string> {
+  db: Queries;
+  caller: { id: bigint };
+  params: Record<Param, bigint>;
 }
 
 /** A pattern for `like … escape '!'` that finds the text anywhere, in lower case. No character in it is special. */

@@ -10,7 +10,7 @@ import {
 } from '../records/deploy.ts';
 import { columnsOf, valuesIn } from '../records/fields.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 
 function itemView(strategy: DeployStrategyRow) {
@@ -21,14 +21,8 @@ function view(strategy: DeployStrategyRow) {
   return { ...itemView(strategy), options: valuesIn(strategyOptions, strategy) };
 }
 
-async function loadStrategy(call: StrategyInPath): Promise<{ strategy: DeployStrategyRow }> {
+async function loadStrategy(call: InProject<'deploy_strategy_id'>): Promise<{ strategy: DeployStrategyRow }> {
   return { strategy: orNotFound(await findStrategy(call.db, call.project.id, call.params.deploy_strategy_id)) };
-}
-
-interface StrategyInPath {
-  db: Queries;
-  project: { id: bigint };
-  params: { deploy_strategy_id: bigint };
 }
 
 export async function findStrategy(db: Queries, projectId: bigint, id: bigint): Promise<DeployStrategyRow | undefined> {

@@ -13,7 +13,7 @@ import { deployMachine, isFinal, type DeployState } from '../lifecycle/states.ts
 import { takingTurns } from '../lib/turns.ts';
 import { deployItemRecord, deployRecord, fetchedDeployRecord } from '../records/deploy.ts';
 import { listOf } from '../records/schema.ts';
-import { writeContextOf, orNotFound, twin } from './common.ts';
+import { writeContextOf, orNotFound, twin, type InProject } from './common.ts';
 import { findStrategy } from './deploy-strategies.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedDeploy } from './followed.ts';
@@ -51,11 +51,7 @@ async function findDeploy(db: Queries, projectId: bigint, id: bigint): Promise<S
   return orNotFound(await deploysOf(db, projectId).where('deploys.id', '=', id).executeTakeFirst());
 }
 
-async function loadDeploy(call: {
-  db: Queries;
-  project: { id: bigint };
-  params: { deploy_id: bigint };
-}): Promise<{ deploy: Shown }> {
+async function loadDeploy(call: InProject<'deploy_id'>): Promise<{ deploy: Shown }> {
   return { deploy: await findDeploy(call.db, call.project.id, call.params.deploy_id) };
 }
 

@@ -8,7 +8,7 @@ import type { Vault } from '../lib/vault.ts';
 import { columnsOf, valuesIn } from '../records/fields.ts';
 import { variableFields, variableRecord, writtenVariableRecord, type WrittenVariable } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 import { inSuite, loadSuite } from './suites.ts';
 
@@ -30,14 +30,14 @@ const hiddenWords =
 
 const contentPlace = (id: bigint): string => sealedPlace({ table: 'environment_variables', column: 'content' }, id);
 
-async function loadVariable(call: VariableInPath): Promise<{ suite: SuiteRow; variable: EnvironmentVariableRow }> {
+async function loadVariable(
+  call: InProject<'suite_id' | 'environment_variable_id'>,
+): Promise<{ suite: SuiteRow; variable: EnvironmentVariableRow }> {
   const { suite } = await loadSuite(call);
   const query = call.db.selectFrom('environment_variables').selectAll().where('suite_id', '=', suite.id);
   const found = query.where('id', '=', call.params.environment_variable_id).executeTakeFirst();
   return { suite, variable: orNotFound(await found) };
 }
-
-type VariableInPath = Parameters<typeof loadSuite>[0] & { params: { environment_variable_id: bigint } };
 
 /** From where documents took the contents of a suite's variables, by their identifiers. */
 export async function sourcesOf(db: Queries, suiteId: bigint): Promise<Map<bigint, string>> {

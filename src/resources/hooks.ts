@@ -9,7 +9,7 @@ import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { columnsOf, valuesIn } from '../records/fields.ts';
 import { hookFields, hookRecord, secretHookRecord } from '../records/trigger.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, type InProject } from './common.ts';
 
 type Shown = HookRow & { last_delivery_at: bigint | null };
 
@@ -40,15 +40,9 @@ function hooksOf(db: Queries, projectId: bigint) {
     .where('hooks.project_id', '=', projectId);
 }
 
-export async function loadHook(call: HookInPath): Promise<{ hook: Shown }> {
+export async function loadHook(call: InProject<'hook_id'>): Promise<{ hook: Shown }> {
   const query = hooksOf(call.db, call.project.id).where('hooks.id', '=', call.params.hook_id);
   return { hook: orNotFound(await query.executeTakeFirst()) };
-}
-
-interface HookInPath {
-  db: Queries;
-  project: { id: bigint };
-  params: { hook_id: bigint };
 }
 
 /** A hook has no name, so the audit log uses its provider. */

@@ -12,7 +12,7 @@ import {
   webhookFields,
 } from '../records/notification.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, writeContextOf, orNotFound, twin } from './common.ts';
+import { destroyed, destroyedAnswer, writeContextOf, orNotFound, twin, type InProject } from './common.ts';
 
 type Webhook = NotificationRow & ColumnsOf<typeof notificationFields>;
 
@@ -25,7 +25,7 @@ function view(notification: Webhook) {
   return { ...ownView(notification), ...twin('project_id', notification.project_id) };
 }
 
-export async function loadNotification(call: NotificationInPath): Promise<{ notification: Webhook }> {
+export async function loadNotification(call: InProject<'notification_id'>): Promise<{ notification: Webhook }> {
   const query = webhooksOf(call.db, call.project).where('id', '=', call.params.notification_id);
   return { notification: orNotFound(await query.executeTakeFirst()) };
 }
@@ -34,12 +34,6 @@ export async function loadNotification(call: NotificationInPath): Promise<{ noti
 function webhooksOf(db: Queries, { id }: { id: bigint }) {
   const notifications = db.selectFrom('notifications').selectAll().where('project_id', '=', id);
   return notifications.where('notifiable_type', '!=', 'status').$narrowType<ColumnsOf<typeof notificationFields>>();
-}
-
-interface NotificationInPath {
-  db: Queries;
-  project: { id: bigint };
-  params: { notification_id: bigint };
 }
 
 /** The audit log gets only the host of an address: many receivers have a secret in the path. */

@@ -6,7 +6,7 @@ import type { FieldErrors } from '../errors.ts';
 import { registryFields, registryRecord } from '../records/dependency.ts';
 import { columnsOf, required, text, valuesIn } from '../records/fields.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, type InAccount } from './common.ts';
 import { orTaken } from './names.ts';
 
 /** The credentials of an account for registries of images. */
@@ -23,13 +23,7 @@ async function checkHost(db: Queries, owner: bigint, name: string | undefined): 
   return (await named.executeTakeFirst()) === undefined ? {} : { host: ['already_exists'] };
 }
 
-interface RegistryInPath {
-  db: Queries;
-  caller: { id: bigint };
-  params: { registry_id: bigint };
-}
-
-async function loadRegistry({ db, caller, params }: RegistryInPath): Promise<{ registry: RegistryRow }> {
+async function loadRegistry({ db, caller, params }: InAccount<'registry_id'>): Promise<{ registry: RegistryRow }> {
   const query = db.selectFrom('registries').selectAll().where('id', '=', params.registry_id);
   return { registry: orNotFound(await query.where('owner_id', '=', caller.id).executeTakeFirst()) };
 }

@@ -1,5 +1,4 @@
 import { projectRoute } from '../api/route.ts';
-import type { Queries } from '../db/open.ts';
 import type { ScheduleRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
@@ -8,7 +7,7 @@ import { addSchedule, changeSchedule, deleteSchedule } from '../lifecycle/schedu
 import { valuesIn, type ValuesOf } from '../records/fields.ts';
 import { scheduleFields, scheduleRecord } from '../records/trigger.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf, type InProject } from './common.ts';
 
 function view(schedule: ScheduleRow) {
   const { build_request_id: request } = schedule;
@@ -32,13 +31,7 @@ async function checkTimes(sent: Partial<ValuesOf<typeof scheduleFields>>, presen
   return { cron: ['invalid_format'] };
 }
 
-interface InPath {
-  db: Queries;
-  project: { id: bigint };
-  params: { schedule_id: bigint };
-}
-
-async function loadSchedule({ db, project, params }: InPath): Promise<{ schedule: ScheduleRow }> {
+async function loadSchedule({ db, project, params }: InProject<'schedule_id'>): Promise<{ schedule: ScheduleRow }> {
   const query = db.selectFrom('schedules').selectAll().where('project_id', '=', project.id);
   return { schedule: orNotFound(await query.where('id', '=', params.schedule_id).executeTakeFirst()) };
 }

@@ -8,7 +8,7 @@ import type { StatusReport } from '../lifecycle/status-reports.ts';
 import { statusDeliveryRecord, statusTargetRecord, targetFields, type StatusTarget } from '../records/notification.ts';
 import { listOf } from '../records/schema.ts';
 import { deliveriesOf } from './deliveries.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf, type InProject } from './common.ts';
 import { hostOf } from './notifications.ts';
 
 /** Forges that get the status of each commit's suites. In the database they are notifications of another type. */
@@ -41,7 +41,7 @@ const fields = {
   token: required(text('forgeToken', { pattern: /^[\x21-\x7e]+$/ })),
 };
 
-async function loadTarget(call: TargetInPath): Promise<{ target: Target }> {
+async function loadTarget(call: InProject<'status_target_id'>): Promise<{ target: Target }> {
   const targets = targetsOf(call.db, call.project).where('id', '=', call.params.status_target_id);
   return { target: orNotFound(await targets.executeTakeFirst()) };
 }
@@ -49,12 +49,6 @@ async function loadTarget(call: TargetInPath): Promise<{ target: Target }> {
 function targetsOf(db: Queries, { id }: { id: bigint }) {
   const notifications = db.selectFrom('notifications').selectAll().where('project_id', '=', id);
   return notifications.where('notifiable_type', '=', 'status').$narrowType<Pick<Target, 'name'>>();
-}
-
-interface TargetInPath {
-  db: Queries;
-  project: { id: bigint };
-  params: { status_target_id: bigint };
 }
 
 const subjectOf = ({ id, repository }: Pick<NotificationRow, 'id' | 'repository'>) => ({ id, name: repository });

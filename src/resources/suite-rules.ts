@@ -5,14 +5,14 @@ import { wrongFields } from '../lifecycle/rules.ts';
 import { valuesIn, type ValuesOf } from '../records/fields.ts';
 import { ruleFields, ruleRecord } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, type InProject } from './common.ts';
 import { inSuite, loadSuite } from './suites.ts';
 
 function view(rule: SuiteRuleRow) {
   return { ...twin('id', rule.id), ...valuesIn(ruleFields, rule) };
 }
 
-async function loadRule(call: RuleInPath): Promise<{ suite: SuiteRow; rule: SuiteRuleRow }> {
+async function loadRule(call: InProject<'suite_id' | 'rule_id'>): Promise<{ suite: SuiteRow; rule: SuiteRuleRow }> {
   const { suite } = await loadSuite(call);
   const query = call.db.selectFrom('suite_rules').selectAll().where('suite_id', '=', suite.id);
   return { suite, rule: orNotFound(await query.where('id', '=', call.params.rule_id).executeTakeFirst()) };
@@ -20,8 +20,6 @@ async function loadRule(call: RuleInPath): Promise<{ suite: SuiteRow; rule: Suit
 
 /** A rule has no name, so the audit log uses its subject. */
 const asSubject = ({ rule }: { rule: SuiteRuleRow }) => ({ ...rule, name: rule.subject });
-
-type RuleInPath = Parameters<typeof loadSuite>[0] & { params: { rule_id: bigint } };
 
 /** Whether a value is valid depends on the operator: not every text is a regular expression. */
 async function checkValue(sent: Partial<ValuesOf<typeof ruleFields>>, present?: SuiteRuleRow): Promise<FieldErrors> {

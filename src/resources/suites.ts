@@ -10,7 +10,7 @@ import { retagBuilds } from '../lifecycle/builds.ts';
 import { columnsOf, valuesIn } from '../records/fields.ts';
 import { suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 
 function view(suite: SuiteRow): Suite {
@@ -18,16 +18,10 @@ function view(suite: SuiteRow): Suite {
 }
 
 /** The suite in the path, if it belongs to the project. */
-export async function loadSuite(call: SuiteInPath): Promise<{ suite: SuiteRow }> {
+export async function loadSuite(call: InProject<'suite_id'>): Promise<{ suite: SuiteRow }> {
   const { db, project, params } = call;
   const query = db.selectFrom('suites').selectAll().where('id', '=', params.suite_id);
   return { suite: orNotFound(await query.where('project_id', '=', project.id).executeTakeFirst()) };
-}
-
-interface SuiteInPath {
-  db: Queries;
-  project: { id: bigint };
-  params: { suite_id: bigint };
 }
 
 /** The details of the audit log for a record in a suite. */
