@@ -7,7 +7,7 @@ import { zstdCompressSync } from 'node:zlib';
 import { randomName } from '../../src/lib/random-name.ts';
 import { openLink } from '../../src/runner/link.ts';
 import { command } from '../support/command.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { growingPauses } from '../support/looks.ts';
 import {
   commandsWith,
@@ -21,7 +21,7 @@ import { startProgram } from '../support/program.ts';
 import { tarOf } from '../support/tar.ts';
 
 /** What passed builds leave for the next one, with the real server, runner and sandbox. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let installation: Installation;
   let project: Project;
   before(async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Scope } from '../../src/http/route.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { Developer } from '../support/developer.ts';
 import {
   commandsWith,
@@ -13,7 +13,7 @@ import {
 } from '../support/installation.ts';
 
 /** Shells in the files of failed builds, with the real server, runner, sandbox and terminals. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let installation: Installation;
   let project: Project;
   let developer: Developer;
