@@ -203,4 +203,21 @@ describe('the pages', () => {
     const decisions = globSync('[0-9]*.md', { cwd: join(root, 'docs/decisions') });
     assert.deepEqual(listed.toSorted(), decisions.toSorted());
   });
+
+  test('about the code name files that exist', () => {
+    const about = pages.filter((name) => /^(ARCHITECTURE|CONTRIBUTING)\.md$|^src\//.test(name));
+    const missing = about.flatMap((page) =>
+      Array.from(prose(read(page)).matchAll(/`([\w./-]+\.(?:ts|pl|toml|sql|css))`/g), ([, name = '']) => name)
+        .filter((name) => ![dirname(page), '.', 'src'].some((folder) => existsSync(join(root, folder, name))))
+        .map((name) => `${page}: ${name}`),
+    );
+    assert.deepEqual(missing, []);
+  });
+
+  test('ARCHITECTURE.md counts the files of its flows', () => {
+    const flows = read('ARCHITECTURE.md').matchAll(/^### .*: (\d+) files to read.*\n([^#]+)/gm);
+    const counts = Array.from(flows, ([, told, text = '']) => [Number(told), text.match(/`[\w/-]+\.ts`/g)?.length]);
+    assert.equal(counts.length, 3);
+    for (const [told, counted] of counts) assert.equal(told, counted);
+  });
 });
