@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { Developer } from '../support/developer.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 
 const folder = join(import.meta.dirname, '../../docs/recipes');
 const pages = readdirSync(folder).filter((name) => name !== 'README.md');
@@ -24,10 +24,7 @@ function filesOf(page: string): Map<string, string> {
   return new Map(Array.from(blocks, ([, name = '', text = '']) => [name, text]));
 }
 
-describeService('the recipes', (service, { kind }) => {
-  // What they do is the same on each database.
-  if (kind !== 'sqlite') return;
-
+describeServiceOnOne('the recipes', (service) => {
   for (const page of pages) {
     const language = page.replace(/\.md$/, '');
     test(`${language}: the file is taken by a server, and its suite passes on the project of the page`, async (t) => {
@@ -54,6 +51,16 @@ describeService('the recipes', (service, { kind }) => {
       }
       const ended = await developer.run(['exec', 'test', '--offline']);
       assert.equal(ended.status, 0, ended.out + ended.err);
+    });
+  }
+
+  const examples = readFileSync(join(folder, '../coming-from.md'), 'utf8').matchAll(/^```toml\n(.*?)^```$/gms);
+  for (const [at, [, text = '']] of Array.from(examples).entries()) {
+    test(`example ${at + 1} of docs/coming-from.md is taken by a server`, async () => {
+      const developer = await Developer.of(service, await service.user());
+      writeFileSync(join(developer.folder, 'headrace.toml'), text);
+      const applied = await developer.run(['apply', '-f', 'headrace.toml', '--create']);
+      assert.equal(applied.status, 0, applied.err);
     });
   }
 });
