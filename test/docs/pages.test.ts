@@ -80,7 +80,7 @@ function mistakeIn(call: string): string | undefined {
     .split(/[\s[\]|…]+/)
     .filter((token) => token !== '' && token !== '...');
   const words = tokens[0] === 'help' ? tokens.slice(1) : tokens;
-  if (words.length === 0 || words[0] === 'server' || words[0] === 'COMMAND') return undefined;
+  if (['server', 'COMMAND', '--help'].includes(words[0] ?? 'COMMAND')) return undefined;
   const plain = leadingWords(words);
   const begins = (command: Command): boolean => {
     const own = namesOf(command).slice(0, plain.length);
