@@ -7,6 +7,7 @@ import { developerProgram } from '../../src/commands/catalog.ts';
 import { leavesOf, wordsOf, type Command } from '../../src/commands/program.ts';
 import { readConfig } from '../../src/config.ts';
 import { errorStatus } from '../../src/errors.ts';
+import { routes } from '../../src/resources/index.ts';
 import { buildRequestStates, buildStates, commitStates, deployStates } from '../../src/records/states.ts';
 
 /** What pages name has to be there: files, headings, commands with their flags, settings, states and error codes. */
@@ -135,6 +136,20 @@ describe('the pages', () => {
         .filter((name) => !isSetting(name) && !new RegExp(`\\b${name}\\b`).test(sources))
         .map((name) => `${page}: ${name}`),
     );
+    assert.deepEqual(wrong, []);
+  });
+
+  test('call paths that exist', () => {
+    const known = new Set(routes.map(({ path }) => path.replaceAll(/:\w+/g, 'ID')));
+    const outside = /^\/(healthz|metrics|openapi\.json|hooks\/ID|oauth2\/\w+|ui\/.*)$/;
+    const called = current.flatMap((page) =>
+      Array.from(read(page).matchAll(/\$(?:url|URL)(\/[^\s"'`?]*)/g), ([, path = '']) => ({
+        page,
+        path: path.replaceAll(/\$\w+|\d{6,}…?|\b\d{3}…/g, 'ID').replace(/[).,;]+$/, ''),
+      })),
+    );
+    assert.ok(called.length > 50);
+    const wrong = called.filter(({ path }) => !known.has(path) && !outside.test(path));
     assert.deepEqual(wrong, []);
   });
 
