@@ -62,7 +62,7 @@ export function openShellIo(link: Pick<Link, 'shellInput' | 'shellOutput'>, id: 
         continue;
       }
       const piece = { offset: at, bytes: kept.subarray(at - base, at - base + bytes.shellOutput) };
-      const answer = await answered(() => link.shellOutput(id, piece, signal));
+      const answer = await answered(() => link.shellOutput({ shell: id, ...piece }, signal));
       if (!answer) {
         leaving.abort(gone);
         return;
@@ -94,7 +94,7 @@ export function openShellIo(link: Pick<Link, 'shellInput' | 'shellOutput'>, id: 
     async *frames() {
       const read = shellFrameReader();
       for (let from = 0; !signal.aborted;) {
-        const bytes = await answered(() => link.shellInput(id, from, signal)).catch(() => undefined);
+        const bytes = await answered(() => link.shellInput({ shell: id, from }, signal)).catch(() => undefined);
         if (bytes === undefined) {
           leaving.abort(gone);
           return;

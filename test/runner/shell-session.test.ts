@@ -81,12 +81,12 @@ class Server implements Pick<Link, 'shellInput' | 'shellOutput'> {
     this.#seen = Buffer.alloc(0);
   }
 
-  async shellInput(_: string, from: number, signal: AbortSignal): Promise<Buffer | undefined> {
+  async shellInput({ from }: { from: number }, signal: AbortSignal): Promise<Buffer | undefined> {
     while (from >= this.#typed.length && !this.isOver) await orAborted(this.#news.promise, signal);
     return this.isOver ? undefined : this.#typed.subarray(from);
   }
 
-  async shellOutput(_: string, { offset, bytes }: { offset: number; bytes: Buffer }) {
+  async shellOutput({ offset, bytes }: { offset: number; bytes: Buffer }) {
     if (this.isOver) return undefined;
     if (offset <= this.#seen.length) this.#seen = Buffer.concat([this.#seen.subarray(0, offset), bytes]);
     this.#tell();

@@ -127,7 +127,7 @@ export class Task<W extends Work = Work> {
     this.#size += bytes.length;
   }
 
-  send(offset: number, bytes: Uint8Array): Promise<Receipt> {
+  send(offset: number, bytes: Buffer): Promise<Receipt> {
     return this.#runner.dispatch.log(this.#runner.self, { claim: this.order.claim, offset, bytes });
   }
 
@@ -137,7 +137,9 @@ export class Task<W extends Work = Work> {
   }
 
   async hears(): Promise<ClaimSignal | undefined> {
-    return (await this.#runner.dispatch.extend(this.#runner.self, [this.order.claim], patient))[this.order.claim];
+    return (await this.#runner.dispatch.extend(this.#runner.self, { claims: [this.order.claim] }, patient))[
+      this.order.claim
+    ];
   }
 
   finish(outcome: Outcome): Promise<Receipt> {
