@@ -8,7 +8,7 @@ import type { Vault } from '../lib/vault.ts';
 import { endShell, isAwaited, keeperTopic, noteRunner, takeShells, whyOver } from '../lifecycle/shells.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
 import { shellHoldSeconds, type ShellOrder } from '../protocol/index.ts';
-import type { ByteRelay } from '../streams/byte-relay.ts';
+import type { ByteRelay, Waiting } from '../streams/byte-relay.ts';
 import type { CallHandlers } from './calls.ts';
 import { sourceOf } from './sources.ts';
 
@@ -44,8 +44,8 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
   const whileOpen = async <T>(
     runner: Runner,
     id: bigint,
-    caller: AbortSignal,
-    work: (waiting: { ms: number; signal: AbortSignal }) => Promise<T | undefined>,
+    signal: AbortSignal,
+    work: (waiting: Waiting) => Promise<T | undefined>,
   ): Promise<{ got: T | undefined } | undefined> => {
     using watch = subscriptions.watch(subjectTopic(id));
     const shell = await find(runner, id);
@@ -56,14 +56,7 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
       return undefined;
     }
     await noteRunner(db, shell);
-    const ms = shellHoldSeconds * 1000;
-    const changed = new AbortController();
-    const signal = AbortSignal.any([caller, changed.signal]);
-    void watch.changed(ms, signal).then(() => changed.abort());
-    const got = await work({ ms, signal }).catch((error: unknown) => {
-      if (signal.aborted) return undefined;
-      throw error;
-    });
+    const got = await work({ watch, ms: shellHoldSeconds * 1000, signal });
     if (got === undefined && !(await find(runner, id))) return undefined;
     return { got };
   };

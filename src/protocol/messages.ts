@@ -7,7 +7,7 @@ export const connectionPath = '/runner/connection';
 export interface ToServer {
   id: number;
   call: CallName;
-  bytes?: Buffer;
+  bytes?: Uint8Array;
 }
 
 /**
@@ -23,7 +23,7 @@ export const closing = { tokenEnded: 4401, elsewhere: 4503 } as const;
 
 /** A message is a text in JSON, or, where it has bytes, binary: a line of JSON and the bytes. */
 export function encodeMessage(message: ToServer | ToRunner): string | Buffer {
-  const { bytes, ...head } = message as { bytes?: Buffer };
+  const { bytes, ...head } = message as { bytes?: Uint8Array };
   const text = JSON.stringify(head);
   return bytes === undefined ? text : Buffer.concat([Buffer.from(`${text}\n`), bytes]);
 }

@@ -32,8 +32,8 @@ export function whole(maximum: number): TUnsafe<number> {
   return Type.Unsafe<number>({ type: 'integer', maximum });
 }
 
-export function bytesOf(minBytes: number, maxBytes: number): TUnsafe<Buffer> {
-  return Type.Unsafe<Buffer>({ minBytes, maxBytes });
+export function bytesOf(minBytes: number, maxBytes: number): TUnsafe<Uint8Array> {
+  return Type.Unsafe<Uint8Array>({ minBytes, maxBytes });
 }
 
 export function listOf<Of extends TSchema>(maxItems: number, items: Of): TArray<Of> {

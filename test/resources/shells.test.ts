@@ -4,7 +4,7 @@ import { entryView } from '../../src/auth/audit.ts';
 import { noteVisit } from '../../src/auth/runner-visits.ts';
 import { openStore } from '../../src/cli/store.ts';
 import { endLeftShells } from '../../src/dispatch/shells.ts';
-import { shellFrame, shellFrameReader, type ShellFrame } from '../../src/lib/shell-frames.ts';
+import { shellFrame, shellFrameReader, textOf, type ShellFrame } from '../../src/lib/shell-frames.ts';
 import { graceMs } from '../../src/lifecycle/shells.ts';
 import type { ShellOrder } from '../../src/protocol/index.ts';
 import { scopes, type Scope } from '../../src/http/route.ts';
@@ -59,7 +59,7 @@ describeWithRunner(
       })();
       const next = async (): Promise<string> => {
         const { value } = await frames.next();
-        return value ? `${value.letter} ${value.content.toString()}` : 'over';
+        return value ? `${value.letter} ${textOf(value.content)}` : 'over';
       };
       return { next, end: () => answer.destroy() };
     };
@@ -95,7 +95,7 @@ describeWithRunner(
       const last = input(12);
       assert.equal((await second).record.taken, 12);
 
-      const say = (offset: number, bytes: Buffer) =>
+      const say = (offset: number, bytes: Uint8Array) =>
         runner.dispatch.shellOutput(runner.self, { shell: id, offset, bytes }, patient);
       const frame = shellFrame('d', 'shown');
       const said = say(0, frame);

@@ -127,7 +127,7 @@ export class Task<W extends Work = Work> {
     this.#size += bytes.length;
   }
 
-  send(offset: number, bytes: Buffer): Promise<Receipt> {
+  send(offset: number, bytes: Uint8Array): Promise<Receipt> {
     return this.#runner.dispatch.log(this.#runner.self, { claim: this.order.claim, offset, bytes });
   }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { noteVisit } from '../../src/auth/runner-visits.ts';
-import { shellFrame, shellFrameReader, type FrameLetter, type ShellFrame } from '../../src/lib/shell-frames.ts';
+import { shellFrame, shellFrameReader, textOf, type FrameLetter, type ShellFrame } from '../../src/lib/shell-frames.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
@@ -41,8 +41,8 @@ describeWithRunner('a shell in the browser', (service, runner, database) => {
           from += typed.length;
           waiting.push(...read(typed));
         }
-        const { letter = '', content = '' } = waiting.shift() ?? {};
-        return `${letter} ${content.toString()}`;
+        const { letter, content } = waiting.shift() ?? assert.fail();
+        return `${letter} ${textOf(content)}`;
       },
       end: () => runner.dispatch.shellEnd(runner.self, { shell, reason: 'exited' }),
       async show(letter: FrameLetter, content: string): Promise<void> {
