@@ -10,10 +10,9 @@ import { isUnavailable } from '../db/unavailable.ts';
 import type { ApiError } from '../errors.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { freeLooksOf } from '../lifecycle/poll-claims.ts';
-import * as protocol from '../protocol/index.ts';
-import type { ClaimSignal, Receipt, WorkKind } from '../protocol/index.ts';
+import { claimSeconds, holdSeconds, type ClaimSignal, type Receipt, type WorkKind } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
-import type { RunnerCalls } from './calls.ts';
+import type { CallHandlers } from './calls.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { demandFor } from './demand.ts';
@@ -74,12 +73,12 @@ export interface DispatchParts extends Services {
  * The server's side of the protocol with runners. Every change is in the store before the answer is sent, and nothing is
  * kept here, so any server can answer any runner. A runner whose token was revoked is refused as unauthorized.
  */
-export interface Dispatch extends RunnerCalls, RunnerBlobs {
+export interface Dispatch extends CallHandlers, RunnerBlobs {
   /** A runner has come, and may connect or is turned away. */
   came: VisitNotes['came'];
   connect: Connections['open'];
   /** The holder is known to have ended: its claims are lost now. A new runner of this name gets work again. */
-  gone(holder: string): Promise<void>;
+  holderGone(holder: string): Promise<void>;
   /** From now on this holder gets no more work, or nobody does. Resolves when orders that were being given are stored. */
   quiet(holder?: string): Promise<void>;
   /** Whether a holder has claims, or may have some. */
@@ -89,7 +88,7 @@ export interface Dispatch extends RunnerCalls, RunnerBlobs {
   /** The server closes: runners are to come again. */
   letGo(): void;
   /** The holder works on without a server for a while: its claims are kept longer. */
-  leave(holder: string): Promise<void>;
+  holderLeaves(holder: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -144,10 +143,11 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     connect: (socket, runner) => connections.open(socket, runner),
     ...runnerBlobs({ db, ids, blobs, artifacts, unpacked, cacheBytes }),
     ...createShells({ db, ids, vault, subscriptions, relay: parts.relay, isQuiet }),
-    looks: (runner, room, signal) => looks.looks(runner, room, signal),
-    looked: (runner, reports) => looks.looked(runner, reports),
+    looks: looks.looks,
+    looked: looks.looked,
     demand: (runner) => demandFor(db, runner, accountConcurrency),
-    next: (runner, wish, signal) => dispatcher.next(runner, wish, signal),
+    next: dispatcher.next,
+    leave: async ({ holder }, { claims }) => dispatcher.leave(holder, claims),
     log: ({ holder }, chunk) => intake.take(holder, chunk),
     tests: ({ holder }, batch) => tests.take(holder, batch),
     async finish(runner, report) {
@@ -159,16 +159,16 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       }
     },
     uploaded: (runner, report) => endUploads(db, context, runner, report),
-    key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
-    registry: ({ holder }, claim) => registryOf(db.read, vault, holder, claim),
-    goneProjects: (runner, projects) => goneProjects(db, runner, projects),
-    staleLayers: (runner, layers) => staleLayers(db, runner, layers),
+    key: ({ holder }, { claim }) => keyOf(db.read, vault, holder, claim),
+    registry: ({ holder }, { claim }) => registryOf(db.read, vault, holder, claim),
+    gone: (runner, { projects }) => goneProjects(db, runner, projects),
+    stale: (runner, { layers }) => staleLayers(db, runner, layers),
 
-    async extend(runner, claims, signal) {
+    async extend(runner, { claims }, signal) {
       const { holder } = runner;
       using watch = subscriptions.watch(queue.claimsTopic);
-      const deadline = performance.now() + protocol.holdSeconds * 1000;
-      const extending = { holder, claims, seconds: protocol.claimSeconds };
+      const deadline = performance.now() + holdSeconds * 1000;
+      const extending = { holder, claims, seconds: claimSeconds };
       if (claims.length > 0) await db.transaction((trx) => queue.extend(db, trx, extending));
       for (;;) {
         const signals = signalsFor(claims, await queue.heldBy(db, holder));
@@ -178,7 +178,6 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       }
     },
 
-    leaveOff: ({ holder }, claims) => dispatcher.leave(holder, claims),
     quiet: (holder) => dispatcher.quiet(holder),
     isBusy,
     async untilIdle(holder, signal) {
@@ -186,9 +185,9 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       while (!signal.aborted && (await isBusy(holder))) await watch.changed(lookForClaimsEveryMs, signal);
     },
     letGo: () => connections.letGo(),
-    leave: (holder) => db.transaction((trx) => queue.leave(db, trx, holder)),
+    holderLeaves: (holder) => db.transaction((trx) => queue.leave(db, trx, holder)),
 
-    async gone(holder) {
+    async holderGone(holder) {
       connections.drop(holder);
       dispatcher.leave(holder); // it must not be given its lost jobs again
       dispatcher.resume(holder);
@@ -212,7 +211,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const visits = noteVisits(db, () => connections.holders());
   const connections = createConnections({
     calls: {
-      dispatch,
+      handlers: dispatch,
       translate: parts.translate ?? (() => undefined),
       onTrouble: (error, name) => log.error({ err: error, call: name }, 'a call of a runner failed'),
     },

@@ -1,3 +1,5 @@
+import type { CacheLayer } from './outcomes.ts';
+
 export const workKinds = [
   'fetch_commit',
   'run_suite',
@@ -89,17 +91,10 @@ export interface CacheOrder {
   found?: { branch: string; layers: CacheLayer[] };
   /** Under this name the build saves what it leaves; builds without it, such as those of forks, save nothing. */
   savesAs?: string;
+  /** Whether it saves that also when its command fails. */
+  savesFailed?: boolean;
   /** A cache that is larger is not kept. */
   mostBytes: number;
-}
-
-/** What one build changed in a cache, as a packed blob. */
-export interface CacheLayer {
-  /** The name of the build that made it, or of the work that made it of others. */
-  name: string;
-  digest: string;
-  /** The size of the blob. A server takes it from what it stored, and not from a runner. */
-  bytes: number;
 }
 
 /** Compiled software: a packed directory, and its prefix. */

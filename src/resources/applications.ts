@@ -1,8 +1,6 @@
 import { accountRoute } from '../api/route.ts';
 import { renewApiKey } from '../auth/users.ts';
-import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
-import { flag, lines, required, storedAs, text, type Field } from '../http/fields.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { allowedBy, revoke } from '../oauth/allowed.ts';
 import {
@@ -22,8 +20,9 @@ import {
   authorizationRecord,
   secretApplicationRecord,
 } from '../records/application.ts';
+import { flag, lines, required, text } from '../records/fields.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, type InAccount } from './common.ts';
 
 /**
  * What acts for an account: its API key, the applications that it registered, and those that its person allowed. No token
@@ -43,7 +42,7 @@ function view({ id, name, isPublic, redirectUris, createdAt }: Client) {
   };
 }
 
-function redirectUris(): Field<string[]> {
+function redirectUris() {
   const field = lines({
     most: 'redirectAddresses',
     longest: 'redirectAddress',
@@ -53,7 +52,7 @@ function redirectUris(): Field<string[]> {
   });
   return {
     ...required(field),
-    parse(raw) {
+    parse(raw: unknown): string[] {
       const addresses = field.parse(raw);
       if (addresses.length === 0) throw new ApiError('is_blank');
       return addresses;
@@ -61,31 +60,21 @@ function redirectUris(): Field<string[]> {
   };
 }
 
+const name = required(text('applicationName', { check: isApplicationName }));
+
 const fields = {
-  name: required(storedAs(text('applicationName', { check: isApplicationName }), (name) => name.trim())),
-  'redirect_uris[]': redirectUris(),
+  name: { ...name, parse: (raw: unknown) => name.parse(raw).trim() },
+  redirect_uris: redirectUris(),
 };
 
-interface ApplicationInPath {
-  db: Queries;
-  caller: { id: bigint };
-  params: { application_id: bigint };
-}
-
 /** Another account's application does not exist for the caller, nor does the command line's. */
-async function loadApplication({ db, caller, params }: ApplicationInPath): Promise<{ application: Client }> {
+async function loadApplication({ db, caller, params }: InAccount<'application_id'>): Promise<{ application: Client }> {
   const client = await findClient(db, params.application_id);
   return { application: orNotFound(client?.ownerId === caller.id ? client : undefined) };
 }
 
-interface AuthorizationInPath {
-  db: Queries;
-  caller: { id: bigint };
-  params: { authorization_id: bigint };
-}
-
 /** It has the identifier of its application. */
-async function loadAuthorization({ db, caller, params }: AuthorizationInPath) {
+async function loadAuthorization({ db, caller, params }: InAccount<'authorization_id'>) {
   const allowed = await allowedBy(db, caller.id);
   return { authorization: orNotFound(allowed.find(({ id }) => id === params.authorization_id)) };
 }
@@ -124,9 +113,9 @@ export const routes = [
     answer: secretApplicationRecord,
     audit: {
       action: 'application.created',
-      details: ({ input }) => ({ public: input.public, redirect_uris: input['redirect_uris[]'] }),
+      details: ({ input }) => ({ public: input.public, redirect_uris: input.redirect_uris }),
     },
-    async handle({ db, ids, caller, input: { name, public: isPublic, 'redirect_uris[]': addresses } }) {
+    async handle({ db, ids, caller, input: { name, public: isPublic, redirect_uris: addresses } }) {
       const form = { ownerId: caller.id, name, redirectUris: addresses, isPublic };
       const { client, secret } = await insertClient(db, ids, form);
       return { ...view(client), ...(secret !== undefined && { client_secret: secret }) };
@@ -151,9 +140,9 @@ export const routes = [
     load: loadApplication,
     audit: {
       action: 'application.updated',
-      subject: ({ application }) => ({ ...application, redirect_uris: application.redirectUris.join(',') }),
+      subject: ({ application }) => ({ ...application, redirect_uris: JSON.stringify(application.redirectUris) }),
     },
-    async handle({ db, application, input: { name, 'redirect_uris[]': addresses } }) {
+    async handle({ db, application, input: { name, redirect_uris: addresses } }) {
       const sent = { ...(name !== undefined && { name }), ...(addresses && { redirectUris: addresses }) };
       return view(await updateClient(db, application, sent));
     },

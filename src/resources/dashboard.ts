@@ -5,7 +5,7 @@ import { hasScope, type Caller } from '../auth/callers.ts';
 import { projectsSeenBy } from '../auth/projects.ts';
 import { whyNobodyTakes } from '../auth/runner-visits.ts';
 import type { Queries } from '../db/open.ts';
-import { described, oneOf, text } from '../http/fields.ts';
+import { described, oneOf, text } from '../records/fields.ts';
 import { most } from '../lib/bounds.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { dashboardRecord, type ProjectLine } from '../records/overview.ts';

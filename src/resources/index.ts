@@ -11,7 +11,7 @@ import * as cctray from './cctray.ts';
 import * as changes from './changes.ts';
 import * as collaborators from './collaborators.ts';
 import * as commits from './commits.ts';
-import { configRoutes } from './config.ts';
+import * as config from './config.ts';
 import * as connectionChecks from './connection-checks.ts';
 import * as dashboard from './dashboard.ts';
 import * as deliveries from './deliveries.ts';
@@ -48,7 +48,8 @@ import * as suites from './suites.ts';
 import * as tests from './tests.ts';
 import * as users from './users.ts';
 
-const resources = [
+/** Every route of the API. */
+export const routes = [
   ...service.routes,
   ...applications.routes,
   ...dashboard.routes,
@@ -95,10 +96,8 @@ const resources = [
   ...queue.routes,
   ...operations.routes,
   ...users.routes,
+  ...config.routes,
 ];
-
-/** Every route of the API. */
-export const routes = [...resources, ...configRoutes(resources)];
 
 /** Routes for our own pages only, served only below `/ui/data`. */
 export const pageRoutes = logViewRoutes([builds.logged, buildRequests.logged, deploys.logged]);

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import { text } from '../http/fields.ts';
+import { text } from '../records/fields.ts';
 import { pageOf, type Page } from '../http/paging.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { lastCheck } from '../lifecycle/connection-checks.ts';
