@@ -24,7 +24,11 @@ export interface Terminal {
 const mostTyped = 64 * 1024;
 
 /** Opens a terminal in the sandbox of which this process is the first. It belongs to the user of the run. */
-export async function openTerminal(init: number, owner: { uid: number; gid: number }, size: WindowSize): Promise<Terminal> {
+export async function openTerminal(
+  init: number,
+  owner: { uid: number; gid: number },
+  size: WindowSize,
+): Promise<Terminal> {
   const program = sourceFile('runner', 'sandbox', 'terminal.pl');
   const place = `/proc/${init}/root/dev/pts`;
   const [perl, ...args] = withoutStrays(['perl', program, place, `${owner.uid}`, `${owner.gid}`], 2);
