@@ -121,6 +121,25 @@ test('a page has no database, but for those that sign people in and ask for cons
   );
 });
 
+test('the style sheet has no class that no page uses', () => {
+  const sheet = readFileSync(join(root, 'ui/style.css'), 'utf8').replaceAll(/\/\*[^]*?\*\//g, '');
+  const selectors = Array.from(sheet.matchAll(/([^{}]+)\{/g), ([, selector = '']) => selector);
+  const classes = new Set(
+    selectors.flatMap((one) => Array.from(one.matchAll(/\.([a-z][\w-]*)/g), ([, name = '']) => name)),
+  );
+  const pages = files
+    .filter((file) => relative(root, file).startsWith('ui/'))
+    .map((file) => readFileSync(file, 'utf8'));
+  const used = new Set(pages.flatMap((page) => page.match(/[\w-]+/g) ?? []));
+  // Of a piece of a log: `log-` and what its style says.
+  const ofStyles = /^log-(?:bold|faint|italic|underline|struck|c\d+)$/;
+  assert.ok(classes.size > 100, 'the classes are found');
+  assert.deepEqual(
+    [...classes].filter((name) => !used.has(name) && !ofStyles.test(name)),
+    [],
+  );
+});
+
 describe('what a module needs, it is handed', () => {
   /** What is the same for everybody in the process, whatever database, transaction or request it serves. */
   const keptForAll = new Map([
