@@ -1,3 +1,5 @@
+import type { CacheLayer } from './outcomes.ts';
+
 export const workKinds = [
   'fetch_commit',
   'run_suite',
@@ -93,15 +95,6 @@ export interface CacheOrder {
   savesFailed?: boolean;
   /** A cache that is larger is not kept. */
   mostBytes: number;
-}
-
-/** What one build changed in a cache, as a packed blob. */
-export interface CacheLayer {
-  /** The name of the build that made it, or of the work that made it of others. */
-  name: string;
-  digest: string;
-  /** The size of the blob. A server takes it from what it stored, and not from a runner. */
-  bytes: number;
 }
 
 /** Compiled software: a packed directory, and its prefix. */

@@ -254,8 +254,8 @@ describeWithRunner(
       assert.equal(await collect(), 0);
       const asked = [lower, upper].map((layer) => ({ project: String(project.id), name: layer.name }));
       const [, second] = asked;
-      assert.deepEqual(await runner.dispatch.staleLayers(runner.self, asked), []);
-      assert.deepEqual(await runner.dispatch.staleLayers(runner.self, [{ project: '1', name: upper.name }]), [
+      assert.deepEqual(await runner.dispatch.stale(runner.self, { layers: asked }), []);
+      assert.deepEqual(await runner.dispatch.stale(runner.self, { layers: [{ project: '1', name: upper.name }] }), [
         { project: '1', name: upper.name },
       ]);
       const task = await begin(project, 'other');
@@ -265,10 +265,10 @@ describeWithRunner(
       );
       await alice.delete(`/projects/${project.id}/caches/${cache?.id}`);
       assert.equal(await collect(), 1);
-      assert.deepEqual(await runner.dispatch.staleLayers(runner.self, asked), [second]);
+      assert.deepEqual(await runner.dispatch.stale(runner.self, { layers: asked }), [second]);
       await alice.delete(`/projects/${project.id}`);
       assert.equal(await collect(), 1);
-      assert.deepEqual(await runner.dispatch.staleLayers(runner.self, asked), asked);
+      assert.deepEqual(await runner.dispatch.stale(runner.self, { layers: asked }), asked);
     });
   },
   { cacheBytes: mostBytes },
