@@ -173,6 +173,10 @@ export function callsWithin(
     performWithin(find(name), services, around, { caller, params, body, db });
 }
 
+async function noFurther(): Promise<never> {
+  throw new Error('a route that is called by another calls none itself');
+}
+
 /** One route called by another, on the other's transaction. What it throws ends the transaction of both. */
 async function performWithin(
   route: Route,
@@ -189,10 +193,7 @@ async function performWithin(
   const { values: input, errors } = readFields(fields, body, route.method === 'PUT' ? 'change' : 'create');
   const wrong = { ...unknownFields(fields, body), ...errors };
   if (Object.keys(wrong).length > 0) throw ApiError.ofFields(wrong);
-  const within = async (): Promise<never> => {
-    throw new Error('a route that is called by another calls none itself');
-  };
-  const call = callWith(services, around, { ...admitted, db, within, input, query: {}, page: {} });
+  const call = callWith(services, around, { ...admitted, db, within: noFurther, input, query: {}, page: {} });
   const answer = await handle(route, call, input);
   if (route.method !== 'GET')
     await noteDone(route, { trx: db as Transaction, ids: services.ids, address: around.address, call, answer });
