@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { uploadsLost } from '../../src/protocol/index.ts';
+import { reasons as sentences } from '../../src/lifecycle/reasons.ts';
+import { cutReasons, uploadsLost } from '../../src/protocol/index.ts';
 
 /** The page lists every reason that a person can be shown. The sources are read as text: reasons are types, mostly. */
 const root = join(import.meta.dirname, '../..');
@@ -39,7 +40,7 @@ describe('docs/troubleshooting.md', () => {
       ...words('runner/run-suite.ts', /\breason: '(\w+)'/g),
       ...union('runner/sandbox/types.ts', 'Reason'),
       ...union('runner/images/failures.ts', 'ImageFailure'),
-      ...union('protocol/outcomes.ts', 'CutReason'),
+      ...cutReasons,
     ];
     // A cancelled build has no reason, and a full disk has one name.
     const shown = reasons.filter((reason) => reason !== 'cancelled' && reason !== 'out_of_disk');
@@ -49,11 +50,16 @@ describe('docs/troubleshooting.md', () => {
   test('has every reason of a fetch', () => {
     const reasons = [
       ...['FetchFailure', 'RemoteFailure', 'LimitFailure'].flatMap((name) => union('runner/git/failures.ts', name)),
-      ...union('protocol/outcomes.ts', 'CutReason'),
+      ...cutReasons,
       ...words('dispatch/configuring.ts', /\breason: '(\w+)'/g),
       ...words('dispatch/fetch-commit.ts', /failFetch\([^)]*'(\w+)'\)/g),
     ];
     assert.deepEqual(sorted(listed('Why a fetch failed')), sorted(reasons));
+  });
+
+  test('tells of reasons for which pages have a sentence', () => {
+    const reasons = [...listed('Why a build failed'), ...listed('Why a fetch failed'), ...uploadsLost];
+    assert.deepEqual(sorted(Object.keys(sentences)), sorted(reasons));
   });
 
   test('has every waiting_reason', () => {
