@@ -30,7 +30,7 @@ export const cachePaths = refined(
     most: 'cachePaths',
     longest: 'cachePath',
     isSet: true,
-    description: 'paths that a passed build leaves to the next one, in the workspace or under ~',
+    description: 'paths that a build leaves to the next one, in the workspace or under ~',
   }),
   (paths) => (areCachePaths(paths) ? paths : undefined),
 );
