@@ -28,6 +28,10 @@ function words(path: string, form: RegExp): string[] {
   return found;
 }
 
+/** Why the server or the runner cuts work short. */
+const [, cut = ''] = /cutReason = oneOf\(\[(.*)\]\)/.exec(source('protocol/outcomes.ts')) ?? [];
+const cutReasons = Array.from(cut.matchAll(/'(\w+)'/g), ([, word = '']) => word);
+
 const sorted = (names: Iterable<string>): string[] => [...new Set(names)].toSorted();
 
 describe('docs/troubleshooting.md', () => {
@@ -39,7 +43,7 @@ describe('docs/troubleshooting.md', () => {
       ...words('runner/run-suite.ts', /\breason: '(\w+)'/g),
       ...union('runner/sandbox/types.ts', 'Reason'),
       ...union('runner/images/failures.ts', 'ImageFailure'),
-      ...union('protocol/outcomes.ts', 'CutReason'),
+      ...cutReasons,
     ];
     // A cancelled build has no reason, and a full disk has one name.
     const shown = reasons.filter((reason) => reason !== 'cancelled' && reason !== 'out_of_disk');
@@ -49,7 +53,7 @@ describe('docs/troubleshooting.md', () => {
   test('has every reason of a fetch', () => {
     const reasons = [
       ...['FetchFailure', 'RemoteFailure', 'LimitFailure'].flatMap((name) => union('runner/git/failures.ts', name)),
-      ...union('protocol/outcomes.ts', 'CutReason'),
+      ...cutReasons,
       ...words('dispatch/configuring.ts', /\breason: '(\w+)'/g),
       ...words('dispatch/fetch-commit.ts', /failFetch\([^)]*'(\w+)'\)/g),
     ];
