@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { uploadsLost } from '../../src/protocol/index.ts';
+import { reasons as sentences } from '../../src/lifecycle/reasons.ts';
+import { cutReasons, uploadsLost } from '../../src/protocol/index.ts';
 
 /** The page lists every reason that a person can be shown. The sources are read as text: reasons are types, mostly. */
 const root = join(import.meta.dirname, '../..');
@@ -58,6 +59,11 @@ describe('docs/troubleshooting.md', () => {
       ...words('dispatch/fetch-commit.ts', /failFetch\([^)]*'(\w+)'\)/g),
     ];
     assert.deepEqual(sorted(listed('Why a fetch failed')), sorted(reasons));
+  });
+
+  test('tells of reasons for which pages have a sentence', () => {
+    const reasons = [...listed('Why a build failed'), ...listed('Why a fetch failed'), ...uploadsLost];
+    assert.deepEqual(sorted(Object.keys(sentences)), sorted(reasons));
   });
 
   test('has every waiting_reason', () => {
