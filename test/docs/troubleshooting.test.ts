@@ -29,10 +29,6 @@ function words(path: string, form: RegExp): string[] {
   return found;
 }
 
-/** Why the server or the runner cuts work short. */
-const [, cut = ''] = /cutReason = oneOf\(\[(.*)\]\)/.exec(source('protocol/outcomes.ts')) ?? [];
-const cutReasons = Array.from(cut.matchAll(/'(\w+)'/g), ([, word = '']) => word);
-
 const sorted = (names: Iterable<string>): string[] => [...new Set(names)].toSorted();
 
 describe('docs/troubleshooting.md', () => {
