@@ -10,7 +10,7 @@ import type { JobContext } from './job-handler.ts';
 export type CachedBuild = Pick<BuildRow, 'id' | 'project_id' | 'suite_id' | 'variant'> &
   Pick<BuildRequestRow, 'branch' | 'from_fork'> &
   Pick<ProjectRow, 'default_branch'> &
-  Pick<SuiteRow, 'cache'>;
+  Pick<SuiteRow, 'cache' | 'cache_save'>;
 
 /** What an order says about the cache of its suite; undefined where the suite keeps nothing. */
 export async function cacheOrder(context: JobContext, build: CachedBuild): Promise<CacheOrder | undefined> {
@@ -21,27 +21,31 @@ export async function cacheOrder(context: JobContext, build: CachedBuild): Promi
     paths,
     ...(found && { found: { branch: found.branch, layers: found.layers.map(layerAsSent) } }),
     ...(mayWrite(build) && { savesAs: String(build.id) }),
+    ...(build.cache_save === 'always' && { savesFailed: true }),
     mostBytes: context.cacheBytes,
   };
 }
 
-/** A passed build, and what its runner has stored under its claim. */
+/** A build that is over, and what its runner has stored under its claim. */
 interface Leaving {
   buildId: bigint;
   stored: Pick<ClaimedJob, 'stored_blob' | 'stored_bytes'>;
   accountId: bigint;
+  /** How it ends, where that is not written yet. */
+  state?: string;
   /** It comes after the build: a cache that a newer build has saved meanwhile stays. */
   isLate?: boolean;
 }
 
-/** A passed build left a cache. Its newest layer must be the blob that was stored under the claim. */
+/** A build left a cache. Its newest layer must be the blob that was stored under the claim. */
 export async function keepCache(
   context: JobContext,
-  { buildId, stored, accountId, isLate = false }: Leaving,
+  { buildId, stored, accountId, state, isLate = false }: Leaving,
   sent: readonly CacheLayer[],
 ): Promise<void> {
   const build = await cachedBuild(context.trx, buildId);
-  if (!build || sent.length === 0 || !mayWrite(build) || (isLate && build.build_state !== 'passed')) return;
+  if (!build || sent.length === 0 || !mayWrite(build)) return;
+  if (!isSavedBy(build, state ?? build.build_state)) return;
   const { stored_blob: digest, stored_bytes: bytes } = stored;
   const isSaved = await saveCache(context, placeOf(build), {
     layers: sent.map((layer) => ({ build_id: BigInt(layer.name), digest: layer.digest })),
@@ -78,6 +82,7 @@ async function cachedBuild(
       'builds.variant',
       'builds.build_state',
       'suites.cache',
+      'suites.cache_save',
     ])
     .select(['build_requests.from_fork', 'build_requests.branch', 'projects.default_branch'])
     .where('builds.id', '=', buildId)
@@ -87,6 +92,11 @@ async function cachedBuild(
 /** Builds of forks read caches but never write them. A build of no branch has none of its own. */
 function mayWrite({ from_fork: fromFork, branch }: Pick<CachedBuild, 'from_fork' | 'branch'>): boolean {
   return fromFork === 0 && branch !== '';
+}
+
+/** Whether a build that ends so saves its cache: a cancelled one never does. */
+function isSavedBy({ cache_save: when }: Pick<CachedBuild, 'cache_save'>, state: string): boolean {
+  return state === 'passed' || (state === 'failed' && when === 'always');
 }
 
 function placeOf(build: CachedBuild): CachePlace {

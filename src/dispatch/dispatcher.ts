@@ -51,7 +51,11 @@ export function createDispatcher(db: Database, ordering: Pick<Ordering, 'now' | 
       runner,
       line: [runner.boundAs ?? 'any', place ?? 'both', runner.tags ?? ''].join(' '),
       isServed: () => !isQuiet(runner.holder),
-      isAny: () => queue.isWaiting(db, ...ordering.serving(runner)),
+      isAny: () =>
+        queue.isAnyWaiting(
+          db,
+          ordering.serving(runner).flatMap(({ kinds }) => kinds),
+        ),
       async attempt(isWanted: () => boolean) {
         if ((await checkRunner(db.read, runner)).isDraining) throw new DrainedError();
         return ordering.now({ runner, name: claim }, () => isWanted() && !isQuiet(runner.holder));

@@ -91,6 +91,8 @@ export interface CacheOrder {
   found?: { branch: string; layers: CacheLayer[] };
   /** Under this name the build saves what it leaves; builds without it, such as those of forks, save nothing. */
   savesAs?: string;
+  /** Whether it saves that also when its command fails. */
+  savesFailed?: boolean;
   /** A cache that is larger is not kept. */
   mostBytes: number;
 }

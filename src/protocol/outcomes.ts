@@ -84,7 +84,8 @@ export type CommitReport = Static<typeof commitReport>;
 export type TrunkNews = CommitReport['trunk'];
 
 /** Why work was ended early. */
-const cutReason = oneOf(['log_too_long', 'disk_full']);
+export const cutReasons = ['log_too_long', 'disk_full'] as const;
+const cutReason = oneOf(cutReasons);
 export type CutReason = Static<typeof cutReason>;
 
 const outcome = eitherOf([

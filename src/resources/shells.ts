@@ -4,7 +4,7 @@ import type { Database, Queries } from '../db/open.ts';
 import type { ShellRow } from '../db/schema.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import { ApiError } from '../errors.ts';
-import { described, text, wholeNumber } from '../http/fields.ts';
+import { described, text, wholeNumber } from '../records/fields.ts';
 import { shellFrame } from '../lib/shell-frames.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import {

@@ -2,7 +2,7 @@ import { messageOf } from '../lib/error-code.ts';
 import { createMask } from '../lib/masking.ts';
 import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
-import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
+import type { CacheLayer, Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
 import { CannotMountError, type Ended, type Left, type Step } from './sandbox/types.ts';
@@ -61,6 +61,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     await say(mask.flush());
     onOutput?.('from');
+    let saved: CacheLayer[] | undefined;
     const ended = await sandboxes.run({
       id,
       steps: [...order.launches.map(launchStep), { name: 'command', command: order.command }],
@@ -90,18 +91,22 @@ export const runSuite: JobRunner<SuiteOrder> = async (
         // Last: these take the files away.
         await cache?.take(left, how);
         const began = cache && (cache.workspace.length > 0 ? (order.cache?.found?.layers ?? []) : []);
-        if (hasFailed(how))
-          await keepFiles(services, left, { order, imageDigest: image?.digest, cache: began }, onKept);
+        if (hasFailed(how)) {
+          // What was taken for the cache is no longer among the files: a shell finds it in its layers.
+          saved = await cache?.save();
+          const layers = (waiting.hasLayer() ? undefined : saved) ?? began;
+          await keepFiles(services, left, { order, imageDigest: image?.digest, cache: layers }, onKept);
+        }
       },
       signal,
     });
     const launch = order.launches.find((_, at) => stepName(at) === ended.step);
     if (!launch || ended.reason === 'cancelled' || ended.reason === 'timed_out') {
       const outcome = outcomeOf(ended);
-      const saved = outcome.kind === 'exited' && outcome.status === 0 ? await cache?.save() : undefined;
+      if (outcome.kind === 'exited' && outcome.status === 0) saved = await cache?.save();
       const isLate = waiting.hasLayer();
       if (await waiting.complete(isLate ? saved : undefined)) onWaiting?.();
-      return saved && !isLate ? { ...outcome, cache: saved } : outcome;
+      return saved && !isLate && outcome.kind === 'exited' ? { ...outcome, cache: saved } : outcome;
     }
     await say(mask.push(Buffer.from(failureOf(launch.name, ended))));
     if (await waiting.complete()) onWaiting?.();

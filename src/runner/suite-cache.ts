@@ -61,21 +61,22 @@ export async function openSuiteCache(
   }
   const { taken, layers } = await restore(services, order, task);
   let making: Making | undefined;
-  let hasPassed = false;
+  let isToBeSaved = false;
   return {
     workspace: taken.trees.map((tree) => join(tree, 'workspace')),
     home: taken.trees.map((tree) => join(tree, 'home')),
-    async take(left, { exitStatus, reason }) {
-      if (order.savesAs === undefined || exitStatus !== 0 || reason !== null) return;
+    async take(left, { step, exitStatus, reason }) {
+      const hasFailed = step === 'command' && exitStatus !== null && order.savesFailed === true;
+      if (order.savesAs === undefined || reason !== null || (exitStatus !== 0 && !hasFailed)) return;
       // Mostly nothing has changed: then looking is all it costs.
       const found = await Promise.all(places.map(({ root, path }) => left.changed(root, path)));
-      hasPassed = true;
+      isToBeSaved = true;
       if (!found.some((what) => what === 'kept' || (what === 'gone' && layers.length > 0))) return;
       making = await services.caches.begin();
       for (const { root, path } of places) await left.keep(root, path, making.tree);
     },
     async save() {
-      if (order.savesAs === undefined || !hasPassed) return undefined;
+      if (order.savesAs === undefined || !isToBeSaved) return undefined;
       if (!making) {
         if (layers.length > 0) await task.say('The cache is unchanged.\n');
         return layers.length > 0 ? layers : undefined;
