@@ -1,3 +1,4 @@
+import { messageOf } from '../lib/error-code.ts';
 import { createMask } from '../lib/masking.ts';
 import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
@@ -144,7 +145,7 @@ async function keepFiles(
   try {
     onKept?.(await kept.keep(left, build, keep));
   } catch (error) {
-    log(`the files of a failed build are not kept: ${error instanceof Error ? error.message : String(error)}`);
+    log(`the files of a failed build are not kept: ${messageOf(error)}`);
   }
 }
 
