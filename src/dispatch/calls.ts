@@ -18,7 +18,7 @@ import {
   readClaim,
   readClaims,
   readId,
-  readKeptLayers,
+  readKeptTrees,
   readLogChunk,
   readLooked,
   readName,
@@ -59,7 +59,7 @@ const handlers: { [Name in CallName]: Handler<Name> } = {
   looks: [short, (to, runner, said, signal) => to.looks(runner, readRoom(said), signal), 'waits'],
   looked: [bytes.lookReports, (to, runner, said) => to.looked(runner, readLooked(said))],
   gone: [64 * 1024, (to, runner, said) => to.goneProjects(runner, readProjects(said))],
-  stale: [256 * 1024, (to, runner, said) => to.staleLayers(runner, readKeptLayers(said))],
+  stale: [256 * 1024, (to, runner, said) => to.staleTrees(runner, readKeptTrees(said))],
   shells: [short, (to, runner, said, signal) => to.shells(runner, readShellsAsked(said), signal), 'waits'],
   shellInput: [short, (to, runner, said, signal) => to.shellInput(runner, readShellInput(said), signal), 'waits'],
   shellOutput: [

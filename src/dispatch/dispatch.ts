@@ -15,7 +15,7 @@ import type {
   ClaimSignal,
   Demand,
   FinishReport,
-  KeptLayer,
+  KeptTree,
   LogChunk,
   Order,
   Receipt,
@@ -34,14 +34,13 @@ import { createConfiguring, type Configure, type JudgedReport } from './configur
 import { createConnections, type Connections } from './connections.ts';
 import { createDispatcher } from './dispatcher.ts';
 import { goneProjects } from './gone-projects.ts';
-import { staleLayers } from './stale-layers.ts';
+import { staleTrees } from './stale-trees.ts';
 import { endUploads } from './held-builds.ts';
 import type { ArtifactLimits, JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
 import { logIntake } from './log-intake.ts';
 import { createLooks, type Looks } from './looks.ts';
 import { createOrdering } from './ordering.ts';
 import { createPacking } from './packing.ts';
-import { foldCache } from './fold-cache.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { registryOf } from './images.ts';
 import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
@@ -58,7 +57,6 @@ const kinds: Record<WorkKind, JobHandler> = {
   compile_dependency: compileDependency,
   push_deploy: pushDeploy,
   check_connection: checkConnection,
-  fold_cache: foldCache,
 };
 
 export interface DispatchParts extends Services {
@@ -104,8 +102,8 @@ export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'>, 
   registry(runner: Runner, claim: string): Promise<protocol.RegistryAccess | undefined>;
   /** Which of these projects are deleted, or not for this runner any more. */
   goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
-  /** Of these layers of caches, those that the runner needs no more. */
-  staleLayers(runner: Runner, layers: readonly KeptLayer[]): Promise<KeptLayer[]>;
+  /** Of these trees of caches, those that the runner needs no more. */
+  staleTrees(runner: Runner, trees: readonly KeptTree[]): Promise<KeptTree[]>;
   /** The runner takes no more orders under these claims. */
   leaveOff(runner: Runner, claims: readonly string[]): void;
   /** The holder is known to have ended: its claims are lost now. A new runner of this name gets work again. */
@@ -192,7 +190,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
     registry: ({ holder }, claim) => registryOf(db.read, vault, holder, claim),
     goneProjects: (runner, projects) => goneProjects(db, runner, projects),
-    staleLayers: (runner, layers) => staleLayers(db, runner, layers),
+    staleTrees: (runner, trees) => staleTrees(db, runner, trees),
 
     async extend(runner, claims, signal) {
       const { holder } = runner;

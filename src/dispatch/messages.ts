@@ -8,7 +8,7 @@ import {
   mostLooks,
   shellEnds,
   uploadsLost,
-  type CacheLayer,
+  type SavedCache,
   type CallName,
   type CommitReport,
   type ConfigFile,
@@ -17,7 +17,7 @@ import {
   type KeptFiles,
   type LogChunk,
   type LogPart,
-  type KeptLayer,
+  type KeptTree,
   type LookReport,
   type Outcome,
   type ShellEnd,
@@ -206,7 +206,7 @@ export function readUploaded(body: unknown): UploadReport {
   const { claim: under, cache, lost } = group(body, 'generic');
   return {
     claim: claim(under, 'claim'),
-    ...(cache === undefined ? {} : { cache: list(most.cacheLayers, readLayer)(cache, 'cache') }),
+    ...(cache === undefined ? {} : { cache: readSavedCache(cache, 'cache') }),
     ...(lost === undefined ? {} : { lost: uploadsLost.find((why) => why === lost) ?? refuse('lost') }),
   };
 }
@@ -269,24 +269,23 @@ export function readShellEnd(body: unknown): { id: bigint; reason: ShellEnd } {
 
 const buildName = matching(/^[0-9]{1,18}$/);
 
-const readLayer: Read<CacheLayer> = (value, name) => {
-  const layer = group(value, name);
+const readSavedCache: Read<SavedCache> = (value, name) => {
+  const { digest: blob, began } = group(value, name);
   return {
-    name: buildName(layer.name, `${name}[name]`),
-    digest: digest(layer.digest, `${name}[digest]`),
-    bytes: size(layer.bytes, `${name}[bytes]`),
+    digest: digest(blob, `${name}[digest]`),
+    ...(began === undefined ? {} : { began: identifier(began, `${name}[began]`) }),
   };
 };
 
-/** The layers of caches that a runner keeps. */
-export function readKeptLayers(body: unknown): KeptLayer[] {
+/** The trees of caches that a runner keeps. */
+export function readKeptTrees(body: unknown): KeptTree[] {
   return list(most.askedAbout, (value, name) => {
-    const layer = group(value, name);
+    const tree = group(value, name);
     return {
-      project: buildName(layer.project, `${name}[project]`),
-      name: buildName(layer.name, `${name}[name]`),
+      project: buildName(tree.project, `${name}[project]`),
+      name: buildName(tree.name, `${name}[name]`),
     };
-  })(group(body, 'generic').layers, 'layers');
+  })(group(body, 'generic').trees, 'trees');
 }
 
 type Details = {
@@ -314,7 +313,7 @@ const details: Details = {
   exited: ({ status, cache }) => ({
     kind: 'exited',
     status: whole(255)(status, 'outcome[status]'),
-    ...(cache === undefined ? {} : { cache: list(most.cacheLayers, readLayer)(cache, 'outcome[cache]') }),
+    ...(cache === undefined ? {} : { cache: readSavedCache(cache, 'outcome[cache]') }),
   }),
   launch_failed: () => ({ kind: 'launch_failed' }),
   compiled: (outcome) => ({ kind: 'compiled', digest: digest(outcome.digest, 'outcome[digest]') }),

@@ -116,8 +116,7 @@ export const runSuite: JobHandler = {
   async settle(context, job, outcome, { output }) {
     if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
     if (outcome.kind === 'exited' && outcome.status === 0 && outcome.cache && job.cancelled === 0) {
-      const { subject_id: buildId, account_id: accountId } = job;
-      await keepCache(context, { buildId, accountId, stored: job }, outcome.cache);
+      await keepCache(context, { buildId: job.subject_id, stored: job }, outcome.cache);
     }
     const ended = { id: job.subject_id, accountId: job.account_id, isCancelled: job.cancelled === 1 };
     const [state, ending] = endingOf(outcome);

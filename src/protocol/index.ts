@@ -185,12 +185,12 @@ export interface Link {
     signal: AbortSignal,
   ): Promise<{ at: number | null } | undefined>;
   shellEnd(id: string, reason: ShellEnd, signal: AbortSignal): Promise<void>;
-  /** Which of these layers, that the runner keeps, no cache has any more. */
-  stale(layers: KeptLayer[], signal: AbortSignal): Promise<KeptLayer[]>;
+  /** Which of these trees, that the runner keeps, no cache has any more. */
+  stale(trees: KeptTree[], signal: AbortSignal): Promise<KeptTree[]>;
 }
 
-/** A layer of a cache of a project. */
-export interface KeptLayer {
+/** The tree of a cache of a project. */
+export interface KeptTree {
   project: string;
   name: string;
 }

@@ -1,4 +1,4 @@
-import type { ClaimSignal, Demand, KeptLayer, LogChunk } from './index.ts';
+import type { ClaimSignal, Demand, KeptTree, LogChunk } from './index.ts';
 import type { LookOrder, LookReport } from './looks.ts';
 import type { Order, RegistryAccess } from './orders.ts';
 import type { FinishReport, Receipt, UploadReport } from './outcomes.ts';
@@ -33,7 +33,7 @@ export interface Calls {
   looks: Call<{ room: number }, LookOrder[]>;
   looked: Call<{ reports: LookReport[] }>;
   gone: Call<{ projects: string[] }, string[]>;
-  stale: Call<{ layers: KeptLayer[] }, KeptLayer[]>;
+  stale: Call<{ trees: KeptTree[] }, KeptTree[]>;
   shells: Call<{ keeper: string; running: string[]; room: number }, ShellOrder[]>;
   shellInput: Call<{ shell: string; from: number }, Buffer | undefined>;
   shellOutput: Call<{ shell: string; offset: number; bytes: Buffer }, { at: number | null } | undefined>;

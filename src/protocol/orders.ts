@@ -4,7 +4,6 @@ export const workKinds = [
   'compile_dependency',
   'push_deploy',
   'check_connection',
-  'fold_cache',
 ] as const;
 
 export type WorkKind = (typeof workKinds)[number];
@@ -85,20 +84,26 @@ export interface SuiteOrder {
 export interface CacheOrder {
   /** The paths that are kept, in the workspace or under `~`. */
   paths: string[];
-  /** What is there to begin with: layers, the lowest first, and the branch whose builds made them. */
-  found?: { branch: string; layers: CacheLayer[] };
+  /** What is there to begin with. */
+  found?: FoundCache;
   /** Under this name the build saves what it leaves; builds without it, such as those of forks, save nothing. */
   savesAs?: string;
   /** A cache that is larger is not kept. */
   mostBytes: number;
 }
 
-/** What one build changed in a cache, as a packed blob. */
-export interface CacheLayer {
-  /** The name of the build that made it, or of the work that made it of others. */
+/** A cache, and the branch whose builds save it. */
+export interface FoundCache extends CacheTree {
+  id: string;
+  branch: string;
+}
+
+/** What a build left at the paths, as a packed blob. */
+export interface CacheTree {
+  /** The name of the build. */
   name: string;
   digest: string;
-  /** The size of the blob. A server takes it from what it stored, and not from a runner. */
+  /** The size of the blob. */
   bytes: number;
 }
 
@@ -145,18 +150,7 @@ export interface CheckOrder {
   timeoutMs: number;
 }
 
-/** The layers of a cache are to become one. It is reported as a build's cache is, and has no log. */
-export interface FoldOrder {
-  kind: 'fold_cache';
-  projectId: string;
-  /** The lowest first. */
-  layers: CacheLayer[];
-  /** The name of the new layer. */
-  savesAs: string;
-  mostBytes: number;
-}
-
-export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder | CheckOrder | FoldOrder;
+export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder | CheckOrder;
 
 export interface Order {
   claim: string;

@@ -1,4 +1,3 @@
-import type { CacheLayer } from './orders.ts';
 
 /** The file that configures a project, or what is wrong with it, in words. */
 export type ConfigFile = { text: string } | { problem: string };
@@ -47,8 +46,7 @@ export type Outcome =
   | { kind: 'looked'; defaultBranch: string | null; branches: string[]; files: string[] }
   /** This runner cannot run it with the required isolation; the log says why. */
   | { kind: 'unrunnable'; reason: string }
-  /** `cache` has the layers of the cache that the build leaves, the new one last, if it saved one. */
-  | { kind: 'exited'; status: number; cache?: CacheLayer[] }
+  | { kind: 'exited'; status: number; cache?: SavedCache }
   /** A command that has to run before the suite's command failed; the log says which and how. */
   | { kind: 'launch_failed' }
   | { kind: 'compiled'; digest: string }
@@ -109,14 +107,20 @@ export interface FinishReport {
   output?: LogPart;
 }
 
+/** The cache that a build leaves: the blob that was stored under its claim. */
+export interface SavedCache {
+  digest: string;
+  /** The cache that the build began with. */
+  began?: string;
+}
+
 /** Why files that waited on a runner never arrive. */
 export const uploadsLost = ['too_late', 'no_room', 'not_taken', 'runner_gone'] as const;
 
 /** What became of the files of a build that waited on its runner. */
 export interface UploadReport {
   claim: string;
-  /** The layers of the cache that the build leaves, as an outcome names them. */
-  cache?: CacheLayer[];
+  cache?: SavedCache;
   /** Why some of it does not arrive. */
   lost?: (typeof uploadsLost)[number];
 }

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { createMask } from '../lib/masking.ts';
 import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
@@ -5,11 +6,12 @@ import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
 import { CannotMountError, type Ended, type Left, type Step } from './sandbox/types.ts';
+import type { Part } from './cache-trees.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
 import { untilAnswered } from './retry.ts';
 import { findable } from './search-paths.ts';
-import { openSuiteCache } from './suite-cache.ts';
+import { openSuiteCache, type SuiteCache } from './suite-cache.ts';
 import type { JobRunner, RunnerServices, Task } from './job-runner.ts';
 import type { BuildFacts } from './kept-builds.ts';
 
@@ -64,8 +66,8 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       id,
       steps: [...order.launches.map(launchStep), { name: 'command', command: order.command }],
       environment: findable({ ...image?.environment, ...order.environment }, order.prefixes, software.placesAt),
-      workspace: { checkout: checkout.path, ...(cache && { over: cache.workspace, isKept: true }) },
-      ...(cache && { home: cache.home }),
+      workspace: { checkout: checkout.path, ...(cache && { over: partOf(cache, 'workspace') }) },
+      ...(cache && { home: partOf(cache, 'home') }),
       mounts: software.mounts,
       image: image?.tree,
       limits: { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 },
@@ -86,9 +88,9 @@ export const runSuite: JobRunner<SuiteOrder> = async (
           else await keepArtifacts(services, left, order.artifacts, { claim: id, waiting, tell, signal });
           steps.end();
         }
-        // Last: these take the files away.
         await cache?.take(left, how);
-        const began = cache && (cache.workspace.length > 0 ? (order.cache?.found?.layers ?? []) : []);
+        const began = cache?.tree === undefined ? undefined : order.cache?.found;
+        // Last: this takes the files away.
         if (hasFailed(how))
           await keepFiles(services, left, { order, imageDigest: image?.digest, cache: began }, onKept);
       },
@@ -97,10 +99,10 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     const launch = order.launches.find((_, at) => stepName(at) === ended.step);
     if (!launch || ended.reason === 'cancelled' || ended.reason === 'timed_out') {
       const outcome = outcomeOf(ended);
-      const saved = outcome.kind === 'exited' && outcome.status === 0 ? await cache?.save() : undefined;
-      const isLate = waiting.hasLayer();
+      const saved = await cache?.save();
+      const isLate = waiting.hasCache();
       if (await waiting.complete(isLate ? saved : undefined)) onWaiting?.();
-      return saved && !isLate ? { ...outcome, cache: saved } : outcome;
+      return saved && !isLate && outcome.kind === 'exited' ? { ...outcome, cache: saved } : outcome;
     }
     await say(mask.push(Buffer.from(failureOf(launch.name, ended))));
     if (await waiting.complete()) onWaiting?.();
@@ -121,6 +123,8 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     await say(mask.flush());
   }
 };
+
+const partOf = ({ tree }: SuiteCache, part: Part): string[] => (tree === undefined ? [] : [join(tree, part)]);
 
 /** What was ended from outside is no failure, and the files of a full disk have to go. */
 function hasFailed({ exitStatus, reason }: Ended): boolean {

@@ -96,7 +96,7 @@ export interface TidyingOptions {
 const askEvery = 10;
 
 /**
- * Removes the layers that no cache has any more, and makes room where the disk lacks it; writes the others to disk while
+ * Removes the trees that no cache has any more, and makes room where the disk lacks it; writes the others to disk while
  * there is no job. A server that does not answer, or is older, is asked again later.
  */
 export async function tidyCaches({ link, caches, isBusy, signal, log, everyMs }: TidyingOptions): Promise<void> {

@@ -1,12 +1,10 @@
-import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { keepReserve, type DiskReserve } from '../../src/lib/disk-reserve.ts';
-import type { CacheLayer, CacheOrder, Link } from '../../src/protocol/index.ts';
+import type { CacheOrder, FoundCache, Link } from '../../src/protocol/index.ts';
 import { openCacheStore, type CacheStore } from '../../src/runner/cache-store.ts';
-import { foldCache } from '../../src/runner/fold-cache.ts';
-import type { RunnerServices, Task } from '../../src/runner/job-runner.ts';
+import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { openSuiteCache } from '../../src/runner/suite-cache.ts';
 
@@ -42,7 +40,8 @@ export interface Built {
   /** What the command wrote, and what was said about the cache. */
   text: string;
   said: string;
-  layers: CacheLayer[] | undefined;
+  /** What it saved, if it saved anything. */
+  cache: FoundCache | undefined;
   /** Why it was ended, if it was. */
   reason: string | null;
 }
@@ -94,15 +93,6 @@ export class CachingRunner {
     return join(this.#folder, 'checkout');
   }
 
-  /** Makes one layer of these; undefined where that does not work. */
-  async fold(layers: readonly CacheLayer[]): Promise<CacheLayer[] | undefined> {
-    const order = { projectId: '7', layers: [...layers], savesAs: String(builds++), mostBytes: 1024 ** 3 };
-    const task = { id: 'fold', signal: new AbortController().signal } as Task;
-    const outcome = await foldCache(this.#services(), { kind: 'fold_cache', ...order }, task);
-    assert.ok(outcome.kind === 'exited');
-    return outcome.cache;
-  }
-
   #services(): RunnerServices {
     return {
       sandboxes: this.#sandboxes,
@@ -112,10 +102,10 @@ export class CachingRunner {
     } as unknown as RunnerServices;
   }
 
-  /** Runs a command with a cache of these layers, and saves what it leaves; without paths there is no cache. */
+  /** Runs a command with a cache, and saves what it leaves; without paths there is no cache. */
   async build(
     command: string,
-    layers: readonly CacheLayer[] | undefined,
+    found: FoundCache | undefined,
     { paths = ['deps', 'a/b/cache', '~/.tool'], ...changes }: Partial<CacheOrder> & BuildChanges = {},
   ): Promise<Built> {
     const id = String(builds++);
@@ -123,17 +113,17 @@ export class CachingRunner {
     const written: Buffer[] = [];
     const { signal = new AbortController().signal, timeoutMs = limits.timeoutMs, onOutput, ...others } = changes;
     const services = this.#services();
-    const found = layers && { branch: 'main', layers: [...layers] };
     const order: CacheOrder = { paths, ...(found && { found }), savesAs: id, mostBytes: 1024 ** 3, ...others };
     const say = async (text: string): Promise<void> => void said.push(text);
     const task = { id: `build-${id}`, project: '7', checkout: this.checkout, say, signal };
     await using cache = await openSuiteCache(services, paths.length > 0 ? order : undefined, task);
+    const part = (name: string): string[] => (cache?.tree === undefined ? [] : [join(cache.tree, name)]);
     const ended = await this.#sandboxes.run({
       id: task.id,
       steps: [{ name: 'command', command: `set +e; ${command}` }],
       environment: {},
-      workspace: { checkout: this.checkout, ...(cache && { over: cache.workspace, isKept: true }) },
-      ...(cache && { home: cache.home }),
+      workspace: { checkout: this.checkout, ...(cache && { over: part('workspace') }) },
+      ...(cache && { home: part('home') }),
       limits: { ...limits, timeoutMs },
       output: (chunk) => {
         written.push(chunk);
@@ -144,6 +134,8 @@ export class CachingRunner {
     });
     const saved = await cache?.save();
     const text = Buffer.concat(written).toString('latin1');
-    return { text, said: said.join(''), layers: saved, reason: ended.reason };
+    const bytes = this.blobs.all.get(saved?.digest ?? '')?.length ?? 0;
+    const next = saved && { id: '1', branch: 'main', name: id, digest: saved.digest, bytes };
+    return { text, said: said.join(''), cache: next, reason: ended.reason };
   }
 }
