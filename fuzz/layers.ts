@@ -144,7 +144,7 @@ export const cacheTrees: Target = {
       const packed = damaged(zstdCompressSync(tarOf(leading(some, bench.outside))), changes);
       const digest = createHash('sha256').update(packed).digest('hex');
       blobs.all.set(digest, packed);
-      const found = { id: '1', branch: 'main', name: '1', digest, bytes: 1 };
+      const found = { id: '1', branch: 'main', sha: 'c'.repeat(40), name: '1', digest, bytes: 1 };
       const look =
         'find / -xdev -name secret -exec cat {} + 2>/dev/null; cat ./secret ~/secret ./*/secret ~/*/secret; echo bad >secret; echo bad >~/secret; touch ~/new ./new; mkdir -p deps; echo x >deps/x; true';
       const { text, said, cache } = await runner.build(look, found, { paths: ['deps', '~/.tool'] });

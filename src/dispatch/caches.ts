@@ -45,6 +45,7 @@ export async function keepCache(
   if (digest !== stored.stored_blob) return;
   const isSaved = await saveCache(context, placeOf(build), {
     build_id: build.id,
+    sha: build.sha,
     digest,
     size: stored.stored_bytes ?? 0n,
     began: began === undefined ? undefined : BigInt(began),
@@ -66,7 +67,7 @@ export async function writesCache(db: Queries, buildId: bigint): Promise<boolean
 async function cachedBuild(
   db: Queries,
   buildId: bigint,
-): Promise<(CachedBuild & Pick<BuildRow, 'build_state'>) | undefined> {
+): Promise<(CachedBuild & Pick<BuildRow, 'build_state'> & { sha: string }) | undefined> {
   return db
     .selectFrom('builds')
     .innerJoin('suites', 'suites.id', 'builds.suite_id')
@@ -80,7 +81,8 @@ async function cachedBuild(
       'builds.build_state',
       'suites.cache',
     ])
-    .select(['build_requests.from_fork', 'build_requests.branch', 'projects.default_branch'])
+    .innerJoin('commits', 'commits.id', 'builds.commit_id')
+    .select(['build_requests.from_fork', 'build_requests.branch', 'projects.default_branch', 'commits.ref as sha'])
     .where('builds.id', '=', buildId)
     .executeTakeFirst();
 }
@@ -95,6 +97,6 @@ function placeOf(build: CachedBuild): CachePlace {
   return { projectId, suiteId, variant, branch, paths };
 }
 
-function foundIn({ id, branch, build_id: by, digest, size }: CacheRow): FoundCache {
-  return { id: String(id), branch, name: String(by), digest, bytes: Number(size) };
+function foundIn({ id, branch, build_id: by, sha, digest, size }: CacheRow): FoundCache {
+  return { id: String(id), branch, sha, name: String(by), digest, bytes: Number(size) };
 }

@@ -45,7 +45,7 @@ export async function useCache(
   return cache;
 }
 
-interface Saved extends Pick<CacheRow, 'build_id' | 'digest' | 'size'> {
+interface Saved extends Pick<CacheRow, 'build_id' | 'sha' | 'digest' | 'size'> {
   /** The cache that the build began with. */
   began: bigint | undefined;
   mostBytes: bigint;

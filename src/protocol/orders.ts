@@ -96,6 +96,8 @@ export interface CacheOrder {
 export interface FoundCache extends CacheTree {
   id: string;
   branch: string;
+  /** The commit of the build that left it. */
+  sha: string;
 }
 
 /** What a build left at the paths, as a packed blob. */

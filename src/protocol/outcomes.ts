@@ -1,4 +1,3 @@
-
 /** The file that configures a project, or what is wrong with it, in words. */
 export type ConfigFile = { text: string } | { problem: string };
 

@@ -59,6 +59,8 @@ interface Entry extends KeptTree {
   leave: AbortController;
   users: number;
   usedAt: number;
+  /** When it was unpacked: nothing in it is later. */
+  madeAt: number;
   bytes: number;
   isOnDisk: boolean;
 }
@@ -77,6 +79,7 @@ const mostAsked = 1000;
 /** So much of the disk stays free for builds, besides its reserve. */
 const roomBytes = 1024 ** 3;
 
+const isAhead = ({ madeAt }: Entry): boolean => madeAt > Date.now();
 const keyOf = ({ project, name }: KeptTree): string => `${project}/${name}`;
 
 export async function openCacheStore(options: CacheStoreOptions): Promise<CacheStore> {
@@ -99,7 +102,9 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
 
   /** The tree gets its name only when it is complete. */
   const finish = async (entry: Entry, { tree }: Making): Promise<void> => {
-    await writeFile(join(tree, 'about'), JSON.stringify({ digest: entry.digest, bytes: entry.bytes }));
+    entry.madeAt = Date.now();
+    const { digest, bytes, madeAt } = entry;
+    await writeFile(join(tree, 'about'), JSON.stringify({ digest, bytes, madeAt }));
     await writeFile(join(tree, 'boot'), await bootOf());
     await mkdir(join(folder, entry.project), { recursive: true, mode: 0o711 });
     await rename(tree, placeOf(entry));
@@ -112,7 +117,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
     // A build can do without it, and does not wait for a store that is away.
     await fetchBlob(link, entry.digest, packedIn(making.packed), signal, unlessStoreAway);
     const packing = { id: `unpack-${randomName()}`, sandboxes, signal };
-    await unpackTree(packing, { from: making.packed, tree: making.tree });
+    await unpackTree(packing, making);
     await finish(entry, making);
   };
 
@@ -153,6 +158,9 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
     async take(project, tree, signal) {
       const key = keyOf({ project, name: tree.name });
       let entry = entries.get(key);
+      // The clock was set back. What is unpacked again has times that are past.
+      if (entry && isAhead(entry)) await remove(entry);
+      entry = entries.get(key);
       if (!entry || entry.leave.signal.aborted || entry.digest !== tree.digest) {
         const fresh = entryOf({ ...tree, project }, false);
         fresh.ready = bring(fresh);
@@ -176,7 +184,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
     },
     has: (project, { name, digest }) => {
       const entry = entries.get(keyOf({ project, name }));
-      return entry?.isReady === true && entry.digest === digest;
+      return entry?.isReady === true && entry.digest === digest && !isAhead(entry);
     },
     begin,
     async place(project, tree, making) {
@@ -213,7 +221,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
 
 function entryOf({ project, name, digest, bytes }: CacheTree & KeptTree, isReady: boolean): Entry {
   const leave = new AbortController();
-  const state = { ready: Promise.resolve(), isReady, leave, users: 0, usedAt: Date.now(), isOnDisk: false };
+  const state = { ready: Promise.resolve(), isReady, leave, users: 0, usedAt: Date.now(), madeAt: 0, isOnDisk: false };
   return { project, name, digest, bytes, ...state };
 }
 
@@ -240,9 +248,10 @@ async function presentOne(folder: string, tree: KeptTree, boot: string): Promise
   const made = await readFile(join(place, 'boot'), 'utf8').catch(() => undefined);
   if (made !== undefined && made !== boot) return undefined;
   for (const part of parts) if (!(await isThere(join(place, part), 'directory'))) return undefined;
-  const { digest, bytes } = JSON.parse(await readFile(join(place, 'about'), 'utf8')) as CacheTree;
+  const text = await readFile(join(place, 'about'), 'utf8');
+  const { digest, bytes, madeAt } = JSON.parse(text) as Pick<Entry, 'digest' | 'bytes' | 'madeAt'>;
   const { mtimeMs: usedAt } = await stat(place);
-  return { ...entryOf({ ...tree, digest, bytes }, true), usedAt, isOnDisk: made === undefined };
+  return { ...entryOf({ ...tree, digest, bytes }, true), usedAt, madeAt, isOnDisk: made === undefined };
 }
 
 const isId = (name: string): boolean => /^[0-9]{1,18}$/.test(name);

@@ -1,6 +1,8 @@
 # Compares what a build left at the paths of its cache with what the cache was, and lists it for packing, for cache-trees.ts.
-# It runs in a sandbox of its own. That has three views, each with a directory for the workspace and one for the home:
-# "left" is what the build left, "made" the part of it that the build has written, "old" the cache that it began with.
+# It runs in a sandbox of its own. That has views, each with a directory for the workspace and one for the home: "left" is
+# what the build left, "made" the part of it that the build has written, "old" the cache that it began with; and "commit",
+# with a workspace as it was. "left" also has the directory "facts", which is packed too: it gets a list of the commit's files
+# that the build has changed. What it made of them is out of date for the next build, which has them as they were.
 #
 # Arguments: the most bytes of all files, and the paths, each after its directory. The list has names, each followed by a
 # NUL. Status 3: there is more. Status 4: nothing has changed. Times do not count: many tools only touch files.
@@ -41,24 +43,24 @@ sub names_in {
 }
 
 sub differs {
-    my ($path) = @_;
-    my ( $new, $was ) = map { [ facts_of("$_/$path") ] } qw(left old);
+    my ( $path, $old ) = @_;
+    my ( $new, $was ) = map { [ facts_of("$_/$path") ] } 'left', $old;
     return @$new != @$was if !@$new || !@$was;
     return 0              if !lstat "made/$path";
     my $kind = $new->[2] & $KIND;
     return 1 if $kind != ( $was->[2] & $KIND );
-    return readlink("left/$path") ne readlink "old/$path" if $kind == $LINK;
+    return readlink("left/$path") ne readlink "$old/$path" if $kind == $LINK;
     return 1 if $new->[2] != $was->[2];
-    return $new->[7] != $was->[7] || has_other_content($path) if $kind == $FILE;
-    my %names = map { $_ => 1 } names_in("old/$path"), names_in("left/$path");
-    for my $name ( keys %names ) { return 1 if differs("$path/$name") }
+    return $new->[7] != $was->[7] || has_other_content(@_) if $kind == $FILE;
+    my %names = map { $_ => 1 } names_in("$old/$path"), names_in("left/$path");
+    for my $name ( keys %names ) { return 1 if differs( "$path/$name", $old ) }
     return 0;
 }
 
 # Both have the same size.
 sub has_other_content {
-    my ($path) = @_;
-    my ( $new, $was ) = map { open my $file, '<:raw', "$_/$path" or fail("a file cannot be read: $!"); $file } qw(left old);
+    my ( $path, $old ) = @_;
+    my ( $new, $was ) = map { open my $file, '<:raw', "$_/$path" or fail("a file cannot be read: $!"); $file } 'left', $old;
     for ( ; ; ) {
         my ( $here, $there ) = map { read( $_, my $piece, 1 << 20 ) // fail("a file cannot be read: $!"); $piece } $new, $was;
         return 1 if $here ne $there;
@@ -75,8 +77,17 @@ sub list {
     if ( $bytes > $most ) { print "too large\n"; exit 3 }
 }
 
+sub list_changed {
+    my ( $to, $path ) = @_;
+    my @modes = map { ( facts_of("$_/$path") )[2] // 0 } qw(left commit);
+    if ( grep { ( $_ & $KIND ) != $DIRECTORY } @modes ) { print $to './', substr( $path, length 'workspace/' ), "\0" if differs( $path, 'commit' ) }
+    elsif ( lstat "made/$path" ) { list_changed( $to, "$path/$_" ) for grep { $_ ne '.git' } names_in("commit/$path") }
+}
+
 my %left = map { $_ => is_there( 'left', $_ ) } @paths;
-exit 4 if !grep { $left{$_} && is_there( 'old', $_ ) ? differs($_) : $left{$_} || is_there( 'old', $_ ) } @paths;
-open my $to, '>', '/build/list' or fail("$!");
-list( $to, $_ ) for grep { $left{$_} } @paths;
+exit 4 if !grep { $left{$_} && is_there( 'old', $_ ) ? differs( $_, 'old' ) : $left{$_} || is_there( 'old', $_ ) } @paths;
+open( my $to, '>', '/build/list' ) && open( my $changed, '>', 'left/facts/changed' ) or fail("$!");
+list_changed( $changed, 'workspace' );
+close $changed or fail("$!");
+list( $to, $_ ) for 'facts', grep { $left{$_} } @paths;
 close $to or fail("$!");

@@ -6,7 +6,7 @@ import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
 import { CannotMountError, type Ended, type Left, type Step } from './sandbox/types.ts';
-import type { Part } from './cache-trees.ts';
+import type { Root } from './cache-trees.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
 import { untilAnswered } from './retry.ts';
@@ -53,7 +53,8 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     await using waiting = services.outbox.begin(id, order.source.projectId);
     await using cache = await openSuiteCache(services, order.cache, {
       id,
-      project: order.source.projectId,
+      source: order.source,
+      sha: order.sha,
       checkout: checkout.path,
       say: async (text) => tell(text),
       waiting,
@@ -66,7 +67,10 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       id,
       steps: [...order.launches.map(launchStep), { name: 'command', command: order.command }],
       environment: findable({ ...image?.environment, ...order.environment }, order.prefixes, software.placesAt),
-      workspace: { checkout: checkout.path, ...(cache && { over: partOf(cache, 'workspace') }) },
+      workspace: {
+        checkout: checkout.path,
+        ...(cache && { over: partOf(cache, 'workspace'), changes: cache.changes }),
+      },
       ...(cache && { home: partOf(cache, 'home') }),
       mounts: software.mounts,
       image: image?.tree,
@@ -124,7 +128,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
   }
 };
 
-const partOf = ({ tree }: SuiteCache, part: Part): string[] => (tree === undefined ? [] : [join(tree, part)]);
+const partOf = ({ tree }: SuiteCache, part: Root): string[] => (tree === undefined ? [] : [join(tree, part)]);
 
 /** What was ended from outside is no failure, and the files of a full disk have to go. */
 function hasFailed({ exitStatus, reason }: Ended): boolean {

@@ -2,11 +2,12 @@ import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { placeOf } from '../lib/cache-paths.ts';
 import { isNoSpace } from '../lib/disk-reserve.ts';
-import type { CacheOrder, SavedCache } from '../protocol/index.ts';
-import { packedIn, packTree, unpackTree } from './cache-trees.ts';
-import type { Making, TakenTree } from './cache-store.ts';
+import type { CacheOrder, Place, SavedCache } from '../protocol/index.ts';
+import { listsChanged, packedIn, packTree, unpackTree } from './cache-trees.ts';
+import type { Making } from './cache-store.ts';
 import { StoreAwayError } from './failures.ts';
 import type { RunnerServices } from './job-runner.ts';
+import { makeNewer } from './newer-files.ts';
 import type { Waiting } from './outbox.ts';
 import { unlessStoreAway } from './retry.ts';
 import type { Ended, Left } from './sandbox/types.ts';
@@ -19,6 +20,8 @@ import { storeBlob, TooLargeError } from './transfers.ts';
 export interface SuiteCache extends AsyncDisposable {
   /** The directory of the tree that the build begins with; undefined where there is none. */
   tree: string | undefined;
+  /** A directory with the files of the commit that have to be newer than the tree, if there are any. */
+  changes: string | undefined;
   /** Packs what is to be kept. To be called before the files of the run go. */
   take(left: Left, ended: Ended): Promise<void>;
   /** Stores what was taken, or leaves it to the outbox; undefined where there is nothing to keep. */
@@ -27,7 +30,8 @@ export interface SuiteCache extends AsyncDisposable {
 
 export interface CacheTask {
   id: string;
-  project: string;
+  source: Place;
+  sha: string;
   checkout: string;
   say: (text: string) => Promise<void>;
   /** Takes what the server cannot store at the moment. */
@@ -52,8 +56,9 @@ export async function openSuiteCache(
     await task.say(`No cache is used: ${tracked.said} is part of the repository, or something on the way to it is.\n`);
     return undefined;
   }
-  const taken = await restore(services, order, task);
-  const began = taken && order.found;
+  await using opening = new AsyncDisposableStack();
+  const restored = await restore(services, order, task, opening);
+  const held = opening.move();
   const { savesAs, mostBytes } = order;
   let making: Making | undefined;
   /** The size of the packed tree, when there is one. */
@@ -69,18 +74,26 @@ export async function openSuiteCache(
     }
   };
   return {
-    tree: taken?.path,
+    tree: restored?.tree,
+    changes: restored?.changes,
     async take(left, { exitStatus, reason }) {
       if (savesAs === undefined || exitStatus !== 0 || reason !== null) return;
       await orSay(async () => {
         const { layers } = left;
         // Mostly the build has written nothing there: then this look at names is all it costs.
         if (places.some(({ root, path }) => hasWritten(layers[root].made, path))) {
-          making = await services.caches.begin();
-          const leaving = { left: layers, old: taken?.path, paths: places, into: making.packed, most: mostBytes };
+          making = held.use(await services.caches.begin());
+          const leaving = {
+            left: layers,
+            old: restored?.tree,
+            paths: places,
+            checkout: task.checkout,
+            into: making,
+            most: mostBytes,
+          };
           bytes = await packTree(packingOf(services, task), leaving);
         }
-        if (bytes === undefined && began) await task.say('The cache is unchanged.\n');
+        if (bytes === undefined && restored) await task.say('The cache is unchanged.\n');
       });
     },
     async save() {
@@ -89,12 +102,9 @@ export async function openSuiteCache(
       const digest = await orSay(() => store(services, task, tree));
       if (digest === undefined) return undefined;
       await task.say(task.waiting?.hasCache() ? waits : `Saved the cache (${inWords(bytes)}).\n`);
-      return { digest, ...(began && { began: began.id }) };
+      return { digest, ...(restored && order.found && { began: order.found.id }) };
     },
-    async [Symbol.asyncDispose]() {
-      taken?.[Symbol.dispose]();
-      await making?.[Symbol.asyncDispose]();
-    },
+    [Symbol.asyncDispose]: () => held.disposeAsync(),
   };
 }
 
@@ -102,22 +112,28 @@ function packingOf({ sandboxes }: RunnerServices, { id, signal }: CacheTask) {
   return { id: `${id}-cache`, sandboxes, signal };
 }
 
-/** A build without its cache is slower, and works. */
+type Restored = Pick<SuiteCache, 'tree' | 'changes'>;
+
+/** A build without its cache is slower, and works. What it holds goes to the stack. */
 async function restore(
-  { caches, log }: RunnerServices,
+  services: RunnerServices,
   { found }: CacheOrder,
-  { project, say, signal }: CacheTask,
-): Promise<TakenTree | undefined> {
+  task: CacheTask,
+  held: AsyncDisposableStack,
+): Promise<Restored | undefined> {
+  const { caches, log } = services;
+  const { say, signal, source } = task;
   if (!found) {
     await say('There is no cache yet.\n');
     return undefined;
   }
   const named = `the cache of ${found.branch} (${inWords(found.bytes)})`;
-  if (!caches.has(project, found)) await say(`Fetching ${named}.\n`);
+  if (!caches.has(source.projectId, found)) await say(`Fetching ${named}.\n`);
   try {
-    const taken = await caches.take(project, found, signal);
+    const { path: tree } = held.use(await caches.take(source.projectId, found, signal));
+    const changes = await newerFiles(services, { from: found.sha, tree }, task, held);
     await say(`Restored ${named}.\n`);
-    return taken;
+    return { tree, changes };
   } catch (error) {
     signal.throwIfAborted();
     log(`a cache was not restored: ${messageOf(error)}`);
@@ -125,6 +141,21 @@ async function restore(
     await say(`The build begins without ${named}: ${why}.\n`);
     return undefined;
   }
+}
+
+/** The files that differ from the commit of the cache are newer than the cache, so that tools make them anew. */
+async function newerFiles(
+  services: RunnerServices,
+  { from, tree }: { from: string; tree: string },
+  task: CacheTask,
+  held: AsyncDisposableStack,
+): Promise<string | undefined> {
+  const { source, sha: to, checkout, signal } = task;
+  const nothing = { changed: [], lessened: [] };
+  const differing = from === to ? nothing : await services.mirrors.difference({ ...source, from, to, signal });
+  if (differing && !differing.changed.length && !differing.lessened.length && !listsChanged(tree)) return undefined;
+  const making = held.use(await services.caches.begin());
+  return makeNewer(packingOf(services, task), { checkout, tree, differing, making });
 }
 
 const waits = 'The cache waits on the runner, because the server cannot store it now.\n';
@@ -139,12 +170,12 @@ async function store(
   { name, bytes, making }: { name: string; bytes: number; making: Making },
 ): Promise<string | undefined> {
   const { link, caches, log } = services;
-  const { id, project, waiting, signal } = task;
+  const { id, source, waiting, signal } = task;
   const packed = packedIn(making.packed);
   if (waiting?.isStuck()) return waiting.addCache(packed);
   const [sent, unpacked] = await Promise.allSettled([
     storeBlob(link, id, packed, signal, unlessStoreAway),
-    unpackTree(packingOf(services, task), { from: making.packed, tree: making.tree }),
+    unpackTree(packingOf(services, task), making),
   ]);
   if (sent.status === 'rejected') {
     if (sent.reason instanceof StoreAwayError && waiting) return waiting.addCache(packed);
@@ -154,7 +185,7 @@ async function store(
   if (digest === undefined) return undefined;
   try {
     if (unpacked.status === 'rejected') throw unpacked.reason;
-    await caches.place(project, { name, digest, bytes }, making);
+    await caches.place(source.projectId, { name, digest, bytes }, making);
   } catch (error) {
     signal.throwIfAborted();
     log(`a cache is not kept on this machine: ${messageOf(error)}`); // the next build fetches it

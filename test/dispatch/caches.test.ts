@@ -54,7 +54,7 @@ describeWithRunner(
       const { savesAs: name = '', found } = cacheOf(task);
       const digest = await stored(task, randomBytes(bytes));
       await task.finish({ kind: 'exited', status: 0, cache: { digest, ...(found && { began: found.id }) } });
-      return { name, digest, bytes };
+      return { name, sha: task.order.work.sha, digest, bytes };
     };
     const shown = async (project: Record_): Promise<Record_[]> =>
       (await alice.get(`/projects/${project.id}/caches`)).list;

@@ -53,7 +53,7 @@ describe('a cache that no packer would make', () => {
     const bytes = zstdCompressSync(tarOf(entries));
     const digest = createHash('sha256').update(bytes).digest('hex');
     blobs.all.set(digest, bytes);
-    return { id: '1', branch: 'main', name, digest, bytes: 1 };
+    return { id: '1', branch: 'main', sha: 'c'.repeat(40), name, digest, bytes: 1 };
   };
   const link = (name: string, target = outside): TarEntry => ({ name, type: 'symbolic link', target });
   const look = `ls -A . ~ deps; cat secret ~/secret deps/secret x/secret ~/x; rm -f secret ~/secret deps/secret;

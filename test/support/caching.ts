@@ -2,9 +2,10 @@ import { createHash } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { keepReserve, type DiskReserve } from '../../src/lib/disk-reserve.ts';
-import type { CacheOrder, FoundCache, Link } from '../../src/protocol/index.ts';
+import type { CacheOrder, FoundCache, Link, Place } from '../../src/protocol/index.ts';
 import { openCacheStore, type CacheStore } from '../../src/runner/cache-store.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { openSuiteCache } from '../../src/runner/suite-cache.ts';
 
@@ -50,6 +51,10 @@ interface BuildChanges {
   signal?: AbortSignal;
   timeoutMs?: number;
   onOutput?: () => void;
+  /** Of another commit than the usual one. */
+  sha?: string;
+  checkout?: string;
+  source?: Place;
 }
 
 let builds = 1;
@@ -59,6 +64,8 @@ export class CachingRunner {
   readonly caches: CacheStore;
   readonly blobs: Blobs;
   readonly logged: string[];
+  /** Knows the commits of builds that have other ones. */
+  mirrors: Pick<Mirrors, 'difference'> | undefined;
   readonly #folder: string;
   readonly #sandboxes: Sandboxes;
 
@@ -97,6 +104,7 @@ export class CachingRunner {
     return {
       sandboxes: this.#sandboxes,
       caches: this.caches,
+      mirrors: this.mirrors,
       link: this.blobs,
       log: (line: string) => void this.logged.push(line),
     } as unknown as RunnerServices;
@@ -111,18 +119,24 @@ export class CachingRunner {
     const id = String(builds++);
     const said: string[] = [];
     const written: Buffer[] = [];
-    const { signal = new AbortController().signal, timeoutMs = limits.timeoutMs, onOutput, ...others } = changes;
+    const { signal = new AbortController().signal, timeoutMs = limits.timeoutMs, onOutput, ...most } = changes;
+    const {
+      sha = 'c'.repeat(40),
+      checkout = this.checkout,
+      source = { projectId: '7', repositoryUrl: '' },
+      ...others
+    } = most;
     const services = this.#services();
     const order: CacheOrder = { paths, ...(found && { found }), savesAs: id, mostBytes: 1024 ** 3, ...others };
     const say = async (text: string): Promise<void> => void said.push(text);
-    const task = { id: `build-${id}`, project: '7', checkout: this.checkout, say, signal };
+    const task = { id: `build-${id}`, source, sha, checkout, say, signal };
     await using cache = await openSuiteCache(services, paths.length > 0 ? order : undefined, task);
     const part = (name: string): string[] => (cache?.tree === undefined ? [] : [join(cache.tree, name)]);
     const ended = await this.#sandboxes.run({
       id: task.id,
       steps: [{ name: 'command', command: `set +e; ${command}` }],
       environment: {},
-      workspace: { checkout: this.checkout, ...(cache && { over: part('workspace') }) },
+      workspace: { checkout, ...(cache && { over: part('workspace'), changes: cache.changes }) },
       ...(cache && { home: part('home') }),
       limits: { ...limits, timeoutMs },
       output: (chunk) => {
@@ -135,7 +149,7 @@ export class CachingRunner {
     const saved = await cache?.save();
     const text = Buffer.concat(written).toString('latin1');
     const bytes = this.blobs.all.get(saved?.digest ?? '')?.length ?? 0;
-    const next = saved && { id: '1', branch: 'main', name: id, digest: saved.digest, bytes };
+    const next = saved && { id: '1', branch: 'main', sha, name: id, digest: saved.digest, bytes };
     return { text, said: said.join(''), cache: next, reason: ended.reason };
   }
 }

@@ -173,6 +173,7 @@ export async function addCache(
     branch: 'main',
     paths: '["node_modules"]',
     build_id: 1n,
+    sha: 'c'.repeat(40),
     digest: ids.next().toString(16).padStart(64, '0'),
     size: 4096n,
     created_at: now,

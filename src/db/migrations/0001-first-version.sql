@@ -509,6 +509,7 @@ create table caches (
   branch text not null,
   paths text not null,
   build_id bigint not null,
+  sha text not null,
   digest text not null,
   size bigint not null,
   created_at bigint not null,

@@ -10,8 +10,9 @@ export interface CacheRow {
   branch: string;
   /** The suite's paths when it was saved, as a JSON list: with other paths it is of no use. */
   paths: string;
-  /** The build that saved it, and what it left, packed. */
+  /** The build that saved it, its commit, and what it left, packed. */
   build_id: bigint;
+  sha: string;
   digest: BlobDigest;
   size: bigint;
   created_at: bigint;

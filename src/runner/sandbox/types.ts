@@ -36,6 +36,8 @@ export type Workspace =
       checkout: string;
       /** Directories that lie over it as layers, later ones on top. */
       over?: readonly string[];
+      /** A directory with changes that are there when the run begins; it is moved away. */
+      changes?: string | undefined;
     }
   /** A directory that the run changes in place. */
   | { directory: string }

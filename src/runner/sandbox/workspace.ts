@@ -1,4 +1,4 @@
-import { lchownSync, lstatSync, mkdirSync, realpathSync } from 'node:fs';
+import { lchownSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
@@ -51,7 +51,11 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     if ('layers' in job.workspace) return layers({ at: places.workspace, ...job.workspace }, target, 0, null);
     if ('checkout' in job.workspace && machine.overlay) {
       const upper = { directory: directories.mapped('changes'), work: directories.mapped('work') };
-      const { checkout, over: above = [] } = job.workspace;
+      const { checkout, over: above = [], changes } = job.workspace;
+      if (changes !== undefined) {
+        await directories.settled();
+        renameSync(changes, directories.make('changes')); // in the place of an empty one
+      }
       const lower = [checkout, ...above].map((path) => layer(path));
       return mounting(namespaces.overlay(target, { lower, upper }));
     }
