@@ -69,11 +69,11 @@ export async function connectAll(service: Service, tokens: readonly string[]): P
   const open = async (token: string): Promise<void> => {
     const link = openLink({ url: service.url, token, places: 2 });
     all.push(link);
-    await link.gone([], over.signal);
+    await link.gone({ projects: [] }, over.signal);
     const places = ['builds', 'builds', 'fetches', 'fetches'] as const;
     const waiting = [
       ...places.map((place) => link.next({ claim: randomName(), place }, over.signal)),
-      link.looks(mostLooks, over.signal),
+      link.looks({ room: mostLooks }, over.signal),
     ];
     Promise.all(waiting).catch((error: unknown) => void (over.signal.aborted || (failure ??= error)));
   };

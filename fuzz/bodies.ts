@@ -4,7 +4,8 @@ import Fastify from 'fastify';
 import { ApiError } from '../src/errors.ts';
 import { parseForm, parseJson, readBodies } from '../src/http/bodies.ts';
 import { onlyFile } from '../src/http/multipart.ts';
-import { Digits, repeated, type Raw } from '../src/http/raw.ts';
+import { repeated, type Raw } from '../src/http/raw.ts';
+import { Digits } from '../src/records/fields.ts';
 import { mutated, oddBytes } from './mutations.ts';
 import { anyProperty, pure, type Target } from './target.ts';
 

@@ -1,4 +1,4 @@
-/** The recorded session of the README, as an animated picture. Run by `scripts/record-session`. */
+/** The recorded session of the documentation, as an animated picture. Run by `scripts/record-session`. */
 import { join } from 'node:path';
 import { writeFileSync } from 'node:fs';
 import { Developer } from '../test/support/developer.ts';

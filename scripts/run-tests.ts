@@ -43,8 +43,16 @@ const results = run({
   concurrency: processes,
   execArgv: ['--max-semi-space-size=4'],
 });
+/** How long each file took, in milliseconds; it is a test of its own (worker.ts). */
+const durations = new Map<string, number>();
+results.on('test:complete', ({ name, nesting, details }) => {
+  if (nesting === 0 && name.endsWith('.test.ts')) durations.set(name, details.duration_ms);
+});
 results.on('test:fail', ({ todo }) => {
   if (todo === undefined || todo === false) process.exitCode = 1;
 });
 await pipeline(results.compose(spec), process.stdout, { end: false });
+const slowest = [...durations].toSorted(([, a], [, b]) => b - a).slice(0, 10);
+console.log('the slowest files:');
+for (const [file, ms] of slowest) console.log(`  ${(ms / 1000).toFixed(1).padStart(6)} s  ${file}`);
 await globalTeardown();

@@ -1,4 +1,4 @@
-/** The pictures of the README: a dashboard, a build while it runs, and a log. Run by `scripts/screenshots`. */
+/** The pictures of the documentation: a dashboard, a build while it runs, and a log. Run by `scripts/screenshots`. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';

@@ -243,11 +243,12 @@ function isRange(range: string): boolean {
 }
 
 /** The environment of a build. A Headrace that is tested inside a build must not take these for settings. */
-const buildVariables = new Set(
-  ['', '_PROJECT_ID', '_BUILD_ID', '_SUITE', '_COMMIT', '_REF', '_BRANCH', '_DEPENDENCY_ID', '_PREFIX'].map(
-    (name) => `HEADRACE${name}`,
-  ),
-);
+const buildVariables = new Set([
+  'HEADRACE',
+  ...'PROJECT_ID BUILD_ID ATTEMPT SUITE VARIANT COMMIT REF BRANCH EVENT PULL_REQUEST TARGET_BRANCH DEPENDENCY_ID PREFIX'
+    .split(' ')
+    .map((name) => `HEADRACE_${name}`),
+]);
 
 /** The environment of the command line for developers, which may be set where a server is started as well. */
 const clientVariables = new Set(['URL', 'TOKEN', 'CA_FILE', 'PROJECT'].map((name) => `HEADRACE_${name}`));

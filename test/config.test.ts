@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { ConfigError, readBlobPlace, readConfig } from '../src/config.ts';
@@ -145,7 +145,14 @@ describe('the configuration', () => {
   });
 
   test('knows what a build finds in its environment from a setting', () => {
-    read({ env: { HEADRACE: 'true', HEADRACE_BUILD_ID: '1', HEADRACE_REF: 'main', HEADRACE_COMMIT: 'abc' } });
+    const names = ['dispatch/run-suite.ts', 'dispatch/compile-dependency.ts', 'commands/exec.ts'].flatMap((file) =>
+      Array.from(
+        readFileSync(join(import.meta.dirname, '../src', file), 'utf8').matchAll(/^\s+(HEADRACE\w*): /gm),
+        ([, name = '']) => name,
+      ),
+    );
+    assert.ok(names.length > 12, names.join());
+    read({ env: Object.fromEntries(names.map((name) => [name, 'x'])) });
   });
 
   test('names what is wrong and keeps its value to itself', () => {

@@ -96,7 +96,7 @@ describe('columns that need care', () => {
     const referring = columns.filter(({ type }) => /\bBlobDigest\b/.test(type)).map(({ name }) => name);
     assert.deepEqual(referring.toSorted(), named(blobColumns));
     // A column with such a name that is not typed as one was forgotten; these say what is no blob, or keeps none.
-    const others = ['jobs.named_blobs', 'doomed_blobs.digest', 'polled_refs.digest', 'suites.artifacts'];
+    const others = ['jobs.named_blobs', 'doomed_blobs.digest', 'polled_refs.digest'];
     const likely = columns.filter(
       ({ name, type }) =>
         /blob|digest|archive$|result$|artifact/.test(name.split('.')[1] ?? '') && /string|Digest/.test(type),
@@ -112,7 +112,6 @@ describe('what a module needs, it is handed', () => {
   /** What is the same for everybody in the process, whatever database, transaction or request it serves. */
   const keptForAll = new Map([
     ['api/endpoints.ts: noFields', 'stays empty'],
-    ['http/fields.ts: plans', 'follows from the fields of a route, which never change'],
     ['ui/assets.ts: made', 'follows from the files of the program'],
     ['streams/search-worker.ts: matchers', 'a thread of its own, which is handed everything by messages'],
     ['runner/sandbox/sandbox-root.ts: known', "the machine's directories of programs"],

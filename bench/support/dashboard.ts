@@ -91,6 +91,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     tags: '',
     image: '',
     cache: '[]',
+    cache_save: 'passed' as const,
     artifacts: '[]',
     reports: '[]',
     command: 'true',

@@ -2,6 +2,7 @@ import type { Caller } from '../auth/callers.ts';
 import { recordAudit, type Doer } from '../auth/audit.ts';
 import type { Transaction } from '../db/open.ts';
 import type { IdSource } from '../lib/ids.ts';
+import { columnName, type FieldSet } from '../records/fields.ts';
 import type { Audit, Route, Subject } from './route.ts';
 
 /** What was done, by which caller, from which address. */
@@ -22,7 +23,7 @@ export async function noteDone(route: Route, done: Done): Promise<void> {
   const { action, subject: find, details } = audit as Audit<unknown>;
   const subject = find ? find(done.call) : subjectIn(done.answer);
   if (!subject) return;
-  const changed = route.method === 'PUT' ? changedFields(input as object, subject) : undefined;
+  const changed = route.method === 'PUT' ? changedFields(route.body ?? {}, input as object, subject) : undefined;
   if (changed?.length === 0) return;
   const projectId = project?.id ?? (action.startsWith('project.') ? subject.id : undefined);
   await recordAudit(done.trx, done.ids, doerOf(caller, done.address), {
@@ -43,14 +44,9 @@ function subjectIn(answer: unknown): Subject {
   return { id, name: name ?? email ?? '' };
 }
 
-/**
- * The fields that differ from the record before the change. The column of `options[url]` is `url`; a list is compared
- * as text.
- */
-function changedFields(input: object, before: object): string[] {
-  const columns = before as Record<string, unknown>;
-  return Object.entries(input)
-    .map(([field, value]) => [field.replace(/\[\]$/, ''), Array.isArray(value) ? value.join(',') : value] as const)
-    .filter(([field, value]) => columns[field.replace(/^\w+\[(\w+)\]$/, '$1')] !== value)
-    .map(([field]) => field);
+/** The fields whose columns differ from those of the record before the change. */
+function changedFields(fields: FieldSet, input: object, before: object): string[] {
+  const columns = before as Readonly<Record<string, unknown>>;
+  const sent = input as Readonly<Record<string, unknown>>;
+  return Object.keys(input).filter((name) => fields[name]?.toColumn(sent[name]) !== columns[columnName(name)]);
 }

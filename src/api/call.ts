@@ -3,7 +3,7 @@ import type { VisibleProject } from '../auth/projects.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import type { FieldSet, ValuesOf } from '../http/fields.ts';
+import type { FieldSet, ValuesOf } from '../records/fields.ts';
 import type { Page } from '../http/paging.ts';
 import type { RawGroup } from '../http/raw.ts';
 import type { Incoming, RouteDescription } from '../http/route.ts';

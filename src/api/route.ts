@@ -1,7 +1,7 @@
 import type { Action, Facts } from '../auth/audit.ts';
 import type { Queries } from '../db/open.ts';
 import type { FieldErrors } from '../errors.ts';
-import type { FieldSet, NoFields, ValuesOf } from '../http/fields.ts';
+import type { FieldSet, NoFields, ValuesOf } from '../records/fields.ts';
 import type { Static, TArray, TSchema } from 'typebox';
 import type { PageOf } from '../http/paging.ts';
 import type { RouteDescription, StreamAnswer, WithHeaders } from '../http/route.ts';

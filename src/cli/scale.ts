@@ -82,10 +82,10 @@ export async function scale({ link, slurm, max, log, stopping }: Scaling): Promi
 
   const look = async (): Promise<void> => {
     const now = performance.now();
-    if (now < quietUntil && (await link.demand(stopping)).waiting === 0) return;
+    if (now < quietUntil && (await link.demand({}, stopping)).waiting === 0) return;
     // The cluster first: a job that takes work in between counts for work that does not wait any more.
     const jobs = await slurm.jobs();
-    const demand = await link.demand(stopping);
+    const demand = await link.demand({}, stopping);
     pace.note(jobs.ended, now);
     const { submit, cancel } = plan(demand, jobs, max);
     const isQuiet = demand.waiting === 0 && jobs.pending.length + jobs.active + jobs.leaving === 0;

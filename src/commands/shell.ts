@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { Failure } from '../client/failure.ts';
 import type { Build } from '../client/operations.ts';
-import { shellFrame, windowFrame, type Hello } from '../lib/shell-frames.ts';
+import { ShellConnection } from '../lib/shell-connection.ts';
+import { helloFrame, shellFrame, textOf, windowFrame } from '../lib/shell-frames.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
 import { findBuild } from './named-build.ts';
-import { ShellConnection } from './shell-connection.ts';
 import { exitStatus } from './states.ts';
 import { clean } from './text.ts';
 
@@ -30,9 +30,12 @@ export async function run(call: Call, named: string): Promise<number> {
       ? `Opening the files of build ${build.id_str}. What you change there is gone with the shell.`
       : `Running standard input in the files of build ${build.id_str}.`,
   );
-  const connection = new ShellConnection(client, place);
+  const connection = new ShellConnection({
+    type: (typed) => client.call('type', place, typed),
+    output: (from, signal) => client.from('shellOutput', place, from, signal),
+    isPassing: (error) => error instanceof Failure && (error.kind === 'unreachable' || error.kind === 'unavailable'),
+  });
   const typing = isTerminal ? typeIn(connection, call) : pipeIn(connection);
-  connection.sendAll().catch(() => connection.end());
   try {
     const status = await show(connection, call);
     if (status !== undefined) return status;
@@ -48,8 +51,8 @@ export async function run(call: Call, named: string): Promise<number> {
 async function show(connection: ShellConnection, { screen }: Call): Promise<number | undefined> {
   for await (const { letter, content } of connection.frames()) {
     if (letter === 'd' && !screen.out.write(content)) await once(screen.out, 'drain');
-    if (letter === 'm') screen.err.write(`\r\n${clean(content.toString())}\r\n`);
-    if (letter === 'x') return Number(content.toString()) & 255;
+    if (letter === 'm') screen.err.write(`\r\n${clean(textOf(content))}\r\n`);
+    if (letter === 'x') return Number(textOf(content)) & 255;
   }
   return undefined;
 }
@@ -59,15 +62,14 @@ function typeIn(connection: ShellConnection, { screen, env }: Call): Disposable 
   const { stdin } = process;
   const { out } = screen;
   const size = () => ({ rows: out.rows || 24, columns: out.columns || 80 });
-  const hello: Hello = { terminal: { type: env.TERM ?? 'dumb', ...size() } };
-  void connection.send(shellFrame('h', JSON.stringify(hello)));
+  void connection.send(helloFrame({ terminal: { type: env.TERM ?? 'dumb', ...size() } }));
   const isAsked = leaving();
   const onData = (piece: Buffer): void => {
     if (isAsked(piece)) return connection.end();
     stdin.pause();
-    void connection.send(shellFrame('d', piece)).then(() => stdin.resume());
+    void connection.type(piece).then(() => stdin.resume());
   };
-  const onResize = (): void => void connection.send(windowFrame(size().rows, size().columns));
+  const onResize = (): void => void connection.send(windowFrame(size()));
   const restore = (): void => void stdin.setRawMode(false);
   const onSignal = (): void => {
     restore();
@@ -102,8 +104,8 @@ function leaving(): (piece: Buffer) => boolean {
 function pipeIn(connection: ShellConnection): Disposable {
   const { stdin } = process;
   const sending = async (): Promise<void> => {
-    await connection.send(shellFrame('h', JSON.stringify({} satisfies Hello)));
-    for await (const piece of stdin as AsyncIterable<Buffer>) await connection.send(shellFrame('d', piece));
+    await connection.send(helloFrame({}));
+    for await (const piece of stdin as AsyncIterable<Buffer>) await connection.type(piece);
     await connection.send(shellFrame('e'));
   };
   sending().catch(() => connection.end());

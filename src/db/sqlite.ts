@@ -1,5 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 import {
+  ValueNode,
   SqliteAdapter,
   SqliteIntrospector,
   SqliteQueryCompiler,
@@ -7,6 +8,7 @@ import {
   type DatabaseConnection,
   type Dialect,
   type Driver,
+  type LimitNode,
   type QueryResult,
 } from 'kysely';
 import { takingTurns } from '../lib/turns.ts';
@@ -25,8 +27,21 @@ export function sqliteDialect(file: string, onRead: (milliseconds: number) => vo
     createAdapter: () => new SqliteAdapter(),
     createDriver: () => new SqliteDriver(file, onRead),
     createIntrospector: (db) => new SqliteIntrospector(db),
-    createQueryCompiler: () => new SqliteQueryCompiler(),
+    createQueryCompiler: () => new QueryCompiler(),
   };
+}
+
+/**
+ * Writes the number of rows into the statement. SQLite plans a query by that number, so a statement that has it as a
+ * parameter is planned anew each time it is run.
+ */
+class QueryCompiler extends SqliteQueryCompiler {
+  protected override visitLimit(node: LimitNode): void {
+    const rows = ValueNode.is(node.limit) ? node.limit.value : undefined;
+    if (typeof rows !== 'number') return super.visitLimit(node);
+    this.append('limit ');
+    this.appendImmediateValue(rows);
+  }
 }
 
 class SqliteDriver implements Driver {

@@ -5,7 +5,7 @@ import { ApiError } from '../errors.ts';
 import type { BareRoute } from '../http/bare-routes.ts';
 import { arriving } from '../http/uploads.ts';
 import { followsHeader } from '../protocol/index.ts';
-import { readClaimHeader, readDigest, readOffset } from './messages.ts';
+import { readClaimHeader, readDigest, readOffset } from './headers.ts';
 import type { RunnerBlobs } from './runner-blobs.ts';
 
 const pieceSize = 1024 * 1024;

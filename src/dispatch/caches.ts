@@ -10,7 +10,7 @@ import type { JobContext } from './job-handler.ts';
 export type CachedBuild = Pick<BuildRow, 'id' | 'project_id' | 'suite_id' | 'variant'> &
   Pick<BuildRequestRow, 'branch' | 'from_fork'> &
   Pick<ProjectRow, 'default_branch'> &
-  Pick<SuiteRow, 'cache'>;
+  Pick<SuiteRow, 'cache' | 'cache_save'>;
 
 /** What an order says about the cache of its suite; undefined where the suite keeps nothing. */
 export async function cacheOrder(context: JobContext, build: CachedBuild): Promise<CacheOrder | undefined> {
@@ -21,26 +21,29 @@ export async function cacheOrder(context: JobContext, build: CachedBuild): Promi
     paths,
     ...(found && { found: foundIn(found) }),
     ...(mayWrite(build) && { savesAs: String(build.id) }),
+    ...(build.cache_save === 'always' && { savesFailed: true }),
     mostBytes: context.cacheBytes,
   };
 }
 
-/** A passed build, and what its runner has stored under its claim. */
+/** A build that is over, and what its runner has stored under its claim. */
 interface Leaving {
   buildId: bigint;
   stored: Pick<ClaimedJob, 'stored_blob' | 'stored_bytes'>;
+  /** How it ends, where that is not written yet. */
+  state?: string;
   /** It comes after the build: a cache that a newer build has saved meanwhile stays. */
   isLate?: boolean;
 }
 
-/** A passed build left a cache. It must be the blob that was stored under the claim. */
+/** A build left a cache. It must be the blob that was stored under the claim. */
 export async function keepCache(
   context: JobContext,
-  { buildId, stored, isLate = false }: Leaving,
+  { buildId, stored, state, isLate = false }: Leaving,
   { digest, began }: SavedCache,
 ): Promise<void> {
   const build = await cachedBuild(context.trx, buildId);
-  if (!build || !mayWrite(build) || (isLate && build.build_state !== 'passed')) return;
+  if (!build || !mayWrite(build) || !isSavedBy(build, state ?? build.build_state)) return;
   // A runner creates a tree and cannot choose one: otherwise it could name another account's blob.
   if (digest !== stored.stored_blob) return;
   const isSaved = await saveCache(context, placeOf(build), {
@@ -80,6 +83,7 @@ async function cachedBuild(
       'builds.variant',
       'builds.build_state',
       'suites.cache',
+      'suites.cache_save',
     ])
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .select(['build_requests.from_fork', 'build_requests.branch', 'projects.default_branch', 'commits.ref as sha'])
@@ -90,6 +94,11 @@ async function cachedBuild(
 /** Builds of forks read caches but never write them. A build of no branch has none of its own. */
 function mayWrite({ from_fork: fromFork, branch }: Pick<CachedBuild, 'from_fork' | 'branch'>): boolean {
   return fromFork === 0 && branch !== '';
+}
+
+/** Whether a build that ends so saves its cache: a cancelled one never does. */
+function isSavedBy({ cache_save: when }: Pick<CachedBuild, 'cache_save'>, state: string): boolean {
+  return state === 'passed' || (state === 'failed' && when === 'always');
 }
 
 function placeOf(build: CachedBuild): CachePlace {

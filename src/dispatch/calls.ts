@@ -3,88 +3,46 @@ import type { Runner } from '../auth/runners.ts';
 import { LeaseLapsedError } from '../db/node-lease.ts';
 import { BlobsAwayError, isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
-import { bytes, most } from '../lib/bounds.ts';
+import { most } from '../lib/bounds.ts';
 import {
   blobsAwayField,
+  callNames,
+  calls,
   decodeMessage,
   DrainedError,
   encodeMessage,
+  shortMessage,
+  type Answer,
   type CallName,
-  type Calls,
+  type Says,
   type ToRunner,
 } from '../protocol/index.ts';
-import type { Dispatch } from './dispatch.ts';
-import {
-  readClaim,
-  readClaims,
-  readId,
-  readKeptTrees,
-  readLogChunk,
-  readLooked,
-  readName,
-  readProjects,
-  readReport,
-  readRoom,
-  readShellEnd,
-  readShellInput,
-  readShellOutput,
-  readShellsAsked,
-  readUploaded,
-  readWish,
-} from './messages.ts';
-import { readTests } from './test-messages.ts';
+import { readId, readName, readSaid } from './read-message.ts';
 
-/** The largest message, how it is answered, and whether that may take long although there is nothing to do for it. */
-type Handler<Name extends CallName> = readonly [
-  mostBytes: number,
-  answer: (to: Dispatch, runner: Runner, said: unknown, signal: AbortSignal) => Promise<Calls[Name]['answer']>,
-  waits?: 'waits',
-];
-
-/** The largest message with claims alone. */
-const short = 1024;
-const outputBytes = bytes.shellOutput + short;
-
-const handlers: { [Name in CallName]: Handler<Name> } = {
-  next: [short, (to, runner, said, signal) => to.next(runner, readWish(said), signal), 'waits'],
-  leave: [bytes.body, async (to, runner, said) => to.leaveOff(runner, readClaims(said))],
-  demand: [short, (to, runner) => to.demand(runner)],
-  log: [bytes.logChunk + short, (to, runner, said) => to.log(runner, readLogChunk(said))],
-  tests: [bytes.testReports, (to, runner, said) => to.tests(runner, readTests(said))],
-  extend: [bytes.body, (to, runner, said, signal) => to.extend(runner, readClaims(said), signal), 'waits'],
-  finish: [bytes.runnerReport, (to, runner, said) => to.finish(runner, readReport(said))],
-  uploaded: [64 * 1024, (to, runner, said) => to.uploaded(runner, readUploaded(said))],
-  key: [short, (to, runner, said) => to.key(runner, readClaim(said))],
-  registry: [short, (to, runner, said) => to.registry(runner, readClaim(said))],
-  looks: [short, (to, runner, said, signal) => to.looks(runner, readRoom(said), signal), 'waits'],
-  looked: [bytes.lookReports, (to, runner, said) => to.looked(runner, readLooked(said))],
-  gone: [64 * 1024, (to, runner, said) => to.goneProjects(runner, readProjects(said))],
-  stale: [256 * 1024, (to, runner, said) => to.staleTrees(runner, readKeptTrees(said))],
-  shells: [short, (to, runner, said, signal) => to.shells(runner, readShellsAsked(said), signal), 'waits'],
-  shellInput: [short, (to, runner, said, signal) => to.shellInput(runner, readShellInput(said), signal), 'waits'],
-  shellOutput: [
-    outputBytes,
-    (to, runner, said, signal) => to.shellOutput(runner, readShellOutput(said), signal),
-    'waits',
-  ],
-  shellEnd: [short, (to, runner, said) => to.shellEnd(runner, readShellEnd(said))],
+/** How the calls of runners are answered; those that wait, until the signal. */
+export type CallHandlers = {
+  [Name in CallName]: (typeof calls)[Name] extends { waits: true }
+    ? (runner: Runner, said: Says<Name>, signal: AbortSignal) => Promise<Answer<Name>>
+    : (runner: Runner, said: Says<Name>) => Promise<Answer<Name>>;
 };
 
-const names: ReadonlySet<string> = new Set(Object.keys(handlers));
+const limits: Record<CallName, { says: unknown; mostBytes?: number; waits?: true }> = calls;
+const mostBytesOf = (name: CallName): number => limits[name].mostBytes ?? shortMessage;
 
 /** What is larger than any message may be ends the connection; up to here it is answered. */
-export const mostMessageBytes = short + Math.max(...Object.values(handlers).map(([mostBytes]) => mostBytes));
+export const mostMessageBytes = shortMessage + Math.max(...callNames.map(mostBytesOf));
 
 /** A runner's socket is not read while so many of its calls are being answered, or calls with so many bytes. */
 const mostAtWork = 8;
 const mostBytesAtWork = 4 * 1024 * 1024;
-/** So many more may wait for their answers: above all, one for each place that is free. */
+/** So many more may wait for their answers, above all one for each place that is free; and so many bytes with them. */
 const mostWaiting = most.claims;
+const mostBytesWaiting = 2 * mostBytesAtWork;
 /** A runner that leaves so much unread of its answers is disconnected. */
 const mostUnread = 16 * 1024 * 1024;
 
 export interface CallParts {
-  dispatch: Dispatch;
+  handlers: CallHandlers;
   /** Turns an error of a lower layer into an API error, where there is one for it. */
   translate: (error: unknown) => ApiError | undefined;
   /** A call failed, and it is not the runner's fault. */
@@ -100,9 +58,10 @@ interface Call {
 
 /** Answers the calls of a runner until the signal. */
 export function serveCalls(socket: WebSocket, runner: Runner, signal: AbortSignal, parts: CallParts): void {
-  const { dispatch, translate, onTrouble } = parts;
-  const calls: Call[] = [];
-  let [atWork, bytesAtWork, waiting] = [0, 0, 0];
+  const { handlers, translate, onTrouble } = parts;
+  const unanswered: Call[] = [];
+  const atWork = { calls: 0, bytes: 0 };
+  const waiting = { calls: 0, bytes: 0 };
 
   const send = (answer: ToRunner): void => {
     if (signal.aborted || socket.readyState !== WebSocket.OPEN) return;
@@ -111,7 +70,7 @@ export function serveCalls(socket: WebSocket, runner: Runner, signal: AbortSigna
   };
   const answer = async ({ id, name, message }: Call): Promise<void> => {
     try {
-      const given = await handlers[name][1](dispatch, runner, message, signal);
+      const given = await handlers[name](runner, readSaid(name, message) as never, signal);
       send(Buffer.isBuffer(given) ? { id, bytes: given } : { id, answer: given });
     } catch (error) {
       if (error instanceof DrainedError) send({ id, end: true });
@@ -122,33 +81,33 @@ export function serveCalls(socket: WebSocket, runner: Runner, signal: AbortSigna
     }
   };
   const work = async (call: Call): Promise<void> => {
-    const waits = handlers[call.name][2] === 'waits';
-    if (waits && waiting >= mostWaiting) {
+    const among = limits[call.name].waits ? waiting : atWork;
+    if (among === waiting && (waiting.calls >= mostWaiting || waiting.bytes + call.size > mostBytesWaiting)) {
       send({ id: call.id, status: 403, ...new ApiError('resource_temporary_unavailable').body });
       return;
     }
-    if (waits) waiting += 1;
-    else [atWork, bytesAtWork] = [atWork + 1, bytesAtWork + call.size];
+    among.calls += 1;
+    among.bytes += call.size;
     await answer(call);
-    if (waits) waiting -= 1;
-    else [atWork, bytesAtWork] = [atWork - 1, bytesAtWork - call.size];
+    among.calls -= 1;
+    among.bytes -= call.size;
     begin();
   };
   const nextCall = (): Call | undefined =>
-    !signal.aborted && atWork < mostAtWork && bytesAtWork < mostBytesAtWork ? calls.shift() : undefined;
+    !signal.aborted && atWork.calls < mostAtWork && atWork.bytes < mostBytesAtWork ? unanswered.shift() : undefined;
   /** Whoever stores slower than a runner sends stops reading: what is not read is not in memory. */
   const begin = (): void => {
     for (let call = nextCall(); call; call = nextCall()) void work(call);
-    if (calls.length > 0) socket.pause();
+    if (unanswered.length > 0) socket.pause();
     else if (socket.isPaused) socket.resume();
   };
   const take = (data: Buffer, isBinary: boolean): void => {
     const message = decodeMessage(data, isBinary);
-    const id = readId(message);
+    const id = readId(message.id, 'id');
     try {
-      const name = readName(message, names);
-      if (data.length > handlers[name][0]) throw new ApiError('invalid_format');
-      calls.push({ id, name, message, size: data.length });
+      const name = readName(message.call, 'call');
+      if (data.length > mostBytesOf(name)) throw new ApiError('invalid_format');
+      unanswered.push({ id, name, message, size: data.length });
     } catch (error) {
       send({ id, status: 403, ...(error as ApiError).body });
     }

@@ -10,22 +10,9 @@ import { isUnavailable } from '../db/unavailable.ts';
 import type { ApiError } from '../errors.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { freeLooksOf } from '../lifecycle/poll-claims.ts';
-import * as protocol from '../protocol/index.ts';
-import type {
-  ClaimSignal,
-  Demand,
-  FinishReport,
-  KeptTree,
-  LogChunk,
-  Order,
-  Receipt,
-  TestBatch,
-  TestReceipt,
-  UploadReport,
-  Wish,
-  WorkKind,
-} from '../protocol/index.ts';
+import { claimSeconds, holdSeconds, type ClaimSignal, type Receipt, type WorkKind } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
+import type { CallHandlers } from './calls.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { demandFor } from './demand.ts';
@@ -38,14 +25,14 @@ import { staleTrees } from './stale-trees.ts';
 import { endUploads } from './held-builds.ts';
 import type { ArtifactLimits, JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
 import { logIntake } from './log-intake.ts';
-import { createLooks, type Looks } from './looks.ts';
+import { createLooks } from './looks.ts';
 import { createOrdering } from './ordering.ts';
 import { createPacking } from './packing.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { registryOf } from './images.ts';
 import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
-import { createShells, type Shells } from './shells.ts';
+import { createShells } from './shells.ts';
 import { createSettling } from './settling.ts';
 import { keyOf } from './sources.ts';
 import { startSweeping } from './sweeping.ts';
@@ -84,30 +71,12 @@ export interface DispatchParts extends Services {
  * The server's side of the protocol with runners. Every change is in the store before the answer is sent, and nothing is
  * kept here, so any server can answer any runner. A runner whose token was revoked is refused as unauthorized.
  */
-export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'>, Shells {
+export interface Dispatch extends CallHandlers, RunnerBlobs {
   /** A runner has come, and may connect or is turned away. */
   came: VisitNotes['came'];
   connect: Connections['open'];
-  next(runner: Runner, wish: Wish, signal: AbortSignal): Promise<Order | undefined>;
-  demand(runner: Runner): Promise<Demand>;
-  log(runner: Runner, chunk: LogChunk): Promise<Receipt>;
-  tests(runner: Runner, batch: TestBatch): Promise<TestReceipt>;
-  extend(runner: Runner, claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
-  finish(runner: Runner, report: FinishReport): Promise<Receipt>;
-  /** The files of a build that waited on this runner are here, or lost. */
-  uploaded(runner: Runner, report: UploadReport): Promise<Receipt>;
-  /** The private key for a suite; undefined when the runner does not hold that claim. */
-  key(runner: Runner, claim: string): Promise<string | undefined>;
-  /** The credentials for the registry of an image; undefined when the runner does not hold that claim. */
-  registry(runner: Runner, claim: string): Promise<protocol.RegistryAccess | undefined>;
-  /** Which of these projects are deleted, or not for this runner any more. */
-  goneProjects(runner: Runner, projects: readonly string[]): Promise<string[]>;
-  /** Of these trees of caches, those that the runner needs no more. */
-  staleTrees(runner: Runner, trees: readonly KeptTree[]): Promise<KeptTree[]>;
-  /** The runner takes no more orders under these claims. */
-  leaveOff(runner: Runner, claims: readonly string[]): void;
   /** The holder is known to have ended: its claims are lost now. A new runner of this name gets work again. */
-  gone(holder: string): Promise<void>;
+  holderGone(holder: string): Promise<void>;
   /** From now on this holder gets no more work, or nobody does. Resolves when orders that were being given are stored. */
   quiet(holder?: string): Promise<void>;
   /** Whether a holder has claims, or may have some. */
@@ -117,7 +86,7 @@ export interface Dispatch extends RunnerBlobs, Pick<Looks, 'looks' | 'looked'>, 
   /** The server closes: runners are to come again. */
   letGo(): void;
   /** The holder works on without a server for a while: its claims are kept longer. */
-  leave(holder: string): Promise<void>;
+  holderLeaves(holder: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -172,10 +141,11 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     connect: (socket, runner) => connections.open(socket, runner),
     ...runnerBlobs({ db, ids, blobs, artifacts, unpacked, cacheBytes }),
     ...createShells({ db, ids, vault, subscriptions, relay: parts.relay, isQuiet }),
-    looks: (runner, room, signal) => looks.looks(runner, room, signal),
-    looked: (runner, reports) => looks.looked(runner, reports),
+    looks: looks.looks,
+    looked: looks.looked,
     demand: (runner) => demandFor(db, runner, accountConcurrency),
-    next: (runner, wish, signal) => dispatcher.next(runner, wish, signal),
+    next: dispatcher.next,
+    leave: async ({ holder }, { claims }) => dispatcher.leave(holder, claims),
     log: ({ holder }, chunk) => intake.take(holder, chunk),
     tests: ({ holder }, batch) => tests.take(holder, batch),
     async finish(runner, report) {
@@ -187,16 +157,16 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       }
     },
     uploaded: (runner, report) => endUploads(db, context, runner, report),
-    key: ({ holder }, claim) => keyOf(db.read, vault, holder, claim),
-    registry: ({ holder }, claim) => registryOf(db.read, vault, holder, claim),
-    goneProjects: (runner, projects) => goneProjects(db, runner, projects),
-    staleTrees: (runner, trees) => staleTrees(db, runner, trees),
+    key: ({ holder }, { claim }) => keyOf(db.read, vault, holder, claim),
+    registry: ({ holder }, { claim }) => registryOf(db.read, vault, holder, claim),
+    gone: (runner, { projects }) => goneProjects(db, runner, projects),
+    stale: (runner, { trees }) => staleTrees(db, runner, trees),
 
-    async extend(runner, claims, signal) {
+    async extend(runner, { claims }, signal) {
       const { holder } = runner;
       using watch = subscriptions.watch(queue.claimsTopic);
-      const deadline = performance.now() + protocol.holdSeconds * 1000;
-      const extending = { holder, claims, seconds: protocol.claimSeconds };
+      const deadline = performance.now() + holdSeconds * 1000;
+      const extending = { holder, claims, seconds: claimSeconds };
       if (claims.length > 0) await db.transaction((trx) => queue.extend(db, trx, extending));
       for (;;) {
         const signals = signalsFor(claims, await queue.heldBy(db, holder));
@@ -206,7 +176,6 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       }
     },
 
-    leaveOff: ({ holder }, claims) => dispatcher.leave(holder, claims),
     quiet: (holder) => dispatcher.quiet(holder),
     isBusy,
     async untilIdle(holder, signal) {
@@ -214,9 +183,9 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       while (!signal.aborted && (await isBusy(holder))) await watch.changed(lookForClaimsEveryMs, signal);
     },
     letGo: () => connections.letGo(),
-    leave: (holder) => db.transaction((trx) => queue.leave(db, trx, holder)),
+    holderLeaves: (holder) => db.transaction((trx) => queue.leave(db, trx, holder)),
 
-    async gone(holder) {
+    async holderGone(holder) {
       connections.drop(holder);
       dispatcher.leave(holder); // it must not be given its lost jobs again
       dispatcher.resume(holder);
@@ -240,7 +209,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const visits = noteVisits(db, () => connections.holders());
   const connections = createConnections({
     calls: {
-      dispatch,
+      handlers: dispatch,
       translate: parts.translate ?? (() => undefined),
       onTrouble: (error, name) => log.error({ err: error, call: name }, 'a call of a runner failed'),
     },

@@ -4,13 +4,14 @@ import type { Database } from '../db/open.ts';
 import { freeLooksOf } from '../lifecycle/poll-claims.ts';
 import { DrainedError, type Order, type Wish } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
+import type { CallHandlers } from './calls.ts';
 import type { Ordering } from './ordering.ts';
 import { WaitingList } from './waiting-list.ts';
 
 /** The free places of the runners that are connected here, and who gets no more work. */
 export interface Dispatcher {
   /** The order for a free place; undefined where the wish is over. Throws `DrainedError` when the runner is to end. */
-  next(runner: Runner, wish: Wish, signal: AbortSignal): Promise<Order | undefined>;
+  next: CallHandlers['next'];
   /** A runner takes wishes back; without claims, all of them. */
   leave(holder: string, claims?: readonly string[]): void;
   /** Looks for work that nobody announced, and ends the wishes of runners that are drained. */
@@ -50,7 +51,11 @@ export function createDispatcher(db: Database, ordering: Pick<Ordering, 'now' | 
       runner,
       line: [runner.boundAs ?? 'any', place ?? 'both', runner.tags ?? ''].join(' '),
       isServed: () => !isQuiet(runner.holder),
-      isAny: () => queue.isWaiting(db, ...ordering.serving(runner)),
+      isAny: () =>
+        queue.isAnyWaiting(
+          db,
+          ordering.serving(runner).flatMap(({ kinds }) => kinds),
+        ),
       async attempt(isWanted: () => boolean) {
         if ((await checkRunner(db.read, runner)).isDraining) throw new DrainedError();
         return ordering.now({ runner, name: claim }, () => isWanted() && !isQuiet(runner.holder));

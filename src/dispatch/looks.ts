@@ -8,15 +8,13 @@ import { waitAfter } from '../lifecycle/poll-waits.ts';
 import { claimLooks, nextLookAt, type ClaimedLook } from '../lifecycle/poll-claims.ts';
 import { LookLostError, noteFailure, noteListing, noteUnchanged, pollsTopic } from '../lifecycle/polls.ts';
 import { lookSeconds, mostLooks, type LookOrder, type LookReport } from '../protocol/index.ts';
+import type { CallHandlers } from './calls.ts';
 import { sourceOf } from './sources.ts';
 import { WaitingList } from './waiting-list.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
 
 /** The server's side of polling: gives runners the polls that are due, and stores the results. */
-export interface Looks {
-  /** The polls that are due, as soon as there are some; none when the signal is aborted. */
-  looks(runner: Runner, room: number, signal: AbortSignal): Promise<LookOrder[]>;
-  looked(runner: Runner, reports: readonly LookReport[]): Promise<void>;
+export interface Looks extends Pick<CallHandlers, 'looks' | 'looked'> {
   /** Looks whether a poll is due. */
   check(): Promise<void>;
   close(): void;
@@ -76,7 +74,7 @@ export function createLooks({ db, ids, observers, vault, isQuiet, log }: LooksPa
   };
 
   return {
-    async looks(runner, room, signal) {
+    async looks(runner, { room }, signal) {
       const { boundAs } = runner;
       const taken = await list.wait(
         {
@@ -91,7 +89,7 @@ export function createLooks({ db, ids, observers, vault, isQuiet, log }: LooksPa
       return (taken ?? []).flatMap((look) => orderOf(look));
     },
 
-    async looked(_, reports) {
+    async looked(_, { reports }) {
       const unchanged = Map.groupBy(reports.filter(isUnchanged), ({ claim }) => claim);
       if (unchanged.size > 0) {
         await db.transaction(async (trx) => {

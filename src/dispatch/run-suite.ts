@@ -48,6 +48,7 @@ export const runSuite: JobHandler = {
       timeout,
       default_branch: _default,
       cache: _cache,
+      cache_save: _cacheSave,
       ...build
     } = rest;
     const found = hasSoftware ? await suiteSoftware(context, build.suite_id) : noSoftware;
@@ -115,11 +116,10 @@ export const runSuite: JobHandler = {
 
   async settle(context, job, outcome, { output }) {
     if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
-    if (outcome.kind === 'exited' && outcome.status === 0 && outcome.cache && job.cancelled === 0) {
-      await keepCache(context, { buildId: job.subject_id, stored: job }, outcome.cache);
-    }
-    const ended = { id: job.subject_id, accountId: job.account_id, isCancelled: job.cancelled === 1 };
     const [state, ending] = endingOf(outcome);
+    if (outcome.kind === 'exited' && outcome.cache && job.cancelled === 0)
+      await keepCache(context, { buildId: job.subject_id, stored: job, state }, outcome.cache);
+    const ended = { id: job.subject_id, accountId: job.account_id, isCancelled: job.cancelled === 1 };
     await endBuild(context, ended, state, { ...ending, output });
   },
 
@@ -186,7 +186,7 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
 }
 
 type Parts = BuildRow &
-  Pick<SuiteRow, 'command' | 'timeout' | 'artifacts' | 'cache' | 'reports' | 'image'> &
+  Pick<SuiteRow, 'command' | 'timeout' | 'artifacts' | 'cache' | 'cache_save' | 'reports' | 'image'> &
   Pick<ProjectRow, 'repository_url' | 'default_branch'> &
   Pick<
     BuildRequestRow,
@@ -208,7 +208,13 @@ const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
     .select(['suites.name as suite_name', 'suites.command', 'suites.timeout', 'suites.artifacts', 'suites.cache'])
-    .select(['suites.reports', 'suites.image', 'projects.repository_url', 'projects.default_branch'])
+    .select([
+      'suites.cache_save',
+      'suites.reports',
+      'suites.image',
+      'projects.repository_url',
+      'projects.default_branch',
+    ])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])

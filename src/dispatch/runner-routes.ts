@@ -6,7 +6,7 @@ import { connectionPath, protocolHeader, protocolNumber, version } from '../prot
 import { blobRoutes } from './blob-routes.ts';
 import { asAnswer, mostMessageBytes } from './calls.ts';
 import type { Dispatch } from './dispatch.ts';
-import { readPlacesHeader, readTagsHeader } from './messages.ts';
+import { readPlacesHeader, readTagsHeader } from './headers.ts';
 
 /** The kernel asks a silent runner after this time whether it is still there, and ten seconds later gives it up. */
 const vanishedAfterMs = 5000;

@@ -7,26 +7,13 @@ import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
 import { endShell, isAwaited, keeperTopic, noteRunner, takeShells, whyOver } from '../lifecycle/shells.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
-import { shellHoldSeconds, type ShellEnd, type ShellOrder } from '../protocol/index.ts';
-import type { ByteRelay } from '../streams/byte-relay.ts';
+import { shellHoldSeconds, type ShellOrder } from '../protocol/index.ts';
+import type { ByteRelay, Waiting } from '../streams/byte-relay.ts';
+import type { CallHandlers } from './calls.ts';
 import { sourceOf } from './sources.ts';
 
-/** The server's side of shells, towards the runner that has the files. */
-export interface Shells {
-  shells(
-    runner: Runner,
-    asking: { keeper: string; running: readonly bigint[]; room: number },
-    signal: AbortSignal,
-  ): Promise<ShellOrder[]>;
-  /** Undefined when the shell is over, or not this runner's. */
-  shellInput(runner: Runner, asked: { id: bigint; from: number }, signal: AbortSignal): Promise<Buffer | undefined>;
-  shellOutput(
-    runner: Runner,
-    piece: { id: bigint; offset: number; bytes: Buffer },
-    signal: AbortSignal,
-  ): Promise<{ at: number | null } | undefined>;
-  shellEnd(runner: Runner, ending: { id: bigint; reason: ShellEnd }): Promise<void>;
-}
+/** The server's side of shells, towards the runner that has the files: no other one is answered. */
+type Shells = Pick<CallHandlers, 'shells' | 'shellInput' | 'shellOutput' | 'shellEnd'>;
 
 export interface ShellsParts {
   db: Database;
@@ -57,8 +44,8 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
   const whileOpen = async <T>(
     runner: Runner,
     id: bigint,
-    caller: AbortSignal,
-    work: (waiting: { ms: number; signal: AbortSignal }) => Promise<T | undefined>,
+    signal: AbortSignal,
+    work: (waiting: Waiting) => Promise<T | undefined>,
   ): Promise<{ got: T | undefined } | undefined> => {
     using watch = subscriptions.watch(subjectTopic(id));
     const shell = await find(runner, id);
@@ -69,20 +56,14 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
       return undefined;
     }
     await noteRunner(db, shell);
-    const ms = shellHoldSeconds * 1000;
-    const changed = new AbortController();
-    const signal = AbortSignal.any([caller, changed.signal]);
-    void watch.changed(ms, signal).then(() => changed.abort());
-    const got = await work({ ms, signal }).catch((error: unknown) => {
-      if (signal.aborted) return undefined;
-      throw error;
-    });
+    const got = await work({ watch, ms: shellHoldSeconds * 1000, signal });
     if (got === undefined && !(await find(runner, id))) return undefined;
     return { got };
   };
 
   return {
-    async shells(runner, { keeper, running, room }, signal) {
+    async shells(runner, { keeper, room, ...asking }, signal) {
+      const running = asking.running.map(BigInt);
       using watch = subscriptions.watch(keeperTopic(keeper));
       for (;;) {
         const isAny = !isQuiet(runner.holder) && (await isAwaited(db.read, keeper, running));
@@ -92,19 +73,20 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
       }
     },
 
-    async shellInput(runner, { id, from }, signal) {
+    async shellInput(runner, { shell, from }, signal) {
+      const id = BigInt(shell);
       const answer = await whileOpen(runner, id, signal, (waiting) => relay.read(`${id}/in`, from, waiting));
       return answer && (answer.got ?? Buffer.alloc(0));
     },
 
-    async shellOutput(runner, { id, ...piece }, signal) {
+    async shellOutput(runner, { shell, ...piece }, signal) {
+      const id = BigInt(shell);
       const answer = await whileOpen(runner, id, signal, (waiting) => relay.write(`${id}/out`, piece, waiting));
       return answer && { at: answer.got ?? null };
     },
 
-    async shellEnd(runner, { id, reason }) {
-      if (!(await find(runner, id))) return;
-      await end(id, reason);
+    async shellEnd(runner, { shell, reason }) {
+      if (await find(runner, BigInt(shell))) await end(BigInt(shell), reason);
     },
   };
 

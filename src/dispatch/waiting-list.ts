@@ -6,7 +6,7 @@ export interface Waiting<T> {
   runner: Runner;
   /** Whoever waits in the same line would take the same things. */
   line: string;
-  /** Whether there is something for this line; cheaper than an attempt. */
+  /** Whether there may be something for this line; cheaper than an attempt. */
   isAny(): Promise<boolean>;
   /** Undefined where there was nothing, or it is not wanted any more. What it throws ends the waiting. */
   attempt(isWanted: () => boolean): Promise<T | undefined>;

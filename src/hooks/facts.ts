@@ -1,6 +1,7 @@
 import type { ErrorCode } from '../errors.ts';
 import { isRefName } from '../lib/ref-names.ts';
 import { skipMark } from '../lifecycle/skip-marks.ts';
+import type { Hook } from '../records/trigger.ts';
 import { textOf } from './json.ts';
 
 /** The content of a payload in one form for all forges. This form is stored and judged. */
@@ -28,8 +29,7 @@ export interface RepositoryNames {
   addresses: string[];
 }
 
-export const hookEvents = ['push', 'tag', 'pull_request'] as const;
-export type HookEvent = (typeof hookEvents)[number];
+export type HookEvent = Hook['events'][number];
 
 /** One ref that was moved, or one pull request. */
 export interface Change {

@@ -1,4 +1,4 @@
-import { idInPath, type JsonSchema } from '../http/schema.ts';
+import { idInPath, type JsonSchema } from '../records/schema.ts';
 import { id, nullable, object, string, twin } from '../records/schema.ts';
 
 /** The endpoint of forges in the OpenAPI document. */

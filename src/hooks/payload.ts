@@ -6,11 +6,12 @@ import { BusyThreadError, createWorkerThread, type WorkerThread } from '../lib/w
 import { PayloadError, type Facts } from './facts.ts';
 import { isModest, type Json } from './json.ts';
 import { isSigned } from './proofs.ts';
+import type { HookRow } from '../db/schema.ts';
 import { providerOf, type Provider } from './providers.ts';
 
 /** A call of a hook whose body has arrived. */
 export interface Sent {
-  provider: string;
+  provider: HookRow['provider'];
   secret: string;
   headers: IncomingHttpHeaders;
   /** Whether its headers alone are a proof. */

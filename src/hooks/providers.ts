@@ -1,3 +1,4 @@
+import type { Hook } from '../records/trigger.ts';
 import { readBitbucket } from './bitbucket.ts';
 import { readGeneric } from './generic.ts';
 import { readGithub } from './github.ts';
@@ -54,12 +55,9 @@ export const providers = {
     deliveryHeaders: ['idempotency-key'],
     read: readGeneric,
   },
-} as const satisfies Record<string, Provider>;
-
-export type ProviderName = keyof typeof providers;
-export const providerNames = Object.keys(providers) as [ProviderName, ...ProviderName[]];
+} as const satisfies Record<Hook['provider'], Provider>;
 
 /** The provider of a stored hook. */
-export function providerOf({ provider }: { provider: string }): Provider {
-  return providers[provider as ProviderName];
+export function providerOf({ provider }: Pick<Hook, 'provider'>): Provider {
+  return providers[provider];
 }

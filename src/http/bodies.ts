@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { Digits, fromJson, mostFields, RawCollector, unreadable, type RawGroup } from './raw.ts';
+import { Digits } from '../records/fields.ts';
+import { fromJson, mostFields, RawCollector, unreadable, type RawGroup } from './raw.ts';
 
 /** Registers the three kinds of body. Any other or broken body gets one clear error. */
 export function readBodies(server: FastifyInstance): void {

@@ -1,6 +1,6 @@
 import * as Type from 'typebox';
 import type { TProperties } from 'typebox';
-import { nullable, object, oneOf, string } from '../records/schema.ts';
+import { nullable, object, wordOf, string } from '../records/schema.ts';
 
 /** The routes of operations.ts in the OpenAPI document. Their answers have no envelope. */
 const work = {
@@ -19,10 +19,10 @@ export const monitoringPaths = {
       tags: ['service'],
       security: [],
       responses: {
-        200: { description: 'It is well', content: health({ status: oneOf(['ok']) }) },
+        200: { description: 'It is well', content: health({ status: wordOf(['ok']) }) },
         503: {
           description: 'It cannot serve now, or it is stopping',
-          content: health({ status: oneOf(['unavailable']), reason: string }),
+          content: health({ status: wordOf(['unavailable']), reason: string }),
         },
       },
     },

@@ -1,10 +1,10 @@
 import { errorStatus, type ErrorCode } from '../errors.ts';
-import type { FieldSet } from './fields.ts';
+import { pathOf, type Field, type FieldSet } from '../records/fields.ts';
 import { operationId } from './operation-ids.ts';
 import { pageFields } from './paging.ts';
 import { scopes, type RouteDescription } from './route.ts';
 import { envelope } from './server.ts';
-import { idInPath, type JsonSchema } from './schema.ts';
+import { idInPath, type JsonSchema } from '../records/schema.ts';
 import { longest } from '../lib/bounds.ts';
 
 /**
@@ -229,9 +229,9 @@ function requestBody(route: RouteDescription): object {
   const form = nothingElse();
   const json = nothingElse();
   for (const [name, field] of Object.entries(route.body ?? {})) {
-    addProperty(form, name, field.schema, field.required && !isChange);
+    addProperty(form, formName(name, field), field.schema, field.required && !isChange);
     let group = json;
-    const path = name.split(/[[\]]+/).filter((part) => part !== '');
+    const path = pathOf(name);
     for (const part of path.slice(0, -1)) group = subgroup(group, part, field.required && !isChange);
     addProperty(group, path.at(-1) ?? name, field.schema, field.required && !isChange);
   }
@@ -243,6 +243,11 @@ function requestBody(route: RouteDescription): object {
       'application/json': { schema: json },
     },
   };
+}
+
+/** In a form, the name of a list ends with brackets. */
+function formName(name: string, { schema }: Field<unknown>): string {
+  return schema.type === 'array' ? `${name}[]` : name;
 }
 
 /** A group that accepts only the fields added to it. */

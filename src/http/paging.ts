@@ -1,4 +1,4 @@
-import { described, identifier, wholeNumber, type ValuesOf } from './fields.ts';
+import { described, identifier, wholeNumber, type ValuesOf } from '../records/fields.ts';
 
 /** Query parameters of an unlimited list: newest first, paged by identifiers and not by counting rows. */
 export const pageFields = {

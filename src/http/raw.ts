@@ -1,4 +1,5 @@
 import { ApiError } from '../errors.ts';
+import { Digits } from '../records/fields.ts';
 
 /**
  * The data of a request before it is interpreted: texts, lists and groups, the same for a form, multipart or JSON, and what
@@ -7,15 +8,6 @@ import { ApiError } from '../errors.ts';
 export type Raw = string | Digits | boolean | null | Raw[] | RawGroup | typeof repeated;
 export interface RawGroup {
   [name: string]: Raw;
-}
-
-/** A number of JSON as it was written, so that no digit is lost. */
-export class Digits {
-  readonly digits: string;
-
-  constructor(digits: string) {
-    this.digits = digits;
-  }
 }
 
 /** Stands for a field that was sent more than once: it is unclear which value is meant. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { StreamWriter } from '../lib/stream-writer.ts';
-import type { FieldSet } from './fields.ts';
+import type { FieldSet } from '../records/fields.ts';
 import type { PageOf } from './paging.ts';
 import type { RawGroup } from './raw.ts';
 import type { TSchema } from 'typebox';

@@ -1,5 +1,5 @@
 import type { TSchema } from 'typebox';
-import type { JsonSchema } from './schema.ts';
+import type { JsonSchema } from '../records/schema.ts';
 
 type Write = (value: unknown) => string;
 

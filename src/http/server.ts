@@ -19,7 +19,7 @@ import { linkHeader } from './paging.ts';
 import { protocols } from './protocols.ts';
 import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
 import type { Endpoint, Incoming } from './route.ts';
-import type { JsonSchema } from './schema.ts';
+import type { JsonSchema } from '../records/schema.ts';
 import { serializer } from './serializer.ts';
 import { mapByTurns } from '../lib/turns.ts';
 import { isLocalhost, strictTransport } from './strict-transport.ts';

@@ -73,3 +73,8 @@ export function parseId(text: string): bigint | undefined {
   const id = BigInt(text);
   return id <= largestId ? id : undefined;
 }
+
+/** Whether a text is an identifier as we write it. */
+export function isId(text: string): boolean {
+  return !text.startsWith('0') && parseId(text) !== undefined;
+}

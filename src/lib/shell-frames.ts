@@ -1,6 +1,6 @@
 /**
  * What the two ends of a shell say to each other, as frames: a letter, a length of 32 bits, and the content. Servers pass
- * them on and do not read them.
+ * them on and do not read them. Runners, the command line and pages all use this: there is nothing of Node in it.
  *
  * To the shell: `h` begins it (JSON, `Hello`), `d` is what was typed, `w` the size of the window, `e` the end of the input.
  * `p` asks whether the other end is there.
@@ -11,55 +11,74 @@ export type FrameLetter = 'h' | 'd' | 'w' | 'e' | 'm' | 'p' | 'x';
 
 export interface ShellFrame {
   letter: string;
-  content: Buffer;
+  content: Uint8Array;
+}
+
+export interface WindowSize {
+  rows: number;
+  columns: number;
 }
 
 export interface Hello {
   /** The type and size of the person's terminal; without them, what is sent is a script. */
-  terminal?: { type: string; rows: number; columns: number };
+  terminal?: WindowSize & { type: string };
 }
 
 const headerSize = 5;
 /** The largest content of a frame. */
-export const largestFrame = 1024 * 1024;
+const largestFrame = 1024 * 1024;
 
-export function shellFrame(letter: FrameLetter, content: Buffer | string = ''): Buffer {
-  const bytes = Buffer.from(content);
-  const header = Buffer.alloc(headerSize);
-  header.write(letter, 'latin1');
-  header.writeUInt32BE(bytes.length, 1);
-  return Buffer.concat([header, bytes]);
+export function shellFrame(letter: FrameLetter, content: Uint8Array | string = ''): Uint8Array {
+  const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content;
+  const frame = new Uint8Array(headerSize + bytes.length);
+  frame[0] = letter.charCodeAt(0);
+  viewOf(frame).setUint32(1, bytes.length);
+  frame.set(bytes, headerSize);
+  return frame;
 }
 
-export function windowFrame(rows: number, columns: number): Buffer {
-  const content = Buffer.alloc(4);
-  content.writeUInt16BE(bounded(rows), 0);
-  content.writeUInt16BE(bounded(columns), 2);
+export function helloFrame(hello: Hello): Uint8Array {
+  return shellFrame('h', JSON.stringify(hello));
+}
+
+export function windowFrame({ rows, columns }: WindowSize): Uint8Array {
+  const content = new Uint8Array(4);
+  viewOf(content).setUint16(0, bounded(rows));
+  viewOf(content).setUint16(2, bounded(columns));
   return shellFrame('w', content);
 }
 
-export function readWindow(content: Buffer): { rows: number; columns: number } | undefined {
+export function readWindow(content: Uint8Array): WindowSize | undefined {
   if (content.length !== 4) return undefined;
-  return { rows: bounded(content.readUInt16BE(0)), columns: bounded(content.readUInt16BE(2)) };
+  return { rows: bounded(viewOf(content).getUint16(0)), columns: bounded(viewOf(content).getUint16(2)) };
 }
 
 export const bounded = (size: number): number => Math.max(1, Math.min(Math.trunc(size) || 1, 1000));
 
-export class BrokenShellFramesError extends Error {}
+export function textOf(content: Uint8Array): string {
+  return new TextDecoder().decode(content);
+}
 
 /** Puts frames together from pieces of a stream. */
-export function shellFrameReader(): (piece: Buffer) => ShellFrame[] {
-  let rest: Buffer = Buffer.alloc(0);
+export function shellFrameReader(): (piece: Uint8Array) => ShellFrame[] {
+  let rest = new Uint8Array();
   return (piece) => {
-    rest = rest.length === 0 ? piece : Buffer.concat([rest, piece]);
+    const bytes = new Uint8Array(rest.length + piece.length);
+    bytes.set(rest);
+    bytes.set(piece, rest.length);
+    rest = bytes;
     const frames: ShellFrame[] = [];
     while (rest.length >= headerSize) {
-      const length = rest.readUInt32BE(1);
-      if (length > largestFrame) throw new BrokenShellFramesError('a frame of a shell is too large');
-      if (rest.length < headerSize + length) break;
-      frames.push({ letter: rest.toString('latin1', 0, 1), content: rest.subarray(headerSize, headerSize + length) });
-      rest = rest.subarray(headerSize + length);
+      const end = headerSize + viewOf(rest).getUint32(1);
+      if (end > headerSize + largestFrame) throw new Error('a frame of a shell is too large');
+      if (rest.length < end) break;
+      frames.push({ letter: String.fromCharCode(rest[0] ?? 0), content: rest.subarray(headerSize, end) });
+      rest = rest.subarray(end);
     }
     return frames;
   };
+}
+
+function viewOf({ buffer, byteOffset, length }: Uint8Array): DataView {
+  return new DataView(buffer, byteOffset, length);
 }

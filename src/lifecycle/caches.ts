@@ -3,7 +3,7 @@ import type { CacheRow } from '../db/schema.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
- * Caches: what passed builds of a suite left for the next one. Each belongs to one suite, variant and branch, and is
+ * Caches: what builds of a suite left for the next one. Each belongs to one suite, variant and branch, and is
  * written by builds of that branch alone. A build reads the cache of its own branch, or else that of the repository's
  * default branch.
  *

@@ -32,16 +32,6 @@ export function parseCron(text: string, timeZone: string): CronTimes | undefined
   }
 }
 
-/** A name from the IANA list. Node would also accept an offset such as `+02:00`. */
-export function isTimeZone(name: string): boolean {
-  if (!/^[A-Za-z]/.test(name)) return false;
-  try {
-    return new Intl.DateTimeFormat('en-US', { timeZone: name }).resolvedOptions().timeZone !== '';
-  } catch {
-    return false;
-  }
-}
-
 /** Goes through the local times of the expression as if they were in UTC, and finds the moment of each. */
 function byWallClock(next: (wall: number) => number | undefined, timeZone: string): CronTimes['after'] {
   const offsetAt = offsets(timeZone);

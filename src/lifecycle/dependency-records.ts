@@ -1,13 +1,12 @@
 import type { DependencyRow } from '../db/schema.ts';
+import type { dependencyFields } from '../records/dependency.ts';
+import type { ColumnsOf } from '../records/fields.ts';
 import { dropCompile } from './dependencies.ts';
 import { dependencyMachine } from './states.ts';
 import type { WriteContext } from './write-context.ts';
 
 /** The settings of a dependency that its owner writes. */
-export type DependencySettings = Pick<
-  DependencyRow,
-  'name' | 'description' | 'source' | 'command' | 'prefix' | 'launch_command' | 'image'
->;
+export type DependencySettings = ColumnsOf<typeof dependencyFields>;
 
 export async function createDependency(
   { trx, ids }: WriteContext,

@@ -7,9 +7,6 @@ import type { CommitRow } from '../db/schema.ts';
  * `refs/pull/7/head`. This holds for every request, however it was made. Once the commit is merged it is on a branch,
  * and is treated like any other.
  */
-export const forkPolicies = ['without_secrets', 'approval', 'never'] as const;
-export type ForkPolicy = (typeof forkPolicies)[number];
-
 export function isForeign({ branches, tags }: Pick<CommitRow, 'branches' | 'tags'>): boolean {
   return [branches, tags].every((list) => (JSON.parse(list) as string[]).length === 0);
 }

@@ -2,7 +2,7 @@ import type { Database } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
 import { judged, textsOf } from './judging.ts';
 import { whySkipped } from './skip-marks.ts';
-import { tooSlow, type Rule, type Unmet } from './rules.ts';
+import { tooSlow, type Unmet } from './rules.ts';
 
 /** Why suites were not run on a commit. */
 
@@ -50,7 +50,7 @@ export async function leftOut(
   const question = {
     suites: asked.map(({ id }) => ({
       id: String(id),
-      rules: (rulesOf.get(id) ?? []).map(({ subject, operator, value }) => ({ subject, operator, value }) as Rule),
+      rules: (rulesOf.get(id) ?? []).map(({ subject, operator, value }) => ({ subject, operator, value })),
     })),
     texts: textsOf(commit, request),
   };

@@ -3,6 +3,8 @@ import { sealedPlace, type ProjectRow } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
 import { generateSshKeyPair } from '../lib/ssh-keys.ts';
 import type { Vault } from '../lib/vault.ts';
+import type { ColumnsOf } from '../records/fields.ts';
+import type { projectFields } from '../records/project.ts';
 import { dropDeliveryJob } from '../queue/delivery-jobs.ts';
 import { drop } from '../queue/queue.ts';
 import { arrangePolling } from './polls.ts';
@@ -11,13 +13,7 @@ import { dropUploads } from './uploads.ts';
 import { projectTopic, type WriteContext } from './write-context.ts';
 
 /** The settings of a project that its owner writes. */
-export type ProjectSettings = Pick<ProjectRow, 'name' | 'description' | 'repository_url'> & ProjectPolicies;
-
-/** The settings for triggered builds, for who may see the project's status, and for its file in the repository. */
-type ProjectPolicies = Pick<
-  ProjectRow,
-  'poll_interval' | 'fork_builds' | 'cancel_superseded' | 'public_badge' | 'config_file'
->;
+export type ProjectSettings = ColumnsOf<typeof projectFields>;
 
 /** Creates a project and its SSH key, which the owner installs in the repository. */
 export async function createProject(

@@ -1,9 +1,8 @@
 /** The sentence for each reason that the API names in one word. */
 
-const reasons: Record<string, string> = {
+export const reasons: Record<string, string> = {
   timed_out: 'It took longer than it may, and was ended.',
   out_of_memory: 'It needed more memory than it may have, and was ended.',
-  out_of_disk: 'It wrote more to the disk than there is room for, and was ended.',
   disk_full: 'The disk is full: it was ended because nothing more could be kept.',
   log_too_long: 'Its log became longer than it may, and it was ended.',
   launch_failed: 'What has to run before the command did not; the log says what.',
@@ -14,8 +13,21 @@ const reasons: Record<string, string> = {
   not_isolated: 'The runner cannot isolate builds, and ran nothing.',
   key_refused: 'The key of the project is not accepted by the host of the repository.',
   host_unreachable: 'The host of the repository does not answer.',
+  host_key_changed: 'The host of the repository has another key than before.',
+  host_key_unknown: 'The runner does not know the key of the host of the repository, and may not take a new one.',
   repository_not_found: 'There is no such repository, or it is not shown to the key of the project.',
+  malformed_repository: 'The repository holds objects that git does not accept.',
+  commit_withheld: 'The host of the repository does not give this commit out.',
+  connection_lost: 'The connection to the host of the repository broke off.',
+  ssh_misconfigured: "The operator's configuration of SSH cannot be used; the log says why.",
+  remote_failed: 'The host of the repository refused or failed; the log says how.',
+  not_public: 'The commit names a host with an address that is not public.',
+  invalid_url: 'The address of the repository cannot be one.',
+  invalid_ref: 'What was asked for cannot be the name of a branch, tag or commit.',
   ref_not_found: 'There is no such branch, tag or commit.',
+  ambiguous_ref: 'What was asked for can be more than one commit.',
+  checkout_too_large: 'The files of the commit are larger than they may be.',
+  invalid_config: 'The file that configures the project is missing or wrong; the log says how.',
   images_not_possible: 'The runner cannot use images; the log says why.',
   image_invalid: 'The image cannot be used; the log says why.',
   image_not_found: 'The registry has no such image.',
@@ -36,6 +48,7 @@ const reasons: Record<string, string> = {
   fetch_timed_out: 'The repository could not be fetched in time.',
 };
 
+/** A runner may name a reason that is not among them. */
 export function reasonInWords(reason: string): string {
   return reasons[reason] ?? `${reason.charAt(0).toUpperCase()}${reason.slice(1).replaceAll('_', ' ')}.`;
 }

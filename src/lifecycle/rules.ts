@@ -15,36 +15,14 @@ import { createRequire } from 'node:module';
 import type { RE2JS } from 're2js';
 import { longest } from '../lib/bounds.ts';
 import { expressionSize } from '../lib/expression-size.ts';
+import { operators, subjects } from '../lib/rule-words.ts';
 
 /** Loaded when the first expression is met: most servers never meet one, and it takes several megabytes. */
 function engine(): typeof RE2JS {
   return (createRequire(import.meta.url)('re2js') as { RE2JS: typeof RE2JS }).RE2JS;
 }
 
-export const subjects = [
-  'commit.message',
-  'commit.branches',
-  'commit.tags',
-  'commit.author_name',
-  'commit.author_email',
-  'commit.committer_email',
-  'commit.ref',
-  'commit.files',
-  'request.event',
-  'request.target_branch',
-  'request.from_fork',
-] as const;
 export type Subject = (typeof subjects)[number];
-
-export const operators = [
-  'contains',
-  'does_not_contain',
-  'equals',
-  'does_not_equal',
-  'starts_with',
-  'ends_with',
-  'matches',
-] as const;
 export type Operator = (typeof operators)[number];
 
 export interface Rule {

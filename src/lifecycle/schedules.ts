@@ -2,6 +2,8 @@ import { sql } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { ProjectRow, ScheduleRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
+import type { ColumnsOf } from '../records/fields.ts';
+import type { scheduleFields } from '../records/trigger.ts';
 import { parseCron } from './cron.ts';
 import { applyLedger } from './ledger.ts';
 import { triggerRequest } from './triggers.ts';
@@ -24,7 +26,7 @@ const clockWasWrongMs = 24 * 60 * 60 * 1000;
 const mostAtOnce = 20;
 const never = Date.UTC(9999, 11, 31);
 
-export type ScheduleSettings = Pick<ScheduleRow, 'cron' | 'time_zone' | 'commit_ref'>;
+export type ScheduleSettings = ColumnsOf<typeof scheduleFields>;
 
 export async function addSchedule(
   { db, trx, ids }: WriteContext,

@@ -1,7 +1,6 @@
 import { sql } from 'kysely';
 import type { BuildRequestRow, ProjectRow, UserRow } from '../db/schema.ts';
 import { mostWaitingJobs } from '../lib/bounds.ts';
-import type { ForkPolicy } from './forks.ts';
 import { isQueueFull } from './full-queue.ts';
 import { callOff, openRequest, type Trigger } from './requests.ts';
 import type { WriteContext } from './write-context.ts';
@@ -9,9 +8,6 @@ import type { WriteContext } from './write-context.ts';
 /**
  * Starts builds without a user's request: hooks, polls and schedules call this once they know which commit to build.
  */
-
-export const supersededPolicies = ['none', 'waiting', 'running'] as const;
-export type SupersededPolicy = (typeof supersededPolicies)[number];
 
 export type TriggerOutcome = 'build_requested' | 'waiting_for_approval' | 'ignored';
 
@@ -90,7 +86,7 @@ function whyNot(
   if (!owner) return 'The account of the project’s owner is gone.';
   if (owner.suspended === 1) return 'The account of the project’s owner is suspended.';
   if (owner.billing !== 'ok') return 'The account of the project’s owner is not paid for.';
-  const isNever = (project.fork_builds as ForkPolicy) === 'never';
+  const isNever = project.fork_builds === 'never';
   return fromFork && isNever ? 'It comes from a fork, and fork_builds of the project is never.' : undefined;
 }
 
@@ -100,7 +96,7 @@ async function open(
   asked: Asked,
   superseded: number,
 ): Promise<Triggered> {
-  const isHeld = asked.trigger.fromFork && (project.fork_builds as ForkPolicy) === 'approval';
+  const isHeld = asked.trigger.fromFork && project.fork_builds === 'approval';
   const request = await openRequest(context, project, { ...asked, createdBy: project.owner_id, isHeld });
   const reason = superseded === 0 ? '' : `${superseded} older ${superseded === 1 ? 'request' : 'requests'} superseded.`;
   if (!isHeld) return { outcome: 'build_requested', reason, request };
@@ -117,7 +113,7 @@ async function supersede(
   project: TriggeredProject,
   groups: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
-  const policy = project.cancel_superseded as SupersededPolicy;
+  const policy = project.cancel_superseded;
   const named = [...new Set(groups)].filter((group) => group !== '');
   if (policy === 'none' || named.length === 0) return new Map();
   // Of two triggers at the same time, the second sees the requests of the first. The number is negative because fetches

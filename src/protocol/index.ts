@@ -1,23 +1,20 @@
-import type { Wish } from './messages.ts';
-import type { LookOrder, LookReport } from './looks.ts';
-import type { Order, RegistryAccess } from './orders.ts';
-import type { FinishReport, Receipt, UploadReport } from './outcomes.ts';
-import type { ShellEnd, ShellOrder } from './shells.ts';
-import type { TestBatch, TestReceipt } from './tests.ts';
+import type { Answer, CallName, Says } from './calls.ts';
 export * from './versions.ts';
+export * from './calls.ts';
 export * from './messages.ts';
 export * from './orders.ts';
 export * from './outcomes.ts';
 export * from './looks.ts';
 export * from './tests.ts';
 export * from './shells.ts';
+export * from './schema.ts';
 
 /**
  * The protocol between the server and a runner.
  *
  * A runner opens one WebSocket to its server, with its token, and says with it which version of the protocol it speaks, its
  * tags, and how many places for builds it has. Over it go calls of the runner, each with a number, and their answers
- * (messages.ts). An answer may take as long as it takes, and answers come in any order. A connection that breaks is opened
+ * (calls.ts, messages.ts). An answer may take as long as it takes, and answers come in any order. A connection that breaks is opened
  * again, to whichever server, and calls without an answer are called again: the repetition of a call changes nothing. Both
  * sides notice when the other is silent for too long.
  *
@@ -64,7 +61,7 @@ export * from './shells.ts';
  *
  * Where the server cannot store files, because its store of blobs is away, it answers 503 with `blobsAwayField` as the field
  * at fault. Then files and cache of a build stay on the runner, which reports the outcome at once and says that they wait
- * (`uploads`). The claim is over with it, but for this: the runner may still *keep* files and *store* a layer under it, until
+ * (`uploads`). The claim is over with it, but for this: the runner may still *keep* files and *store* a cache under it, until
  * it says with *uploaded* that everything is there, or what is lost, and why. The answer to any of these is `gone` when the
  * build is gone or the wait was given up.
  *
@@ -90,10 +87,9 @@ export * from './shells.ts';
  * A runner keeps fetched data for the next time. Every few seconds it asks which of the projects it has data of are
  * *gone*, and removes that data.
  *
- * A suite's cache is restored from layers that its order names, each a blob; a runner that has a layer from earlier mounts
- * it at once. What a passed build changed becomes one more layer, or takes the place of all of them; it is stored under
- * the claim like a compiled result, and the outcome names the layers that the cache has from then on. Now and then a
- * runner asks which of the layers that it keeps are *stale*, because no cache has them any more.
+ * A suite's cache is restored from a blob that its order names; a runner that has its tree from earlier mounts it at once.
+ * What a build leaves instead is stored under the claim like a compiled result, and the outcome says so. Now and then a
+ * runner asks which of the trees that it keeps are *stale*, because no cache has them any more.
  *
  * Beside its executors a runner looks at repositories that are polled. That is short and there is much of it, so it is no
  * work of the queue: a call for *looks* is answered with all that are due, as many as the runner has room for, and what was
@@ -130,12 +126,6 @@ export class DrainedError extends Error {
   }
 }
 
-export interface LogChunk {
-  claim: string;
-  offset: number;
-  bytes: Uint8Array;
-}
-
 /** A signal about a claim that is not to go on. */
 export type ClaimSignal = 'cancel' | 'gone';
 
@@ -147,52 +137,19 @@ export interface Demand {
   running: number;
 }
 
-/** The runner's side of the protocol. Every call may be repeated; the repetition changes nothing. */
-export interface Link {
-  /** The next order; undefined when there was none in the time of the wish, or it was taken back. Throws `DrainedError`. */
-  next(wish: Wish, signal: AbortSignal): Promise<Order | undefined>;
-  /** Takes wishes back: the runner takes no more. */
-  leave(claims: string[], signal: AbortSignal): Promise<void>;
-  log(chunk: LogChunk, signal: AbortSignal): Promise<Receipt>;
-  tests(batch: TestBatch, signal: AbortSignal): Promise<TestReceipt>;
-  /** Extends the claims; returns signals about some of them. */
-  extend(claims: string[], signal: AbortSignal): Promise<Record<string, ClaimSignal>>;
-  finish(report: FinishReport, signal: AbortSignal): Promise<Receipt>;
-  /** Tells what became of the files that waited here. */
-  uploaded(report: UploadReport, signal: AbortSignal): Promise<Receipt>;
+/** The runner's side of the protocol. */
+export type Link = Omit<LinkCalls, 'demand'> & BlobLink;
+
+export type LinkCalls = {
+  [Name in CallName]: (says: Says<Name>, signal: AbortSignal) => Promise<Answer<Name>>;
+};
+
+export interface BlobLink {
   /** A blob from an offset on, as a stream; undefined when the server has no such blob. */
   read(digest: string, offset: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined>;
   store(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Stored>;
   /** Keeps files of the build; `content` is a stream of frames. */
   keep(claim: string, content: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Kept>;
-  /** The private key for the repository of this claim's suite; undefined when the claim is not held any more. */
-  key(claim: string, signal: AbortSignal): Promise<string | undefined>;
-  /** The credentials for the registry of this claim's image; undefined when the claim is not held any more. */
-  registry(claim: string, signal: AbortSignal): Promise<RegistryAccess | undefined>;
-  /** The polls that are due, at most this many, as soon as there are some. */
-  looks(room: number, signal: AbortSignal): Promise<LookOrder[]>;
-  looked(reports: LookReport[], signal: AbortSignal): Promise<void>;
-  /** Which of these projects, of which the runner has data, are gone. */
-  gone(projects: string[], signal: AbortSignal): Promise<string[]>;
-  /** The shells that were opened in files of this keeper, besides those that it runs. */
-  shells(asking: { keeper: string; running: string[]; room: number }, signal: AbortSignal): Promise<ShellOrder[]>;
-  /** What was typed, from a position on; undefined when the shell is over. */
-  shellInput(id: string, from: number, signal: AbortSignal): Promise<Buffer | undefined>;
-  /** The position of the person's side, if it is known by now; undefined when the shell is over. */
-  shellOutput(
-    id: string,
-    piece: { offset: number; bytes: Buffer },
-    signal: AbortSignal,
-  ): Promise<{ at: number | null } | undefined>;
-  shellEnd(id: string, reason: ShellEnd, signal: AbortSignal): Promise<void>;
-  /** Which of these trees, that the runner keeps, no cache has any more. */
-  stale(trees: KeptTree[], signal: AbortSignal): Promise<KeptTree[]>;
-}
-
-/** The tree of a cache of a project. */
-export interface KeptTree {
-  project: string;
-  name: string;
 }
 
 /** The answer to files of a build: all are kept, they are not wanted any more, or there is no room for more. */

@@ -1,4 +1,7 @@
+import type { Static } from 'typebox';
+import { bytes } from '../lib/bounds.ts';
 import type { Source } from './orders.ts';
+import { claim, eitherOf, id, literal, object, reason, text, words } from './schema.ts';
 
 /** For so long a look is the runner's that got it. */
 export const lookSeconds = 240;
@@ -20,8 +23,13 @@ export interface LookOrder {
 }
 
 /** The result of a poll: the listing if it changed, nothing if it did not, or why there is none. */
-export interface LookReport {
-  projectId: string;
-  claim: string;
-  seen: { listing: string } | { unchanged: true } | { failed: string; message: string };
-}
+export const lookReport = object({
+  projectId: id,
+  claim,
+  seen: eitherOf([
+    object({ listing: text(bytes.refListing) }),
+    object({ unchanged: literal(true) }),
+    object({ failed: reason, message: words }),
+  ]),
+});
+export type LookReport = Static<typeof lookReport>;

@@ -1,56 +1,14 @@
-import type { ClaimSignal, Demand, KeptTree, LogChunk } from './index.ts';
-import type { LookOrder, LookReport } from './looks.ts';
-import type { Order, RegistryAccess } from './orders.ts';
-import type { FinishReport, Receipt, UploadReport } from './outcomes.ts';
-import type { ShellEnd, ShellOrder } from './shells.ts';
-import type { TestBatch, TestReceipt } from './tests.ts';
+import type { CallName } from './calls.ts';
 
 /** Where a runner opens its connection. */
 export const connectionPath = '/runner/connection';
 
-/** A place that is free. */
-export interface Wish {
-  /** The name of the claim with which its order is to come. */
-  claim: string;
-  /** What the order may be for; everything where it is left out. */
-  place?: 'builds' | 'fetches' | undefined;
-  /** How long it waits, if not for ever. */
-  holdMs?: number | undefined;
+/** A message to the server: what is said with the call is beside its name. */
+export interface ToServer {
+  id: number;
+  call: CallName;
+  bytes?: Uint8Array;
 }
-
-/** What a runner calls: what it says with it, and the answer. Bytes go behind the JSON, in both directions. */
-export interface Calls {
-  next: Call<Wish, Order | undefined>;
-  leave: Call<{ claims: string[] }>;
-  demand: Call<object, Demand>;
-  log: Call<LogChunk, Receipt>;
-  tests: Call<TestBatch, TestReceipt>;
-  extend: Call<{ claims: string[] }, Record<string, ClaimSignal>>;
-  finish: Call<FinishReport, Receipt>;
-  uploaded: Call<UploadReport, Receipt>;
-  key: Call<{ claim: string }, string | undefined>;
-  registry: Call<{ claim: string }, RegistryAccess | undefined>;
-  looks: Call<{ room: number }, LookOrder[]>;
-  looked: Call<{ reports: LookReport[] }>;
-  gone: Call<{ projects: string[] }, string[]>;
-  stale: Call<{ trees: KeptTree[] }, KeptTree[]>;
-  shells: Call<{ keeper: string; running: string[]; room: number }, ShellOrder[]>;
-  shellInput: Call<{ shell: string; from: number }, Buffer | undefined>;
-  shellOutput: Call<{ shell: string; offset: number; bytes: Buffer }, { at: number | null } | undefined>;
-  shellEnd: Call<{ shell: string; reason: ShellEnd }>;
-}
-
-interface Call<Says, Answer = void> {
-  says: Says;
-  answer: Answer;
-}
-
-export type CallName = keyof Calls;
-
-/** A message to the server. */
-export type ToServer = {
-  [Name in CallName]: { id: number; call: Name } & Calls[Name]['says'];
-}[CallName];
 
 /**
  * A message to a runner: the answer to a call, that the runner is to end, or why there is no answer, with the status and in

@@ -88,6 +88,8 @@ export interface CacheOrder {
   found?: FoundCache;
   /** Under this name the build saves what it leaves; builds without it, such as those of forks, save nothing. */
   savesAs?: string;
+  /** Whether it saves that also when its command fails. */
+  savesFailed?: boolean;
   /** A cache that is larger is not kept. */
   mostBytes: number;
 }

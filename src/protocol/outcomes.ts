@@ -1,73 +1,125 @@
+import type { Static } from 'typebox';
+import { bytes, longest, most } from '../lib/bounds.ts';
+import { boundedMessage, boundedNames, boundedPerson } from '../lib/commit-bounds.ts';
+import {
+  claim,
+  cutList,
+  cutText,
+  digest,
+  eitherOf,
+  flag,
+  gitName,
+  id,
+  listOf,
+  literal,
+  matching,
+  object,
+  oneOf,
+  optional,
+  orNull,
+  reason,
+  size,
+  text,
+  whole,
+  words,
+} from './schema.ts';
+
+const sha = matching(/^([0-9a-f]{40}|[0-9a-f]{64})$/);
+const person = cutText(boundedPerson);
+/** ISO 8601 with the person's offset. */
+const date = matching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d$/);
+const names = cutList(Infinity, gitName, boundedNames);
+
+/** The cache that a build leaves: the blob that was stored under its claim. */
+const savedCache = object({
+  digest,
+  /** The cache that the build began with. */
+  began: optional(id),
+});
+export type SavedCache = Static<typeof savedCache>;
+
+/** The order's `trunk`, which the commit was compared with. */
+const before = orNull(sha);
 /** The file that configures a project, or what is wrong with it, in words. */
+const configFile = eitherOf([object({ problem: words, before }), object({ text: text(bytes.configFile), before })]);
 export type ConfigFile = { text: string } | { problem: string };
 
-/** The metadata of a commit. */
-export interface CommitMetadata {
-  message: string;
-  authorName: string;
-  authorEmail: string;
-  /** ISO 8601 with the author's offset. */
-  authoredDate: string;
-  committerName: string;
-  committerEmail: string;
-  committedDate: string;
-}
+const commitMetadata = object({
+  message: cutText(boundedMessage),
+  authorName: person,
+  authorEmail: person,
+  authoredDate: date,
+  committerName: person,
+  committerEmail: person,
+  committedDate: date,
+});
+export type CommitMetadata = Static<typeof commitMetadata>;
 
 /** A commit of the repository. */
-export interface CommitReport extends CommitMetadata {
-  sha: string;
-  branches: string[];
-  tags: string[];
-  files: string[];
+const commitReport = object({
+  ...commitMetadata.properties,
+  sha,
+  branches: names,
+  tags: names,
+  files: names,
   /** The full name of the requested branch or tag. */
-  ref: string | null;
+  ref: orNull(gitName),
   /** The repository's default branch, where the commit is on it. */
-  defaultBranch?: string | null;
+  defaultBranch: optional(orNull(gitName)),
   /** The requested branch, or the likeliest one. */
-  branch: string | null;
+  branch: orNull(gitName),
   /** The ref was built before at a commit that this one does not descend from. */
-  overwritten: boolean;
-  trunk: TrunkNews;
-}
-
-/**
- * Which commit is the newest built one of the repository's default branch: this one; still the one in the order; or
- * neither of them is on that branch.
- */
-export type TrunkNews = 'this' | 'kept' | 'none';
-
-export type Outcome =
-  /** `config` where the order names a file; `before` is the order's `trunk`, which the commit was compared with. */
-  | { kind: 'fetched'; commit: CommitReport; config?: ConfigFile & { before: string | null } }
-  /** It cannot work before something outside changes; the log says what, or the message where there is no log. */
-  | { kind: 'unfetchable'; reason: string; message?: string }
-  /** The result of a check of a repository. */
-  | { kind: 'looked'; defaultBranch: string | null; branches: string[]; files: string[] }
-  /** This runner cannot run it with the required isolation; the log says why. */
-  | { kind: 'unrunnable'; reason: string }
-  | { kind: 'exited'; status: number; cache?: SavedCache }
-  /** A command that has to run before the suite's command failed; the log says which and how. */
-  | { kind: 'launch_failed' }
-  | { kind: 'compiled'; digest: string }
-  /** The archive or its command is unusable; the log says why. */
-  | { kind: 'uncompilable' }
-  | { kind: 'timed_out' }
-  /** The build was ended because it exceeded a limit of the machine, such as memory. */
-  | { kind: 'killed'; reason: string }
-  /** The commit is on the remote branch, now or since before. */
-  | { kind: 'pushed' }
-  /** The commit is not there, and something outside must change first; the log says what. */
-  | { kind: 'refused' }
-  | { kind: 'cancelled' }
-  /** It was ended because no more of its log or result could be stored. */
-  | { kind: 'cut_short'; reason: CutReason }
-  /** What it needs, or what it made, cannot pass through the store of the blobs now: it is tried again in a while. */
-  | { kind: 'store_away' }
-  /** The runner failed, not the work: it is tried again. `message` is for the operator. */
-  | { kind: 'lost'; message: string };
+  overwritten: flag,
+  /**
+   * Which commit is the newest built one of the repository's default branch: this one; still the one in the order; or
+   * neither of them is on that branch.
+   */
+  trunk: oneOf(['this', 'kept', 'none']),
+});
+export type CommitReport = Static<typeof commitReport>;
+export type TrunkNews = CommitReport['trunk'];
 
 /** Why work was ended early. */
-export type CutReason = 'log_too_long' | 'disk_full';
+export const cutReasons = ['log_too_long', 'disk_full'] as const;
+const cutReason = oneOf(cutReasons);
+export type CutReason = Static<typeof cutReason>;
+
+const outcome = eitherOf([
+  /** `config` where the order names a file. */
+  object({ kind: literal('fetched'), commit: commitReport, config: optional(configFile) }),
+  /** It cannot work before something outside changes; the log says what, or the message where there is no log. */
+  object({ kind: literal('unfetchable'), reason, message: optional(words) }),
+  /** The result of a check of a repository. */
+  object({
+    kind: literal('looked'),
+    defaultBranch: orNull(gitName),
+    branches: listOf(most.checked, gitName),
+    files: listOf(most.checked, gitName),
+  }),
+  /** This runner cannot run it with the required isolation; the log says why. */
+  object({ kind: literal('unrunnable'), reason }),
+  object({ kind: literal('exited'), status: whole(255), cache: optional(savedCache) }),
+  /** A command that has to run before the suite's command failed; the log says which and how. */
+  object({ kind: literal('launch_failed') }),
+  object({ kind: literal('compiled'), digest }),
+  /** The archive or its command is unusable; the log says why. */
+  object({ kind: literal('uncompilable') }),
+  object({ kind: literal('timed_out') }),
+  /** The build was ended because it exceeded a limit of the machine, such as memory. */
+  object({ kind: literal('killed'), reason }),
+  /** The commit is on the remote branch, now or since before. */
+  object({ kind: literal('pushed') }),
+  /** The commit is not there, and something outside must change first; the log says what. */
+  object({ kind: literal('refused') }),
+  object({ kind: literal('cancelled') }),
+  /** It was ended because no more of its log or result could be stored. */
+  object({ kind: literal('cut_short'), reason: cutReason }),
+  /** What it needs, or what it made, cannot pass through the store of the blobs now: it is tried again in a while. */
+  object({ kind: literal('store_away') }),
+  /** The runner failed, not the work: it is tried again. `message` is for the operator. */
+  object({ kind: literal('lost'), message: words }),
+]);
+export type Outcome = Static<typeof outcome>;
 
 /**
  * The answer to a chunk or an outcome: taken, not wanted any more, at a wrong offset, or the end of this log, with its
@@ -76,57 +128,52 @@ export type CutReason = 'log_too_long' | 'disk_full';
 export type Receipt = { taken: true } | { gone: true } | { expected: number } | { refused: CutReason; size: number };
 
 /** A part of the work, in milliseconds since the runner got the order: the clocks of both sides may be apart. */
-export interface StepReport {
+const stepReport = object({
   /**
    * `checkout`, `software`, `image`, `launch NAME` for the launch command of a dependency, `command`, `reports` or
    * `artifacts`.
    */
-  name: string;
-  from: number;
-  to: number;
-}
+  name: cutText((name) => name.slice(0, longest.stepName).replaceAll(/\p{Cc}/gu, ' ')),
+  from: size,
+  to: size,
+});
+export type StepReport = Static<typeof stepReport>;
 
 /** A part of a log, by the offset of its first byte and of the first one behind it. */
-export interface LogPart {
-  from: number;
-  to: number;
-}
+const logPart = object({ from: size, to: size });
+export type LogPart = Static<typeof logPart>;
 
-export interface FinishReport {
-  claim: string;
-  outcome: Outcome;
-  logSize: number;
+const keptFiles = object({
+  keeper: claim,
+  name: claim,
+  /** 256 bits, as hexadecimal digits. */
+  key: digest,
+});
+export type KeptFiles = Static<typeof keptFiles>;
+
+export const finishReport = object({
+  claim,
+  outcome,
+  logSize: size,
   /** When the parts of the work began and ended, where the order asks for it. */
-  steps?: StepReport[];
+  steps: optional(listOf(most.steps, stepReport)),
   /** Where the files of a failed build are kept. */
-  kept?: KeptFiles;
+  kept: optional(keptFiles),
   /** Whether files of the build wait on the runner: they are brought under the same claim, and *uploaded* ends it. */
-  uploads?: boolean;
+  uploads: optional(flag),
   /** What the commands of a suite wrote of the log; the rest is the runner's own. */
-  output?: LogPart;
-}
-
-/** The cache that a build leaves: the blob that was stored under its claim. */
-export interface SavedCache {
-  digest: string;
-  /** The cache that the build began with. */
-  began?: string;
-}
+  output: optional(logPart),
+});
+export type FinishReport = Static<typeof finishReport>;
 
 /** Why files that waited on a runner never arrive. */
 export const uploadsLost = ['too_late', 'no_room', 'not_taken', 'runner_gone'] as const;
 
 /** What became of the files of a build that waited on its runner. */
-export interface UploadReport {
-  claim: string;
-  cache?: SavedCache;
+export const uploadReport = object({
+  claim,
+  cache: optional(savedCache),
   /** Why some of it does not arrive. */
-  lost?: (typeof uploadsLost)[number];
-}
-
-export interface KeptFiles {
-  keeper: string;
-  name: string;
-  /** 256 bits, as hexadecimal digits. */
-  key: string;
-}
+  lost: optional(oneOf(uploadsLost)),
+});
+export type UploadReport = Static<typeof uploadReport>;

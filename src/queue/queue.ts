@@ -5,7 +5,7 @@ import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { JobRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { randomName } from '../lib/random-name.ts';
-import { nextAccounts, type Serving } from './accounts.ts';
+import type { Serving } from './accounts.ts';
 import { doomStored, findHeld, nothingStored } from './claimed-blobs.ts';
 import { findNext, takeJob } from './claiming.ts';
 import { moveUp, putInLine } from './lanes.ts';
@@ -153,7 +153,7 @@ export async function claimAgain(
   return { ...job, ...again };
 }
 
-/** Whether a job of these kinds waits. */
+/** Whether a job of these kinds waits. It may be one that cannot begin yet; only a claim finds that out. */
 export async function isAnyWaiting(db: Database, kinds: readonly string[]): Promise<boolean> {
   const waiting = db.read
     .selectFrom('jobs')
@@ -163,14 +163,6 @@ export async function isAnyWaiting(db: Database, kinds: readonly string[]): Prom
     .where('run_after', '<=', BigInt(Date.now()))
     .limit(1);
   return (await waiting.executeTakeFirst()) !== undefined;
-}
-
-/** Whether one of these claims would find a job; cheaper than trying, and cheapest where no job waits. */
-export async function isWaiting(db: Database, ...serving: readonly Serving[]): Promise<boolean> {
-  const kinds = serving.flatMap((one) => one.kinds);
-  if (!(await isAnyWaiting(db, kinds))) return false;
-  for (const one of serving) if ((await nextAccounts(db, db.read, one)).length > 0) return true;
-  return false;
 }
 
 /** Extends all claims of a holder. */

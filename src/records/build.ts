@@ -5,7 +5,7 @@ import {
   idTwin,
   integer,
   nullable,
-  oneOf,
+  wordOf,
   optional,
   record,
   stateOf,
@@ -60,7 +60,7 @@ const named = { name: string, class: string, suite: string };
 export const testRecord = record('Test', {
   ...named,
   file: string,
-  state: oneOf(testStates),
+  state: wordOf(testStates),
   duration_ms: integer,
   message: string,
 });

@@ -1,4 +1,8 @@
 import type { Static } from 'typebox';
+import { ApiError } from '../errors.ts';
+import { normalHost } from '../lib/image-reference.ts';
+import { answersOf, refined, required, text, withDefault } from './fields.ts';
+import { command, description, image, name } from './forms.ts';
 import {
   boolean,
   dateTime,
@@ -16,15 +20,36 @@ import {
 import { dependencyStates } from './states.ts';
 import { reasonInVain } from './waiting.ts';
 
-/** Every view of a dependency begins with these. The views have different fields, but always in the same order. */
-const described = {
-  name: string,
-  description: string,
-  command: string,
-  prefix: string,
-  source: string,
-  image: string,
+/** Directories that the sandbox itself needs. A dependency can be neither there, nor below, nor above. */
+const sandboxDirectories = new Set(['usr', 'bin', 'sbin', 'etc', 'proc', 'sys', 'dev', 'tmp', 'run', 'build']);
+const deeperDirectories = ['/home/build', '/var/run', '/var/tmp'];
+
+function isReserved(path: string): boolean {
+  const [top = ''] = path.split('/').filter((part) => part !== '');
+  if (top === '' || top.startsWith('lib') || sandboxDirectories.has(top)) return true;
+  return deeperDirectories.some((needed) => `${needed}/`.startsWith(`${path}/`) || path.startsWith(`${needed}/`));
+}
+
+/** An absolute path in normal form, so that two spellings cannot mean one place. */
+const prefix = refined(text('path', { pattern: /^\/(?!.*\/\/)[^\0]*$/, description: 'an absolute path' }), (value) => {
+  const plain = value.length > 1 && value.endsWith('/') ? value.slice(0, -1) : value;
+  if (plain.split('/').some((part) => part === '.' || part === '..')) throw new ApiError('invalid_format');
+  if (isReserved(plain)) throw new ApiError('is_reserved');
+  return plain;
+});
+
+export const dependencyFields = {
+  name: required(name),
+  description,
+  command: required(command),
+  prefix: withDefault(prefix, '/srv/dependency'),
+  /** A directory inside the archive. */
+  source: text('path', { check: (value) => !value.startsWith('/') && !value.split('/').includes('..') }),
+  image,
+  launch_command: command,
 };
+/** Every view of a dependency begins with these. The views have different fields, but always in the same order. */
+const { launch_command, ...described } = answersOf(dependencyFields);
 const state = stateOf(dependencyStates);
 
 /** The answer to a create call names one field differently, and says `private` for the state. */
@@ -32,7 +57,7 @@ export const createdDependencyRecord = record('CreatedDependency', {
   id,
   id_ref: string,
   ...described,
-  launch_command: string,
+  launch_command,
   marketplace_state: stateOf(['private']),
 });
 export type CreatedDependency = Static<typeof createdDependencyRecord>;
@@ -41,7 +66,7 @@ export const uploadedDependencyRecord = record('UploadedDependency', {
   ...idTwin,
   ...described,
   archive_file_size: nullable(id),
-  launch_command: string,
+  launch_command,
   marketplace_state: state,
 });
 export type UploadedDependency = Static<typeof uploadedDependencyRecord>;
@@ -51,7 +76,7 @@ const fields = {
   ...described,
   archive_content_type: nullable(string),
   archive_file_size: nullable(id),
-  launch_command: string,
+  launch_command,
   related_dependencies: listOf(object({ ...idTwin, name: string })),
   marketplace_state: state,
 };
@@ -79,6 +104,21 @@ export const uploadRecord = record('Upload', {
 });
 export type Upload = Static<typeof uploadRecord>;
 
-/** Credentials for a registry of images. */
-export const registryRecord = record('Registry', { ...idTwin, host: string, username: string });
+/** A registry as references name it: a host and maybe a port, in one spelling. */
+const host = refined(
+  text('host', { description: 'a host, with its port where it has one: registry.example.org:5000' }),
+  (value) => {
+    const found = normalHost(value.trim());
+    if (found === undefined) throw new ApiError('invalid_format');
+    return found;
+  },
+);
+
+/** Credentials for a registry of images, but for the password. */
+export const registryFields = {
+  host: required(host),
+  // With the password it becomes one header, in which a colon stands between them.
+  username: required(text('name', { pattern: /^[^:]+$/ })),
+};
+export const registryRecord = record('Registry', { ...idTwin, ...answersOf(registryFields) });
 export type Registry = Static<typeof registryRecord>;

@@ -1,4 +1,6 @@
 import type { Static } from 'typebox';
+import { answersOf, grouped, oneOf, required } from './fields.ts';
+import { branch, name, repositoryUrl } from './forms.ts';
 import { dateTime, idTwin, nullable, object, record, stateOf, string, twin } from './schema.ts';
 import { deployStates } from './states.ts';
 import { reasonInVain } from './waiting.ts';
@@ -20,11 +22,18 @@ export type Deploy = Static<typeof deployRecord>;
 export const fetchedDeployRecord = record('FetchedDeploy', { ...fields, waiting_reason: reasonInVain });
 export type FetchedDeploy = Static<typeof fetchedDeployRecord>;
 
-const strategyFields = { ...idTwin, name: string, strategy_type: string };
-export const strategyItemRecord = record('DeployStrategyItem', strategyFields);
+export const strategyItemFields = { name: required(name), strategy_type: required(oneOf(['git'])) };
+export const strategyOptions = {
+  repository_url: required(repositoryUrl),
+  local_branch: required(branch),
+  remote_branch: required(branch),
+};
+export const strategyFields = { ...strategyItemFields, ...grouped('options', strategyOptions) };
+const strategyItem = { ...idTwin, ...answersOf(strategyItemFields) };
+export const strategyItemRecord = record('DeployStrategyItem', strategyItem);
 export type DeployStrategyItem = Static<typeof strategyItemRecord>;
 export const strategyRecord = record('DeployStrategy', {
-  ...strategyFields,
-  options: object({ repository_url: string, local_branch: string, remote_branch: string }),
+  ...strategyItem,
+  options: object(answersOf(strategyOptions)),
 });
 export type DeployStrategy = Static<typeof strategyRecord>;

@@ -10,7 +10,7 @@ import {
   mapOf,
   nullable,
   object,
-  oneOf,
+  wordOf,
   record,
   stateOf,
   string,
@@ -40,8 +40,8 @@ export type InvitedUser = Static<typeof invitedUserRecord>;
 
 export const runnerRecord = record('Runner', {
   name: string,
-  kind: oneOf(['local', 'remote']),
-  state: oneOf(['idle', 'busy', 'away', 'failing']),
+  kind: wordOf(['local', 'remote']),
+  state: wordOf(['idle', 'busy', 'away', 'failing']),
   draining: boolean,
   trouble: string,
   version: string,

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox';
-import { boolean, integer, listOf, nullable, object, oneOf, optional, record, string } from './schema.ts';
+import { boolean, integer, listOf, nullable, object, wordOf, optional, record, string } from './schema.ts';
 
 export const logRecord = record('Log', {
   offset: integer,
@@ -41,7 +41,7 @@ export const logMatchesRecord = record('LogMatches', {
 
 /** An event of a firehose. Those of a build in the stream of a request, and all of a project's, say whose they are. */
 export const eventRecord = record('Event', {
-  event: oneOf(['state', 'log', 'end']),
+  event: wordOf(['state', 'log', 'end']),
   id: optional(string),
   state: optional(string),
   offset: optional(integer),

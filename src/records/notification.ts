@@ -1,21 +1,38 @@
 import type { Static } from 'typebox';
+import { answersOf, grouped, oneOf, required, text } from './fields.ts';
+import { isWebAddress } from './forms.ts';
 import { dateTime, idTwin, integer, listOf, nullable, object, record, stateOf, string, twin } from './schema.ts';
 import { deliveryStates } from './states.ts';
 
-const ownFields = { ...idTwin, name: string, options: object({ url: string }), notifiable_type: string };
-export const notificationRecord = record('Notification', { ...ownFields, ...twin('project_id') });
+export const webhookFields = {
+  notifiable_type: required(oneOf(['build', 'dependency'])),
+  name: required(oneOf(['webhook'])),
+};
+export const notificationOptions = { url: required(text('webAddress', { check: isWebAddress })) };
+export const notificationFields = { ...webhookFields, ...grouped('options', notificationOptions) };
+const { name, notifiable_type } = answersOf(webhookFields);
+const own = { ...idTwin, name, options: object(answersOf(notificationOptions)), notifiable_type };
+export const notificationRecord = record('Notification', { ...own, ...twin('project_id') });
 export type Notification = Static<typeof notificationRecord>;
 /** With its secret, which only the answer that makes it has. */
-export const createdNotificationRecord = record('CreatedNotification', { ...ownFields, secret: string });
+export const createdNotificationRecord = record('CreatedNotification', { ...own, secret: string });
 export type CreatedNotification = Static<typeof createdNotificationRecord>;
 
+/** It becomes part of a path, so no segment of it can be `.` or `..`. */
+const repositoryForm = /^(?:\d{1,19}|(?!\.{1,2}\/)[\w.{}~-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.{}~-]+)+)$/;
+
 /** A forge that gets the status of each commit's suites. */
+export const targetFields = {
+  provider: required(oneOf(['github', 'gitlab', 'gitea', 'bitbucket'])),
+  api_url: text('webAddress', { check: (value) => isWebAddress(value) && !/[?#]/.test(value) }),
+  repository: required(
+    text('repository', { pattern: repositoryForm, description: 'owner/name; for GitLab a path or number' }),
+  ),
+};
 export const statusTargetRecord = record('StatusTarget', {
   ...idTwin,
   ...twin('project_id'),
-  provider: string,
-  api_url: string,
-  repository: string,
+  ...answersOf(targetFields),
 });
 export type StatusTarget = Static<typeof statusTargetRecord>;
 

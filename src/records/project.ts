@@ -1,4 +1,7 @@
 import type { Static } from 'typebox';
+import { ApiError } from '../errors.ts';
+import { answersOf, flag, oneOf, refined, required, wholeNumber } from './fields.ts';
+import { configFile, description, name, repositoryUrl } from './forms.ts';
 import {
   boolean,
   dateTime,
@@ -7,29 +10,53 @@ import {
   listOf,
   nullable,
   object,
-  oneOf,
   optional,
   record,
   stateOf,
   string,
   strings,
   twin,
+  wordOf,
+  type JsonSchema,
 } from './schema.ts';
 import { projectStates } from './states.ts';
 
+/** A host would take shorter intervals for an attack. */
+const shortestPoll = 15;
+const longestPoll = 86_400;
+
+/** Seconds; 0 for never. */
+const pollInterval = refined(wholeNumber({ min: 0, max: longestPoll, fallback: 0 }), (seconds) => {
+  if (seconds > 0 && seconds < shortestPoll) throw new ApiError('invalid_format');
+  return seconds;
+});
+const inRanges: JsonSchema = {
+  type: 'integer',
+  default: 0,
+  anyOf: [
+    { minimum: 0, maximum: 0 },
+    { minimum: shortestPoll, maximum: longestPoll },
+  ],
+};
+
+const described = { name: required(name), description, repository_url: required(repositoryUrl) };
+const policies = {
+  poll_interval: { ...pollInterval, schema: inRanges },
+  /** How pull requests from forks are treated; see lifecycle/forks.ts. */
+  fork_builds: oneOf(['without_secrets', 'approval', 'never']),
+  /** Which older requests a newer one cancels. */
+  cancel_superseded: oneOf(['none', 'waiting', 'running']),
+  public_badge: flag(),
+  config_file: configFile,
+};
+export const projectFields = { ...described, ...policies };
 export const projectRecord = record('Project', {
   ...idTwin,
-  name: string,
-  description: string,
-  repository_url: string,
+  ...answersOf(described),
   build_state: stateOf(projectStates),
   owned: boolean,
   ssh_public_key: string,
-  poll_interval: integer,
-  fork_builds: string,
-  cancel_superseded: string,
-  public_badge: boolean,
-  config_file: string,
+  ...answersOf(policies),
 });
 export type Project = Static<typeof projectRecord>;
 
@@ -58,7 +85,7 @@ export type Polling = Static<typeof pollingRecord>;
 export const searchKinds = ['project', 'branch', 'suite', 'commit'] as const;
 
 export const foundRecord = record('Found', {
-  kind: oneOf(searchKinds),
+  kind: wordOf(searchKinds),
   ...idTwin,
   ...twin('project_id'),
   project_name: string,

@@ -26,7 +26,7 @@ export function nullable<Of extends TSchema>(schema: Of): TUnsafe<Static<Of> | n
 }
 
 /** One of these words. */
-export function oneOf<const Word extends string>(words: readonly Word[]): TUnsafe<Word> {
+export function wordOf<const Word extends string>(words: readonly Word[]): TUnsafe<Word> {
   return Type.Unsafe<Word>({ type: 'string', enum: [...words] });
 }
 
@@ -55,3 +55,35 @@ export function mapOf<Of extends TSchema>(values: Of): TUnsafe<Record<string, St
 
 export const strings = listOf(string);
 export const destroyedAnswer = record('Destroyed', { destroyed: boolean });
+
+/** The part of JSON Schema that describes fields and answers, for the serializer and for the OpenAPI document. */
+export interface JsonSchema {
+  type?: string | string[];
+  format?: string;
+  description?: string;
+  pattern?: string;
+  enum?: string[];
+  title?: string;
+  default?: unknown;
+  minLength?: number;
+  maxLength?: number;
+  minimum?: number;
+  maximum?: number;
+  maxItems?: number;
+  uniqueItems?: boolean;
+  anyOf?: JsonSchema[];
+  items?: JsonSchema;
+  properties?: Record<string, JsonSchema>;
+  required?: string[];
+  additionalProperties?: boolean | JsonSchema;
+}
+
+/** In a request: text is allowed, because a JavaScript number cannot hold 64 bits. */
+export const sentId: JsonSchema = {
+  type: ['string', 'integer'],
+  format: 'int64',
+  pattern: '^[0-9]{1,19}$',
+  minimum: 0,
+};
+/** In a path, where it is text. */
+export const idInPath: JsonSchema = { type: 'string', pattern: '^[0-9]{1,19}$' };

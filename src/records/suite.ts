@@ -1,4 +1,7 @@
 import type { Static } from 'typebox';
+import { operators, subjects } from '../lib/rule-words.ts';
+import { answersOf, described, flag, oneOf, required, takingBlank, text, wholeNumber, withDefault } from './fields.ts';
+import { cachePaths, command, description, globs, image, matrix, name, tags, variableName } from './forms.ts';
 import {
   boolean,
   dateTime,
@@ -14,33 +17,46 @@ import {
   twin,
 } from './schema.ts';
 
-export const suiteRecord = record('Suite', {
-  ...idTwin,
-  name: string,
-  description: string,
-  command: string,
-  tags: strings,
-  image: string,
-  reports: strings,
-  timeout: integer,
-  allow_failure: boolean,
-  retries: integer,
-  matrix: strings,
-  cache: strings,
-  artifacts: strings,
-});
+const month = 30 * 24 * 3600;
+
+export const suiteFields = {
+  name: required(name),
+  description,
+  command: required(command),
+  tags,
+  image,
+  reports: globs('files in the workspace that are reports of tests, as JUnit XML'),
+  timeout: described(
+    wholeNumber({ min: 0, max: month, fallback: 0 }),
+    'Seconds; 0 for as long as the server allows, which may be less than this maximum',
+  ),
+  allow_failure: flag(),
+  retries: wholeNumber({ min: 0, max: 3, fallback: 0 }),
+  matrix,
+  cache: cachePaths,
+  cache_save: described(oneOf(['passed', 'always']), 'which builds save the cache: `always` for failed ones as well'),
+  artifacts: globs('files in the workspace that are kept after a build, whatever its result'),
+};
+export const suiteRecord = record('Suite', { ...idTwin, ...answersOf(suiteFields) });
 export type Suite = Static<typeof suiteRecord>;
 
-export const ruleRecord = record('Rule', { ...idTwin, subject: string, operator: string, value: string });
+export const ruleFields = {
+  subject: required(oneOf(subjects)),
+  operator: required(oneOf(operators)),
+  value: required(text('ruleValue', { lines: 'many' })),
+};
+export const ruleRecord = record('Rule', { ...idTwin, ...answersOf(ruleFields) });
 export type Rule = Static<typeof ruleRecord>;
 
-const variableFields = { ...idTwin, name: string, content: string, secret: boolean };
-export const variableRecord = record('EnvironmentVariable', variableFields);
+export const variableFields = {
+  name: required(variableName),
+  content: takingBlank(text('variableContent', { lines: 'many' })),
+  secret: withDefault(flag(), true),
+};
+const variable = { ...idTwin, ...answersOf(variableFields) };
+export const variableRecord = record('EnvironmentVariable', variable);
 export type EnvironmentVariable = Static<typeof variableRecord>;
-export const writtenVariableRecord = record('WrittenEnvironmentVariable', {
-  ...variableFields,
-  warning: optional(string),
-});
+export const writtenVariableRecord = record('WrittenEnvironmentVariable', { ...variable, warning: optional(string) });
 export type WrittenVariable = Static<typeof writtenVariableRecord>;
 
 /** A dependency that is attached to a suite. */

@@ -1,11 +1,21 @@
 import type { Static } from 'typebox';
-import { dateTime, id, idTwin, listOf, nullable, object, record, string, strings } from './schema.ts';
+import { isTimeZone } from '../lib/time-zones.ts';
+import { answersOf, oneOf, required, severalOf, text, withDefault } from './fields.ts';
+import { commitRef } from './forms.ts';
+import { dateTime, id, idTwin, listOf, nullable, object, record, string } from './schema.ts';
 
+export const scheduleFields = {
+  cron: required(text('cron', { description: 'five fields: minute, hour, day, month, day of the week' })),
+  time_zone: withDefault(
+    text('timeZone', { check: isTimeZone, description: 'a name of the IANA, as Europe/Berlin' }),
+    'UTC',
+  ),
+  /** Blank for the default branch. */
+  commit_ref: commitRef,
+};
 export const scheduleRecord = record('Schedule', {
   ...idTwin,
-  cron: string,
-  time_zone: string,
-  commit_ref: string,
+  ...answersOf(scheduleFields),
   created_at: dateTime,
   next_run_at: dateTime,
   last_run_at: nullable(dateTime),
@@ -16,18 +26,21 @@ export const scheduleRecord = record('Schedule', {
 });
 export type Schedule = Static<typeof scheduleRecord>;
 
-const hookFields = {
+export const hookFields = {
+  provider: required(oneOf(['github', 'gitlab', 'gitea', 'bitbucket', 'generic'])),
+  events: severalOf(['push', 'tag', 'pull_request']),
+};
+const hook = {
   ...idTwin,
-  provider: string,
-  events: strings,
+  ...answersOf(hookFields),
   url: string,
   created_at: dateTime,
   last_delivery_at: nullable(dateTime),
 };
-export const hookRecord = record('Hook', hookFields);
+export const hookRecord = record('Hook', hook);
 export type Hook = Static<typeof hookRecord>;
 /** With its secret, which only the answers that make one have. */
-export const secretHookRecord = record('SecretHook', { ...hookFields, secret: string });
+export const secretHookRecord = record('SecretHook', { ...hook, secret: string });
 export type SecretHook = Static<typeof secretHookRecord>;
 
 const judgement = {

@@ -3,7 +3,7 @@ import type { Blobs } from '../db/blobs.ts';
 import type { Database } from '../db/open.ts';
 import type { ArchiveUploadRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
-import { required, wholeNumber } from '../http/fields.ts';
+import { required, wholeNumber } from '../records/fields.ts';
 import { WithHeaders, type Incoming } from '../http/route.ts';
 import { headSize } from '../lib/source-archives.ts';
 import { timestamp } from '../lib/timestamps.ts';

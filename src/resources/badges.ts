@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { openRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { ProjectRow } from '../db/schema.ts';
-import { text } from '../http/fields.ts';
+import { text } from '../records/fields.ts';
 import type { StreamAnswer } from '../http/route.ts';
 import { escapeXml } from '../lib/xml.ts';
 import { string } from '../records/schema.ts';

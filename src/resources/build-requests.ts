@@ -4,7 +4,7 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
-import { flag, identifiers, required } from '../http/fields.ts';
+import { flag, identifiers, required } from '../records/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
 import { approveRequest, cancelRequest, openRequest, rerunRequest } from '../lifecycle/requests.ts';
@@ -13,7 +13,7 @@ import { buildRequestView, shownRequests, type Shown } from '../views/build-requ
 import { buildRequestRecord, explanationRecord } from '../records/build-request.ts';
 import { listOf } from '../records/schema.ts';
 import { writeContextOf, orNotFound } from './common.ts';
-import { commitRef } from './forms.ts';
+import { commitRef } from '../records/forms.ts';
 import { explain } from './explanations.ts';
 import { requestFirehose } from './firehoses.ts';
 import { logRoutes, type Logged } from './logs.ts';
@@ -86,14 +86,14 @@ export const routes = [
     startsWork: true,
     summary:
       'Ask for a commit to be built, by all suites or by some: a branch, a tag, a SHA, or any ref by its full name',
-    body: { commit_ref: required(commitRef()), 'suites[]': identifiers('namedSuites') },
+    body: { commit_ref: required(commitRef), suites: identifiers('namedSuites') },
     creates: 'work',
     answer: buildRequestRecord,
-    verify: ({ db, project }, values) => checkSuites(db, project.id, values['suites[]']),
+    verify: ({ db, project }, values) => checkSuites(db, project.id, values.suites),
     audit: 'nothing',
     async handle(call) {
       const { project, caller, input } = call;
-      const { commit_ref: ref, 'suites[]': suites } = input;
+      const { commit_ref: ref, suites } = input;
       const asked = { commitRef: ref, createdBy: caller.id, traceparent: call.headers.traceparent, suites };
       const request = await openRequest(writeContextOf(call), project, asked);
       const made = { ...request, created_by_email: caller.email };

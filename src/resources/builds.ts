@@ -4,7 +4,7 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow, ProjectRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
-import { described, flag } from '../http/fields.ts';
+import { described, flag } from '../records/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import { buildRecord, fetchedBuildRecord } from '../records/build.ts';
 import { listOf } from '../records/schema.ts';

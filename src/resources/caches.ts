@@ -1,11 +1,10 @@
 import { projectRoute } from '../api/route.ts';
-import type { Queries } from '../db/open.ts';
 import type { CacheRow } from '../db/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { deleteCaches } from '../lifecycle/caches.ts';
 import { cacheRecord } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf, type InProject } from './common.ts';
 
 function view({ id, suite_id: suite, branch, size, created_at: made, last_used_at: used }: CacheRow) {
   return {
@@ -18,13 +17,7 @@ function view({ id, suite_id: suite, branch, size, created_at: made, last_used_a
   };
 }
 
-interface CacheInPath {
-  db: Queries;
-  project: { id: bigint };
-  params: { cache_id: bigint };
-}
-
-async function loadCache({ db, project, params }: CacheInPath): Promise<{ cache: CacheRow }> {
+async function loadCache({ db, project, params }: InProject<'cache_id'>): Promise<{ cache: CacheRow }> {
   const query = db.selectFrom('caches').selectAll().where('id', '=', params.cache_id);
   return { cache: orNotFound(await query.where('project_id', '=', project.id).executeTakeFirst()) };
 }

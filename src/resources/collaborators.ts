@@ -3,11 +3,11 @@ import { findUser, forgetInvited, insertUser, normalizeEmail } from '../auth/use
 import type { Queries } from '../db/open.ts';
 import type { CollaboratorRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
-import { required, text } from '../http/fields.ts';
+import { required, text } from '../records/fields.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { collaboratorRecord, type Collaborator } from '../records/project.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, type InProject } from './common.ts';
 import { orTaken } from './names.ts';
 
 function view(collaborator: CollaboratorRow & { email: string }): Collaborator {
@@ -24,11 +24,9 @@ function collaboratorsOf(db: Queries, projectId: bigint) {
     .where('collaborators.project_id', '=', projectId);
 }
 
-async function loadCollaborator(call: {
-  db: Queries;
-  project: { id: bigint };
-  params: { collaborator_id: bigint };
-}): Promise<{ collaborator: CollaboratorRow & { email: string } }> {
+async function loadCollaborator(
+  call: InProject<'collaborator_id'>,
+): Promise<{ collaborator: CollaboratorRow & { email: string } }> {
   const named = collaboratorsOf(call.db, call.project.id).where('collaborators.id', '=', call.params.collaborator_id);
   return { collaborator: orNotFound(await named.executeTakeFirst()) };
 }

@@ -1,23 +1,16 @@
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
-import type { Queries } from '../db/open.ts';
 import type { CommitRow } from '../db/schema.ts';
 import { pageOf } from '../http/paging.ts';
 import { commitItemView as itemView, commitView as view } from '../views/commit.ts';
 import { commitItemRecord, commitRecord } from '../records/commit.ts';
 import { listOf } from '../records/schema.ts';
-import { orNotFound } from './common.ts';
+import { orNotFound, type InProject } from './common.ts';
 
 /** The commit in the path, if it belongs to the project. */
-export async function loadCommit(call: CommitInPath): Promise<{ commit: CommitRow }> {
+export async function loadCommit(call: InProject<'commit_id'>): Promise<{ commit: CommitRow }> {
   const query = call.db.selectFrom('commits').selectAll().where('id', '=', call.params.commit_id);
   return { commit: orNotFound(await query.where('project_id', '=', call.project.id).executeTakeFirst()) };
-}
-
-interface CommitInPath {
-  db: Queries;
-  project: { id: bigint };
-  params: { commit_id: bigint };
 }
 
 export const routes = [

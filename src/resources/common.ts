@@ -1,5 +1,5 @@
 import type { Call } from '../api/call.ts';
-import type { Transaction } from '../db/open.ts';
+import type { Queries, Transaction } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 
@@ -18,14 +18,16 @@ export function writeContextOf({
   return { db: database, trx: db, ids, observers };
 }
 
-/**
- * The columns whose fields were sent. A field that was not sent is not written: it would undo another user's change.
- */
-export function sentColumns<Columns extends object>(
-  columns: Columns,
-): { [Name in keyof Columns]?: Exclude<Columns[Name], undefined> } {
-  const sent = Object.entries(columns).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(sent) as { [Name in keyof Columns]?: Exclude<Columns[Name], undefined> };
+/** What a `load` reads, to find records of the project, or of the caller's account, that the path names. */
+export interface InProject<Param extends string> {
+  db: Queries;
+  project: { id: bigint };
+  params: Record<Param, bigint>;
+}
+export interface InAccount<Param extends string> {
+  db: Queries;
+  caller: { id: bigint };
+  params: Record<Param, bigint>;
 }
 
 /** A pattern for `like … escape '!'` that finds the text anywhere, in lower case. No character in it is special. */

@@ -1,6 +1,15 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { most } from '../lib/bounds.ts';
-import { sections, suites, variables, type DocumentField, type Entry, type Kind, type Value } from './config-kinds.ts';
+import {
+  projectFields,
+  sections,
+  suites,
+  variables,
+  type DocumentField,
+  type Entry,
+  type Kind,
+  type Value,
+} from './config-kinds.ts';
 
 /** A document that was read: every entry with its fields, in the form of the API, and its parts. */
 export interface Node {
@@ -12,13 +21,11 @@ export interface Node {
   dependencies: readonly string[];
 }
 
-export type FieldsOf = (kind: Kind) => readonly DocumentField[];
-
 /** Reads a document, and throws all its mistakes at once, each under its place. */
-export function readDocument(text: string, projectFields: readonly DocumentField[], fieldsOf: FieldsOf): Node {
+export function readDocument(text: string): Node {
   const errors: FieldErrors = {};
   const room = { entries: most.entriesInDocument };
-  const node = readNode(parsed(text), { at: '', errors, fields: projectFields, children: sections, fieldsOf, room });
+  const node = readNode(parsed(text), { at: '', errors, fields: projectFields, children: sections, room });
   if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
   return node;
 }
@@ -36,13 +43,12 @@ interface Reading {
   errors: FieldErrors;
   fields: readonly DocumentField[];
   children: readonly Kind[];
-  fieldsOf: FieldsOf;
   kind?: Kind;
   /** How many more entries the document may have. */
   room: { entries: number };
 }
 
-function readNode(value: unknown, { at, errors, fields, children, fieldsOf, kind, room }: Reading): Node {
+function readNode(value: unknown, { at, errors, fields, children, kind, room }: Reading): Node {
   room.entries -= 1;
   if (room.entries < 0) throw new ApiError('invalid_format', 'document');
   const place = (name: string): string => (at === '' ? name : `${at}[${name}]`);
@@ -75,8 +81,8 @@ function readNode(value: unknown, { at, errors, fields, children, fieldsOf, kind
     if (!Array.isArray(list) || isTooLong) errors[place(child.section)] = ['invalid_format'];
     const read = (Array.isArray(list) ? list : []).map((item: unknown, index) => {
       const inner = `${place(child.section)}[${nameOf(item, child) ?? index}]`;
-      const of = { at: inner, errors, fields: fieldsOf(child), children: child.children ?? [], fieldsOf, kind: child };
-      return readNode(item, { ...of, room });
+      const { fields: own, children: parts = [] } = child;
+      return readNode(item, { at: inner, errors, fields: own, children: parts, kind: child, room });
     });
     refuseTwins(read, child, errors);
     return [child.section, read] as const;

@@ -1,10 +1,13 @@
-import type { Route } from '../api/route.ts';
-import type { FieldSet } from '../http/fields.ts';
-import type { JsonSchema } from '../http/schema.ts';
+import { strategyFields } from '../records/deploy.ts';
+import { columnName, pathOf, type FieldSet } from '../records/fields.ts';
+import { notificationFields } from '../records/notification.ts';
+import { projectFields as projectRecordFields } from '../records/project.ts';
+import { ruleFields, suiteFields, variableFields } from '../records/suite.ts';
+import { hookFields, scheduleFields } from '../records/trigger.ts';
 
 /**
- * What a project consists of, as sections of one document. What fields an entry has, and what they are without being said,
- * comes from the routes: a field that a resource gains is in the document as well.
+ * What a project consists of, as sections of one document. An entry has the fields of its record (records/): one that a
+ * record gains is in the document as well.
  */
 export interface Kind {
   section: string;
@@ -19,90 +22,14 @@ export interface Kind {
   isNameless: boolean;
   /** Whether the list leaves out fields that the record has. */
   isShort?: boolean;
+  fields: readonly DocumentField[];
   children?: readonly Kind[];
 }
 
 export type Value = string | number | boolean | readonly string[];
 export type Entry = Readonly<Record<string, Value>>;
 
-export const variables: Kind = {
-  section: 'variables',
-  what: 'variable',
-  path: '/projects/:project_id/suites/:suite_id/environment_variables',
-  param: 'environment_variable_id',
-  key: ['name'],
-  isNameless: false,
-};
-
-/** The name, in the environment of who applies a document, of what is to be the content of a variable. */
-const source: DocumentField = { name: 'from_env', sent: 'from_env', isRequired: false, fallback: '', isOurs: true };
-
-const suiteParts: readonly Kind[] = [
-  {
-    section: 'rules',
-    what: 'rule',
-    path: '/projects/:project_id/suites/:suite_id/rules',
-    param: 'rule_id',
-    key: ['subject', 'operator', 'value'],
-    isNameless: true,
-  },
-  variables,
-];
-
-export const suites: Kind = {
-  section: 'suites',
-  what: 'suite',
-  path: '/projects/:project_id/suites',
-  param: 'suite_id',
-  key: ['name'],
-  isNameless: false,
-  children: suiteParts,
-};
-
-const strategies: Kind = {
-  section: 'deploy_strategies',
-  what: 'deploy strategy',
-  path: '/projects/:project_id/deploy_strategies',
-  param: 'deploy_strategy_id',
-  key: ['name'],
-  isNameless: false,
-  isShort: true,
-};
-
-const hooks: Kind = {
-  section: 'hooks',
-  what: 'hook',
-  path: '/projects/:project_id/hooks',
-  param: 'hook_id',
-  key: ['provider'],
-  isNameless: true,
-};
-
-const schedules: Kind = {
-  section: 'schedules',
-  what: 'schedule',
-  path: '/projects/:project_id/schedules',
-  param: 'schedule_id',
-  key: ['cron', 'time_zone', 'commit_ref'],
-  isNameless: true,
-};
-
-const notifications: Kind = {
-  section: 'notifications',
-  what: 'notification',
-  path: '/projects/:project_id/notifications',
-  param: 'notification_id',
-  key: ['notifiable_type', 'url'],
-  isNameless: true,
-};
-
-export const sections: readonly Kind[] = [suites, strategies, hooks, schedules, notifications];
-
-/** In the order in which transactions take their locks (lifecycle/ledger.ts): some come after the project itself. */
-export const beforeProject: readonly Kind[] = [suites, strategies, hooks];
-export const afterProject: readonly Kind[] = [notifications, schedules];
-
-/** A field of the document: `options[url]` is `url`, `tags[]` is `tags`. */
+/** A field of the document: `options[url]` is `url`. */
 export interface DocumentField {
   name: string;
   /** Its name in a body. */
@@ -114,55 +41,107 @@ export interface DocumentField {
 }
 
 function fieldsIn(body: FieldSet): DocumentField[] {
-  return Object.entries(body).map(([sent, { required, schema }]) => ({
-    name: sent.replace(/\[\]$/, '').replace(/^\w+\[(\w+)\]$/, '$1'),
+  return Object.entries(body).map(([sent, { required: isRequired, fallback }]) => ({
+    name: columnName(sent),
     sent,
-    isRequired: required,
-    fallback: fallbackOf(schema),
+    isRequired,
+    fallback: fallback as Value,
   }));
 }
 
-function fallbackOf(schema: JsonSchema): Value {
-  if (schema.default !== undefined) return schema.default as Value;
-  if (schema.type === 'array') return [];
-  if (schema.type === 'boolean') return false;
-  return schema.type === 'integer' ? 0 : (schema.enum?.[0] ?? '');
-}
+export const projectFields = fieldsIn(projectRecordFields);
+
+/** The name, in the environment of who applies a document, of what is to be the content of a variable. */
+const source: DocumentField = { name: 'from_env', sent: 'from_env', isRequired: false, fallback: '', isOurs: true };
+
+export const variables: Kind = {
+  section: 'variables',
+  what: 'variable',
+  path: '/projects/:project_id/suites/:suite_id/environment_variables',
+  param: 'environment_variable_id',
+  fields: [...fieldsIn(variableFields), source],
+  key: ['name'],
+  isNameless: false,
+};
+
+const suiteParts: readonly Kind[] = [
+  {
+    section: 'rules',
+    what: 'rule',
+    path: '/projects/:project_id/suites/:suite_id/rules',
+    param: 'rule_id',
+    fields: fieldsIn(ruleFields),
+    key: ['subject', 'operator', 'value'],
+    isNameless: true,
+  },
+  variables,
+];
+
+export const suites: Kind = {
+  section: 'suites',
+  what: 'suite',
+  path: '/projects/:project_id/suites',
+  param: 'suite_id',
+  fields: fieldsIn(suiteFields),
+  key: ['name'],
+  isNameless: false,
+  children: suiteParts,
+};
+
+const strategies: Kind = {
+  section: 'deploy_strategies',
+  what: 'deploy strategy',
+  path: '/projects/:project_id/deploy_strategies',
+  param: 'deploy_strategy_id',
+  fields: fieldsIn(strategyFields),
+  key: ['name'],
+  isNameless: false,
+  isShort: true,
+};
+
+const hooks: Kind = {
+  section: 'hooks',
+  what: 'hook',
+  path: '/projects/:project_id/hooks',
+  param: 'hook_id',
+  fields: fieldsIn(hookFields),
+  key: ['provider'],
+  isNameless: true,
+};
+
+const schedules: Kind = {
+  section: 'schedules',
+  what: 'schedule',
+  path: '/projects/:project_id/schedules',
+  param: 'schedule_id',
+  fields: fieldsIn(scheduleFields),
+  key: ['cron', 'time_zone', 'commit_ref'],
+  isNameless: true,
+};
+
+const notifications: Kind = {
+  section: 'notifications',
+  what: 'notification',
+  path: '/projects/:project_id/notifications',
+  param: 'notification_id',
+  fields: fieldsIn(notificationFields),
+  key: ['notifiable_type', 'url'],
+  isNameless: true,
+};
+
+export const sections: readonly Kind[] = [suites, strategies, hooks, schedules, notifications];
+
+/** In the order in which transactions take their locks (lifecycle/ledger.ts): some come after the project itself. */
+export const beforeProject: readonly Kind[] = [suites, strategies, hooks];
+export const afterProject: readonly Kind[] = [notifications, schedules];
 
 /** The value of a field in a record of the API. */
 export function valueIn(record: object, { sent }: DocumentField): Value {
-  const path = sent.replace(/\[\]$/, '').split(/[[\]]+/);
   let at: unknown = record;
-  for (const part of path.filter((name) => name !== '')) at = (at as Record<string, unknown>)[part];
+  for (const part of pathOf(sent)) at = (at as Record<string, unknown>)[part];
   return at as Value;
 }
 
 export function isSame(a: Value | undefined, b: Value | undefined): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
-}
-
-/** What a document can say. */
-export interface DocumentFields {
-  fieldsOf: (kind: Kind) => readonly DocumentField[];
-  projectFields: readonly DocumentField[];
-}
-
-export function documentFields(routes: readonly Route[]): DocumentFields {
-  const cached = new Map<Kind, readonly DocumentField[]>();
-  const project = routes.find(({ method, path }) => method === 'PUT' && path === '/projects/:project_id');
-  return {
-    fieldsOf(kind) {
-      const known = cached.get(kind) ?? bodyOf(routes, kind);
-      cached.set(kind, known);
-      return known;
-    },
-    projectFields: fieldsIn(project?.body ?? {}),
-  };
-}
-
-/** The fields that the create route of a kind takes. */
-function bodyOf(routes: readonly Route[], kind: Kind): DocumentField[] {
-  const route = routes.find(({ method, path }) => method === 'POST' && path === kind.path);
-  if (!route?.body) throw new Error(`nothing creates a ${kind.what}`);
-  return kind === variables ? [...fieldsIn(route.body), source] : fieldsIn(route.body);
 }

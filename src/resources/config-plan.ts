@@ -2,12 +2,14 @@ import type { Call } from '../api/call.ts';
 import type { Database, Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { emptyGroup, type Raw, type RawGroup } from '../http/raw.ts';
+import { columnName, pathOf } from '../records/fields.ts';
 import { takingTurns } from '../lib/turns.ts';
-import { keyOf, type FieldsOf, type Node } from './config-document.ts';
+import { keyOf, type Node } from './config-document.ts';
 import {
   afterProject,
   beforeProject,
   isSame,
+  projectFields,
   suites,
   valueIn,
   variables,
@@ -41,18 +43,13 @@ type Record_ = Readonly<Record<string, unknown>> & { id: bigint };
 export interface Planning {
   db: Queries;
   within: Within;
-  fieldsOf: FieldsOf;
-  projectFields: readonly DocumentField[];
   /** The software that the caller can use, by name; of several, the first. */
   dependencies: () => Promise<ReadonlyMap<string, bigint>>;
   /** Whether values that are taken from an environment were not sent, because nothing of this stays. */
   isTrial?: boolean;
 }
 
-export function planningWith(
-  { db, within }: Pick<Planning, 'db' | 'within'>,
-  fields: Pick<Planning, 'fieldsOf' | 'projectFields' | 'isTrial'>,
-): Planning {
+export function planningWith({ db, within, isTrial = false }: Omit<Planning, 'dependencies'>): Planning {
   const turn = takingTurns();
   const inTurns: Within = async (...call) => {
     await turn();
@@ -63,7 +60,7 @@ export function planningWith(
     const list = (await inTurns('GET /dependencies', {})) as (Record_ & { name: string })[];
     return new Map(list.toReversed().map(({ name, id }) => [name, id]));
   };
-  return { db, within: inTurns, ...fields, dependencies: () => (known ??= read()) };
+  return { db, within: inTurns, isTrial, dependencies: () => (known ??= read()) };
 }
 
 /**
@@ -102,7 +99,7 @@ export async function planFor(planning: Planning, projectId: bigint, wanted: Nod
   return steps;
 }
 
-async function planProject({ within, projectFields }: Planning, params: Params, { entry }: Node): Promise<Step[]> {
+async function planProject({ within }: Planning, params: Params, { entry }: Node): Promise<Step[]> {
   const record = (await within('GET /projects/:project_id', params)) as Record_;
   const changed = differing(projectFields, record, entry);
   if (changed.length === 0) return [];
@@ -125,8 +122,8 @@ async function planKind(
   wanted: readonly Node[],
   inside: string,
 ): Promise<Step[]> {
-  const { within, fieldsOf } = planning;
-  const fields = fieldsOf(kind);
+  const { within } = planning;
+  const { fields } = kind;
   const records = await recordsOf(planning, kind, params);
   const withKey = Map.groupBy(records.toReversed(), (record) => keyOf(kind, entryOf(fields, record)));
   const pairs = wanted.map((node): [Node, Record_ | undefined] => [node, withKey.get(keyOf(kind, node.entry))?.pop()]);
@@ -165,9 +162,9 @@ async function planChange(
   record: Record_,
   inside: string,
 ): Promise<Step[]> {
-  const { within, fieldsOf } = planning;
+  const { within } = planning;
   const own = { ...params, [kind.param]: record.id };
-  const changed = differing(fieldsOf(kind), record, node.entry);
+  const changed = differing(kind.fields, record, node.entry);
   const step: Step = {
     action: 'change',
     section: kind.section,
@@ -183,8 +180,8 @@ async function planChange(
 }
 
 async function planCreate(planning: Planning, kind: Kind, params: Params, node: Node, inside: string): Promise<Step[]> {
-  const { within, fieldsOf, isTrial = false } = planning;
-  const fields = fieldsOf(kind);
+  const { within, isTrial } = planning;
+  const { fields } = kind;
   const isAway = isTrial && kind === variables && node.entry.from_env !== '';
   const entry = isAway ? { content: '', ...node.entry } : node.entry;
   // A variable whose value is to stay has to have one.
@@ -289,9 +286,9 @@ export function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGro
   for (const { name, sent, isOurs } of fields) {
     const value = entry[name];
     if (value === undefined || isOurs) continue;
-    const [first = '', second] = sent.replace(/\[\]$/, '').split(/[[\]]+/);
+    const [first = '', second] = pathOf(sent);
     const raw: Raw = Array.isArray(value) ? [...(value as string[])] : String(value);
-    if (second === undefined || second === '') body[first] = raw;
+    if (second === undefined) body[first] = raw;
     else {
       const group = (body[first] as RawGroup | undefined) ?? emptyGroup();
       group[second] = raw;
@@ -324,8 +321,7 @@ async function named<T>(at: string, work: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (!(error instanceof ApiError) || at === '' || error.status === 401) throw error;
     const fields = Object.entries(error.fields).map(([name, codes]) => {
-      const [first = '', ...rest] = name.split(/[[\]]+/).filter((part) => part !== '');
-      return [name === 'generic' ? at : `${at}[${rest.at(-1) ?? first}]`, codes] as const;
+      return [name === 'generic' ? at : `${at}[${columnName(name)}]`, codes] as const;
     });
     throw ApiError.ofFields(Object.fromEntries(fields));
   }

@@ -7,7 +7,7 @@ import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { readDocument, type Node } from './config-document.ts';
-import { documentFields, isSame, suites, variables, type DocumentField } from './config-kinds.ts';
+import { isSame, projectFields, suites, variables, type DocumentField } from './config-kinds.ts';
 import { entryOf, planFor, planningWith, runSteps, type Step } from './config-plan.ts';
 import { linesOf, RefusedError, tableIn, type Table } from './config-words.ts';
 
@@ -34,17 +34,16 @@ export function configuringFrom(
   services: Services,
   origin: string,
 ): (context: WriteContext, file: FoundFile) => Promise<Configured> {
-  const fields = documentFields(routes);
   const within = callsWithin(routes, services, origin);
   return async ({ db, trx, ids }, { project, request, sha, text, holdFirst }) => {
     const path = project.config_file;
     try {
       const owners = trx.selectFrom('users').selectAll().where('id', '=', project.owner_id);
       const caller = callerInRepository(await owners.executeTakeFirstOrThrow());
-      const planning = planningWith({ db: trx, within: within(caller, trx) }, fields);
+      const planning = planningWith({ db: trx, within: within(caller, trx) });
       const record = (await planning.within('GET /projects/:project_id', { project_id: project.id })) as object;
       const said = await tableIn(text, path);
-      const wanted = readWanted(said, record, fields);
+      const wanted = readWanted(said, record);
       const steps = await planFor(planning, project.id, wanted);
       const { run, kept } = chosen(steps, said);
       if (run.length > 0) {
@@ -78,13 +77,13 @@ export function configuringFrom(
 }
 
 /** What the file says of the project itself has to be so already; what it does not say stays as it is. */
-function readWanted(said: Table, record: object, { fieldsOf, projectFields }: ReturnType<typeof documentFields>): Node {
+function readWanted(said: Table, record: object): Node {
   const now = entryOf(projectFields, record);
   const changed = projectFields.filter(
     ({ name }) => said[name] !== undefined && !isSame(said[name] as never, now[name]),
   );
   if (changed.length > 0) throw new RefusedError(changed.map(ownersOnly));
-  const wanted = readDocument(JSON.stringify({ ...said, ...now }), projectFields, fieldsOf);
+  const wanted = readDocument(JSON.stringify({ ...said, ...now }));
   for (const suite of wanted.children[suites.section] ?? []) {
     for (const { entry, at } of suite.children[variables.section] ?? []) {
       if (entry.from_env !== '')

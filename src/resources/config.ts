@@ -1,12 +1,12 @@
-import { accountRoute, projectRoute, type Route } from '../api/route.ts';
+import { accountRoute, projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
-import { flag, required, text } from '../http/fields.ts';
+import { flag, required, text } from '../records/fields.ts';
 import { configChangeRecord, configRecord, configuredProjectRecord, type ConfigChange } from '../records/project.ts';
 import { readDocument, withoutValues } from './config-document.ts';
 import {
-  documentFields,
   isSame,
+  projectFields,
   sections,
   suites,
   variables,
@@ -52,11 +52,11 @@ type Params = Readonly<Record<string, bigint>>;
 
 /** The project as it is now. */
 async function currentDocument(planning: Planning, params: Params): Promise<object> {
-  const { within, fieldsOf, projectFields } = planning;
+  const { within } = planning;
   const list = async (kind: Kind, place: Params): Promise<object[]> => {
     const entries: object[] = [];
     for (const record of await recordsOf(planning, kind, place)) {
-      const entry = { ...saidOf(fieldsOf(kind), entryOf(fieldsOf(kind), record)) };
+      const entry = { ...saidOf(kind.fields, entryOf(kind.fields, record)) };
       if (kind === variables) Object.assign(entry, sourceOf(entry.from_env, record));
       const own = { ...place, [kind.param]: record.id };
       if (kind === suites) {
@@ -85,8 +85,7 @@ async function appliedDocument(planning: Planning, projectId: bigint): Promise<s
   const document = await storedDocument(planning.db, projectId);
   if (document === undefined) return undefined;
   try {
-    const wanted = readDocument(document, planning.projectFields, planning.fieldsOf);
-    return (await planFor(planning, projectId, wanted)).length === 0 ? document : undefined;
+    return (await planFor(planning, projectId, readDocument(document))).length === 0 ? document : undefined;
   } catch (error) {
     // It names something that is gone.
     if (error instanceof ApiError && error.status !== 401) return undefined;
@@ -108,83 +107,76 @@ async function storeDocument(db: Queries, projectId: bigint, document: string): 
     .execute();
 }
 
-export function configRoutes(others: readonly Route[]) {
-  const { fieldsOf, projectFields } = documentFields(others);
-  return [
-    projectRoute({
-      method: 'GET',
-      path: '/projects/:project_id/config',
-      access: 'users',
-      scope: 'projects',
-      summary:
-        'The settings of a project as one document in JSON, variables without their contents; a token needs the scopes of ' +
-        'all that is in it',
+export const routes = [
+  projectRoute({
+    method: 'GET',
+    path: '/projects/:project_id/config',
+    access: 'users',
+    scope: 'projects',
+    summary:
+      'The settings of a project as one document in JSON, variables without their contents; a token needs the scopes of ' +
+      'all that is in it',
 
-      answer: configRecord,
-      async handle({ db, within, params }) {
-        const planning = planningWith({ db, within }, { fieldsOf, projectFields });
-        const applied = await appliedDocument(planning, params.project_id);
-        return { document: applied ?? JSON.stringify(await currentDocument(planning, params)) };
-      },
-    }),
-    projectRoute({
-      method: 'PUT',
-      path: '/projects/:project_id/config',
-      access: 'users',
-      scope: 'projects',
-      summary:
-        'Make a project what a document says, all of it or nothing. What the document does not have is deleted, and that ' +
-        `is refused without prune. ${ofBoth}`,
-      body: { document: documentText(), prune: flag(), dry_run: flag() },
-      answer: configChangeRecord,
-      showsSecrets: true,
-      audit: 'nothing', // each change has its own entry
-      isTrial: ({ dry_run: isTrial = false }) => isTrial,
-      async handle({ db, database, within, project: { id }, input }) {
-        const { document, prune = false, dry_run: isTrial = false } = input;
-        if (document === undefined) throw new ApiError('is_blank', 'document');
-        const wanted = readDocument(document, projectFields, fieldsOf);
-        const steps = await planFor(planningWith({ db, within }, { fieldsOf, projectFields, isTrial }), id, wanted);
-        if (!prune && !isTrial && steps.some(({ action }) => action === 'delete'))
-          throw new ApiError('is_blank', 'prune');
-        const answers = await runSteps(db, database, id, steps);
-        await storeDocument(db, id, withoutValues(document));
-        return { applied: !isTrial, changes: changesOf(steps, isTrial ? [] : answers) };
-      },
-    }),
-    accountRoute({
-      method: 'POST',
-      path: '/projects/config',
-      access: 'users',
-      scope: 'projects',
-      summary: `Create the project that a document tells of, all of it or nothing. ${ofBoth}`,
-      body: { document: documentText(), dry_run: flag() },
-      creates: 'projects',
-      answer: configuredProjectRecord,
-      showsSecrets: true,
-      audit: 'nothing', // each change has its own entry
-      isTrial: ({ dry_run: isTrial = false }) => isTrial,
-      async handle({ db, database, within, input: { document, dry_run: isTrial } }) {
-        const wanted = readDocument(document, projectFields, fieldsOf);
-        const project = (await within('POST /projects', {}, bodyFrom(projectFields, wanted.entry))) as MadeProject;
-        const steps = await planFor(
-          planningWith({ db, within }, { fieldsOf, projectFields, isTrial }),
-          project.id,
-          wanted,
-        );
-        const answers = await runSteps(db, database, project.id, steps);
-        await storeDocument(db, project.id, withoutValues(document));
-        const made = { action: 'create', what: `project ${project.name}`, fields: [] };
-        return {
-          ...twin('id', project.id),
-          applied: !isTrial,
-          changes: [made, ...changesOf(steps, isTrial ? [] : answers)],
-          ssh_public_key: project.ssh_public_key,
-        };
-      },
-    }),
-  ];
-}
+    answer: configRecord,
+    async handle({ db, within, params }) {
+      const planning = planningWith({ db, within });
+      const applied = await appliedDocument(planning, params.project_id);
+      return { document: applied ?? JSON.stringify(await currentDocument(planning, params)) };
+    },
+  }),
+  projectRoute({
+    method: 'PUT',
+    path: '/projects/:project_id/config',
+    access: 'users',
+    scope: 'projects',
+    summary:
+      'Make a project what a document says, all of it or nothing. What the document does not have is deleted, and that ' +
+      `is refused without prune. ${ofBoth}`,
+    body: { document: documentText(), prune: flag(), dry_run: flag() },
+    answer: configChangeRecord,
+    showsSecrets: true,
+    audit: 'nothing', // each change has its own entry
+    isTrial: ({ dry_run: isTrial = false }) => isTrial,
+    async handle({ db, database, within, project: { id }, input }) {
+      const { document, prune = false, dry_run: isTrial = false } = input;
+      if (document === undefined) throw new ApiError('is_blank', 'document');
+      const wanted = readDocument(document);
+      const steps = await planFor(planningWith({ db, within, isTrial }), id, wanted);
+      if (!prune && !isTrial && steps.some(({ action }) => action === 'delete'))
+        throw new ApiError('is_blank', 'prune');
+      const answers = await runSteps(db, database, id, steps);
+      await storeDocument(db, id, withoutValues(document));
+      return { applied: !isTrial, changes: changesOf(steps, isTrial ? [] : answers) };
+    },
+  }),
+  accountRoute({
+    method: 'POST',
+    path: '/projects/config',
+    access: 'users',
+    scope: 'projects',
+    summary: `Create the project that a document tells of, all of it or nothing. ${ofBoth}`,
+    body: { document: documentText(), dry_run: flag() },
+    creates: 'projects',
+    answer: configuredProjectRecord,
+    showsSecrets: true,
+    audit: 'nothing', // each change has its own entry
+    isTrial: ({ dry_run: isTrial = false }) => isTrial,
+    async handle({ db, database, within, input: { document, dry_run: isTrial } }) {
+      const wanted = readDocument(document);
+      const project = (await within('POST /projects', {}, bodyFrom(projectFields, wanted.entry))) as MadeProject;
+      const steps = await planFor(planningWith({ db, within, isTrial }), project.id, wanted);
+      const answers = await runSteps(db, database, project.id, steps);
+      await storeDocument(db, project.id, withoutValues(document));
+      const made = { action: 'create', what: `project ${project.name}`, fields: [] };
+      return {
+        ...twin('id', project.id),
+        applied: !isTrial,
+        changes: [made, ...changesOf(steps, isTrial ? [] : answers)],
+        ssh_public_key: project.ssh_public_key,
+      };
+    },
+  }),
+];
 
 interface MadeProject {
   id: bigint;

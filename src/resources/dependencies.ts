@@ -3,17 +3,21 @@ import { accountRoute } from '../api/route.ts';
 import { isForeignKeyViolation, type Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
-import type { ValuesOf } from '../http/fields.ts';
 import { mapByTurns } from '../lib/turns.ts';
 import { dependencyHappened } from '../lifecycle/dependencies.ts';
 import { changeDependency, createDependency, deleteDependency } from '../lifecycle/dependency-records.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { holdForeign } from '../lifecycle/pins.ts';
 import { dependencyMachine } from '../lifecycle/states.ts';
-import { createdDependencyRecord, dependencyRecord, ownDependencyRecord } from '../records/dependency.ts';
+import {
+  createdDependencyRecord,
+  dependencyFields,
+  dependencyRecord,
+  ownDependencyRecord,
+} from '../records/dependency.ts';
+import { columnsOf, identifiers, type ValuesOf } from '../records/fields.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, writeContextOf } from './common.ts';
-import { dependencyFields as fields, namesPrefix } from './dependency-fields.ts';
 import { checkRelated, relate } from './dependency-relations.ts';
 import {
   createdView,
@@ -28,7 +32,18 @@ import { reasonsInVain } from './waiting.ts';
 
 const mayWait = ({ state }: DependencyRow): boolean => state === 'enqueued_for_compile';
 
+const fields = { ...dependencyFields, related_dependencies: identifiers('relatedDependencies') };
+
 type Sent = Partial<ValuesOf<typeof fields>>;
+
+/** Whether the command contains the prefix as a path, and not only as the start of a longer name. */
+function namesPrefix(command: string, prefix: string): boolean {
+  for (let at = command.indexOf(prefix); at >= 0; at = command.indexOf(prefix, at + 1)) {
+    const next = command[at + prefix.length] ?? '';
+    if (!/[A-Za-z0-9._-]/.test(next)) return true;
+  }
+  return false;
+}
 
 async function check(db: Queries, ownerId: bigint, sent: Sent, present?: DependencyRow): Promise<FieldErrors> {
   const errors: FieldErrors = {};
@@ -36,13 +51,13 @@ async function check(db: Queries, ownerId: bigint, sent: Sent, present?: Depende
   const prefix = sent.prefix ?? present?.prefix;
   if (command !== undefined && prefix !== undefined && !namesPrefix(command, prefix))
     errors.command = ['invalid_format'];
-  return { ...errors, ...(await checkRelated(db, ownerId, sent['related_dependencies[]'], present?.id)) };
+  return { ...errors, ...(await checkRelated(db, ownerId, sent.related_dependencies, present?.id)) };
 }
 
 async function create(context: WriteContext, ownerId: bigint, input: ValuesOf<typeof fields>): Promise<DependencyRow> {
-  const { 'related_dependencies[]': related, ...described } = input;
+  const { related_dependencies: related } = input;
   await holdForeign(context, ownerId, related);
-  const dependency = await orTaken(createDependency(context, ownerId, described));
+  const dependency = await orTaken(createDependency(context, ownerId, columnsOf(dependencyFields, input)));
   await relate(context, dependency, related);
   await dependencyHappened(context, dependency, dependencyMachine.initial);
   return dependency;
@@ -136,11 +151,12 @@ export const routes = [
     audit: { action: 'dependency.updated', subject: ({ dependency }) => dependency },
     async handle(call) {
       const { db, dependency, input } = call;
-      const { 'related_dependencies[]': related, ...described } = input;
+      const { related_dependencies: related } = input;
+      const changed = columnsOf(dependencyFields, input);
       if (related) await holdForeign(writeContextOf(call), dependency.owner_id, related);
-      await orTaken(changeDependency(writeContextOf(call), dependency.id, described));
+      await orTaken(changeDependency(writeContextOf(call), dependency.id, changed));
       if (related) await relate(writeContextOf(call), dependency, related);
-      return viewWithRelated(db, { ...dependency, ...described });
+      return viewWithRelated(db, { ...dependency, ...changed });
     },
   }),
   accountRoute({

@@ -1,5 +1,5 @@
 import { accountRoute } from '../api/route.ts';
-import { text } from '../http/fields.ts';
+import { text } from '../records/fields.ts';
 import { eventRecord, logLinesRecord, logRecord, logSearchRecord } from '../records/log.ts';
 import { string } from '../records/schema.ts';
 import { loadDependency } from './dependency-views.ts';

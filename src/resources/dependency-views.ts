@@ -1,19 +1,19 @@
 import type { Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
-import type { CreatedDependency, UploadedDependency } from '../records/dependency.ts';
-import { dependencyView, describedView, relatedTo } from '../views/dependency.ts';
-import { orNotFound, twin } from './common.ts';
+import { dependencyFields, type CreatedDependency, type UploadedDependency } from '../records/dependency.ts';
+import { valuesIn } from '../records/fields.ts';
+import { dependencyView, relatedTo } from '../views/dependency.ts';
+import { orNotFound, twin, type InAccount } from './common.ts';
 
 /** The answer to a create call names one field differently, and says `private` for the state. */
 export function createdView(dependency: DependencyRow): CreatedDependency {
-  const { id, launch_command } = dependency;
-  return { id, id_ref: String(id), ...describedView(dependency), launch_command, marketplace_state: 'private' };
+  const { id } = dependency;
+  return { id, id_ref: String(id), ...valuesIn(dependencyFields, dependency), marketplace_state: 'private' };
 }
 
 export function uploadedView(dependency: DependencyRow): UploadedDependency {
-  const { id, archive_file_size, launch_command, state } = dependency;
-  const described = { ...twin('id', id), ...describedView(dependency), archive_file_size };
-  return { ...described, launch_command, marketplace_state: state };
+  const { id, archive_file_size, state } = dependency;
+  return { ...twin('id', id), ...valuesIn(dependencyFields, dependency), archive_file_size, marketplace_state: state };
 }
 
 export async function viewWithRelated(db: Queries, dependency: DependencyRow) {
@@ -34,27 +34,21 @@ export async function viewsWithRelated(db: Queries, dependencies: DependencyRow[
   return views;
 }
 
-interface DependencyInPath {
-  db: Queries;
-  caller: { id: bigint };
-  params: { dependency_id: bigint };
-}
-
 /** The caller's own dependency in the path. */
-export async function loadDependency(call: DependencyInPath): Promise<{ dependency: DependencyRow }> {
+export async function loadDependency(call: InAccount<'dependency_id'>): Promise<{ dependency: DependencyRow }> {
   const query = call.db.selectFrom('dependencies').selectAll().where('id', '=', call.params.dependency_id);
   return { dependency: orNotFound(await query.where('owner_id', '=', call.caller.id).executeTakeFirst()) };
 }
 
 /** Whether the path names a dependency that another account shares. Every caller who may attach it may read it. */
-export async function isSharedByOther({ db, caller, params }: DependencyInPath): Promise<boolean> {
+export async function isSharedByOther({ db, caller, params }: InAccount<'dependency_id'>): Promise<boolean> {
   const shared = db.selectFrom('dependencies').select('id').where('shared', '=', 1);
   const named = shared.where('id', '=', params.dependency_id).where('owner_id', '<>', caller.id);
   return (await named.executeTakeFirst()) !== undefined;
 }
 
 /** The dependency in the path, if it belongs to the caller or is shared. */
-export async function loadUsableDependency(call: DependencyInPath): Promise<{ dependency: DependencyRow }> {
+export async function loadUsableDependency(call: InAccount<'dependency_id'>): Promise<{ dependency: DependencyRow }> {
   const query = call.db.selectFrom('dependencies').selectAll().where('id', '=', call.params.dependency_id);
   const usable = query.where((where) => where.or([where('owner_id', '=', call.caller.id), where('shared', '=', 1)]));
   return { dependency: orNotFound(await usable.executeTakeFirst()) };

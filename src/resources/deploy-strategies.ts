@@ -1,54 +1,33 @@
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { DeployStrategyRow } from '../db/schema.ts';
-import { oneOf, required, type ValuesOf } from '../http/fields.ts';
-import { strategyItemRecord, strategyRecord } from '../records/deploy.ts';
+import {
+  strategyFields,
+  strategyItemFields,
+  strategyItemRecord,
+  strategyOptions,
+  strategyRecord,
+} from '../records/deploy.ts';
+import { columnsOf, valuesIn } from '../records/fields.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, sentColumns, twin } from './common.ts';
-import { branch, name, repositoryUrl } from './forms.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 
-function itemView({ id, name, strategy_type }: DeployStrategyRow) {
-  return { ...twin('id', id), name, strategy_type };
+function itemView(strategy: DeployStrategyRow) {
+  return { ...twin('id', strategy.id), ...valuesIn(strategyItemFields, strategy) };
 }
 
 function view(strategy: DeployStrategyRow) {
-  const { repository_url, local_branch, remote_branch } = strategy;
-  return { ...itemView(strategy), options: { repository_url, local_branch, remote_branch } };
+  return { ...itemView(strategy), options: valuesIn(strategyOptions, strategy) };
 }
 
-async function loadStrategy(call: StrategyInPath): Promise<{ strategy: DeployStrategyRow }> {
+async function loadStrategy(call: InProject<'deploy_strategy_id'>): Promise<{ strategy: DeployStrategyRow }> {
   return { strategy: orNotFound(await findStrategy(call.db, call.project.id, call.params.deploy_strategy_id)) };
-}
-
-interface StrategyInPath {
-  db: Queries;
-  project: { id: bigint };
-  params: { deploy_strategy_id: bigint };
 }
 
 export async function findStrategy(db: Queries, projectId: bigint, id: bigint): Promise<DeployStrategyRow | undefined> {
   const strategies = db.selectFrom('deploy_strategies').selectAll().where('project_id', '=', projectId);
   return strategies.where('id', '=', id).executeTakeFirst();
-}
-
-const fields = {
-  name: required(name()),
-  strategy_type: required(oneOf(['git'])),
-  'options[repository_url]': required(repositoryUrl()),
-  'options[local_branch]': required(branch()),
-  'options[remote_branch]': required(branch()),
-};
-
-/** The columns of the fields that were sent. */
-function columns(input: Partial<ValuesOf<typeof fields>>) {
-  return sentColumns({
-    name: input.name,
-    strategy_type: input.strategy_type,
-    repository_url: input['options[repository_url]'],
-    local_branch: input['options[local_branch]'],
-    remote_branch: input['options[remote_branch]'],
-  });
 }
 
 export const routes = [
@@ -70,7 +49,7 @@ export const routes = [
     access: 'both',
     scope: 'deploys',
     summary: 'Create a deploy strategy; the receiving repository must take pushes with the project’s SSH key',
-    body: fields,
+    body: strategyFields,
     creates: 'deploy_strategies',
     answer: strategyRecord,
     verifyNames: ({ db, project }, values) =>
@@ -83,15 +62,7 @@ export const routes = [
       }),
     },
     async handle({ db, project, ids, input }) {
-      const strategy = {
-        id: ids.next(),
-        project_id: project.id,
-        name: input.name,
-        strategy_type: input.strategy_type,
-        repository_url: input['options[repository_url]'],
-        local_branch: input['options[local_branch]'],
-        remote_branch: input['options[remote_branch]'],
-      };
+      const strategy = { id: ids.next(), project_id: project.id, ...columnsOf(strategyFields, input) };
       await orTaken(db.insertInto('deploy_strategies').values(strategy).execute());
       return view(strategy);
     },
@@ -112,7 +83,7 @@ export const routes = [
     access: 'both',
     scope: 'deploys',
     summary: 'Change a deploy strategy',
-    body: fields,
+    body: strategyFields,
     answer: strategyRecord,
     load: loadStrategy,
     verifyNames: ({ db, strategy }, values) =>
@@ -125,7 +96,7 @@ export const routes = [
       },
     },
     async handle({ db, strategy, input }) {
-      const changed = columns(input);
+      const changed = columnsOf(strategyFields, input);
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('deploy_strategies').set(changed).where('id', '=', strategy.id).execute());
       }

@@ -4,7 +4,7 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { CommitRow, DeployRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
-import { identifier, requiredIdentifier, type ValuesOf } from '../http/fields.ts';
+import { identifier, required, type ValuesOf } from '../records/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import { timestampOrNull } from '../lib/timestamps.ts';
 import { cancelDeploy, openDeploy } from '../lifecycle/deploys.ts';
@@ -13,7 +13,7 @@ import { deployMachine, isFinal, type DeployState } from '../lifecycle/states.ts
 import { takingTurns } from '../lib/turns.ts';
 import { deployItemRecord, deployRecord, fetchedDeployRecord } from '../records/deploy.ts';
 import { listOf } from '../records/schema.ts';
-import { writeContextOf, orNotFound, twin } from './common.ts';
+import { writeContextOf, orNotFound, twin, type InProject } from './common.ts';
 import { findStrategy } from './deploy-strategies.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedDeploy } from './followed.ts';
@@ -51,11 +51,7 @@ async function findDeploy(db: Queries, projectId: bigint, id: bigint): Promise<S
   return orNotFound(await deploysOf(db, projectId).where('deploys.id', '=', id).executeTakeFirst());
 }
 
-async function loadDeploy(call: {
-  db: Queries;
-  project: { id: bigint };
-  params: { deploy_id: bigint };
-}): Promise<{ deploy: Shown }> {
+async function loadDeploy(call: InProject<'deploy_id'>): Promise<{ deploy: Shown }> {
   return { deploy: await findDeploy(call.db, call.project.id, call.params.deploy_id) };
 }
 
@@ -112,7 +108,7 @@ export const logged = {
   name: 'a deploy',
 } as const satisfies Logged;
 
-const fields = { deploy_strategy_id: requiredIdentifier(), commit_id: identifier() };
+const fields = { deploy_strategy_id: required(identifier()), commit_id: identifier() };
 
 /** Reports every reference to a missing record. */
 async function checkReferences(

@@ -2,21 +2,19 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { sealedPlace, type EnvironmentVariableRow, type SuiteRow } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
-import { ApiError } from '../errors.ts';
-import { flag, required, takingBlank, text, withDefault, type Field } from '../http/fields.ts';
 import { isOrdinary } from '../lib/ordinary-words.ts';
 import { hasForms } from '../lib/secret-forms.ts';
-import { isReservedVariable, variableNameForm } from '../lib/variable-names.ts';
 import type { Vault } from '../lib/vault.ts';
-import { variableRecord, writtenVariableRecord, type WrittenVariable } from '../records/suite.ts';
+import { columnsOf, valuesIn } from '../records/fields.ts';
+import { variableFields, variableRecord, writtenVariableRecord, type WrittenVariable } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, sentColumns, twin } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 import { inSuite, loadSuite } from './suites.ts';
 
 function view(variable: EnvironmentVariableRow, vault: Vault) {
   const content = vault.open(variable.content, contentPlace(variable.id));
-  return { ...twin('id', variable.id), name: variable.name, content, secret: variable.secret === 1 };
+  return { ...twin('id', variable.id), ...valuesIn(variableFields, { ...variable, content }) };
 }
 
 /** The answer to a write shows the value, because the caller has just sent it. */
@@ -32,26 +30,13 @@ const hiddenWords =
 
 const contentPlace = (id: bigint): string => sealedPlace({ table: 'environment_variables', column: 'content' }, id);
 
-async function loadVariable(call: VariableInPath): Promise<{ suite: SuiteRow; variable: EnvironmentVariableRow }> {
+async function loadVariable(
+  call: InProject<'suite_id' | 'environment_variable_id'>,
+): Promise<{ suite: SuiteRow; variable: EnvironmentVariableRow }> {
   const { suite } = await loadSuite(call);
   const query = call.db.selectFrom('environment_variables').selectAll().where('suite_id', '=', suite.id);
   const found = query.where('id', '=', call.params.environment_variable_id).executeTakeFirst();
   return { suite, variable: orNotFound(await found) };
-}
-
-type VariableInPath = Parameters<typeof loadSuite>[0] & { params: { environment_variable_id: bigint } };
-
-/** A name that a shell can use. Names that the service sets itself are refused. */
-function variableName(): Field<string> {
-  const form = text('variableName', { pattern: variableNameForm });
-  return {
-    ...form,
-    parse(raw) {
-      const name = form.parse(raw);
-      if (isReservedVariable(name)) throw new ApiError('is_reserved');
-      return name;
-    },
-  };
 }
 
 /** From where documents took the contents of a suite's variables, by their identifiers. */
@@ -63,12 +48,6 @@ export async function sourcesOf(db: Queries, suiteId: bigint): Promise<Map<bigin
 export async function noteSource(trx: Queries, id: bigint, source: string): Promise<void> {
   await trx.updateTable('environment_variables').set({ from_env: source }).where('id', '=', id).execute();
 }
-
-const fields = {
-  name: required(variableName()),
-  content: takingBlank(text('variableContent', { lines: 'many' })),
-  secret: withDefault(flag(), true),
-};
 
 export const routes = [
   projectRoute({
@@ -91,7 +70,7 @@ export const routes = [
     access: 'both',
     scope: 'suites',
     summary: 'Add an environment variable to a suite; it is stored encrypted, and masked in logs if it is secret',
-    body: fields,
+    body: variableFields,
     creates: 'environment_variables',
     answer: writtenVariableRecord,
     load: loadSuite,
@@ -104,14 +83,7 @@ export const routes = [
     async handle({ db, suite, ids, vault, input }) {
       const id = ids.next();
       const content = await sealIn(db, vault, input.content, contentPlace(id));
-      const variable = {
-        id,
-        suite_id: suite.id,
-        name: input.name,
-        content,
-        secret: Number(input.secret),
-        from_env: '',
-      };
+      const variable = { id, suite_id: suite.id, ...columnsOf(variableFields, { ...input, content }), from_env: '' };
       await orTaken(db.insertInto('environment_variables').values(variable).execute());
       return writtenView(variable, vault);
     },
@@ -122,7 +94,7 @@ export const routes = [
     access: 'both',
     scope: 'suites',
     summary: 'Change an environment variable; builds that begin later get it',
-    body: fields,
+    body: variableFields,
     changes: 'environment_variables',
     answer: writtenVariableRecord,
     load: loadVariable,
@@ -130,15 +102,15 @@ export const routes = [
       checkName(db, 'environment_variables', { within: variable.suite_id, name: values.name, except: variable.id }),
     audit: {
       action: 'environment_variable.updated',
-      subject: ({ variable }) => ({ ...variable, secret: variable.secret === 1 }),
+      subject: ({ variable }) => variable,
       details: inSuite,
     },
     async handle({ db, variable, vault, input }) {
-      const { content: sent } = input;
-      const content = sent === undefined ? undefined : await sealIn(db, vault, sent, contentPlace(variable.id));
-      const secret = input.secret === undefined ? undefined : Number(input.secret);
-      const source = content === undefined ? undefined : ''; // a document says it again after this
-      const changed = sentColumns({ name: input.name, content, secret, from_env: source });
+      const sealed = input.content !== undefined && {
+        content: await sealIn(db, vault, input.content, contentPlace(variable.id)),
+        from_env: '', // a document says it again after this
+      };
+      const changed = { ...columnsOf(variableFields, input), ...sealed };
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('environment_variables').set(changed).where('id', '=', variable.id).execute());
       }

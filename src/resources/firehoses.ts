@@ -4,7 +4,7 @@ import type { Queries } from '../db/open.ts';
 import type { EventRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
-import { text } from '../http/fields.ts';
+import { text } from '../records/fields.ts';
 import type { StreamAnswer } from '../http/route.ts';
 import type { StreamWriter } from '../lib/stream-writer.ts';
 import { projectTopic } from '../lifecycle/write-context.ts';

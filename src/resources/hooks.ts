@@ -4,25 +4,22 @@ import type { Call } from '../api/call.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import { sealIn } from '../db/sealing.ts';
 import type { HookRow } from '../db/schema.ts';
-import { oneOf, required, severalOf } from '../http/fields.ts';
 import { secretPlace } from '../hooks/endpoint.ts';
-import { hookEvents } from '../hooks/facts.ts';
-import { providerNames } from '../hooks/providers.ts';
-import { timestamp } from '../lib/timestamps.ts';
-import { hookRecord, secretHookRecord } from '../records/trigger.ts';
+import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
+import { columnsOf, valuesIn } from '../records/fields.ts';
+import { hookFields, hookRecord, secretHookRecord } from '../records/trigger.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, sentColumns, twin } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, type InProject } from './common.ts';
 
 type Shown = HookRow & { last_delivery_at: bigint | null };
 
-function view({ id, provider, events, created_at, last_delivery_at }: Shown, { origin }: Pick<Call, 'origin'>) {
+function view(hook: Shown, { origin }: Pick<Call, 'origin'>) {
   return {
-    ...twin('id', id),
-    provider,
-    events: events.split(','),
-    url: `${origin}/hooks/${id}`,
-    created_at: timestamp(created_at),
-    last_delivery_at: last_delivery_at === null ? null : timestamp(last_delivery_at),
+    ...twin('id', hook.id),
+    ...valuesIn(hookFields, hook),
+    url: `${origin}/hooks/${hook.id}`,
+    created_at: timestamp(hook.created_at),
+    last_delivery_at: timestampOrNull(hook.last_delivery_at),
   };
 }
 
@@ -43,18 +40,10 @@ function hooksOf(db: Queries, projectId: bigint) {
     .where('hooks.project_id', '=', projectId);
 }
 
-export async function loadHook(call: HookInPath): Promise<{ hook: Shown }> {
+export async function loadHook(call: InProject<'hook_id'>): Promise<{ hook: Shown }> {
   const query = hooksOf(call.db, call.project.id).where('hooks.id', '=', call.params.hook_id);
   return { hook: orNotFound(await query.executeTakeFirst()) };
 }
-
-interface HookInPath {
-  db: Queries;
-  project: { id: bigint };
-  params: { hook_id: bigint };
-}
-
-const fields = { provider: required(oneOf(providerNames)), 'events[]': severalOf(hookEvents) };
 
 /** A hook has no name, so the audit log uses its provider. */
 const asSubject = ({ hook }: { hook: Shown }) => ({ ...hook, name: hook.provider });
@@ -91,14 +80,11 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary: 'Create a hook: an address for a forge to call; only this answer has the secret',
-    body: fields,
+    body: hookFields,
     creates: 'hooks',
     answer: secretHookRecord,
     showsSecrets: true,
-    audit: {
-      action: 'hook.created',
-      details: ({ input }) => ({ provider: input.provider, events: input['events[]'] }),
-    },
+    audit: { action: 'hook.created', details: ({ input }) => input },
     async handle(call) {
       const { db, ids, project, input } = call;
       const secret = randomHookSecret();
@@ -106,8 +92,7 @@ export const routes = [
       const hook: HookRow = {
         id,
         project_id: project.id,
-        provider: input.provider,
-        events: input['events[]'].join(','),
+        ...columnsOf(hookFields, input),
         secret: await sealed(call, id, secret),
         created_at: BigInt(Date.now()),
       };
@@ -132,13 +117,13 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary: 'Change the provider and the events of a hook; its address and secret stay',
-    body: fields,
+    body: hookFields,
     answer: hookRecord,
     load: loadHook,
     audit: { action: 'hook.updated', subject: asSubject },
     async handle(call) {
       const { db, hook, input } = call;
-      const changed = sentColumns({ provider: input.provider, events: input['events[]']?.join(',') });
+      const changed = columnsOf(hookFields, input);
       if (Object.keys(changed).length > 0) {
         await db.updateTable('hooks').set(changed).where('id', '=', hook.id).execute();
       }

@@ -9,7 +9,7 @@ import * as caches from './caches.ts';
 import * as cctray from './cctray.ts';
 import * as collaborators from './collaborators.ts';
 import * as commits from './commits.ts';
-import { configRoutes } from './config.ts';
+import * as config from './config.ts';
 import * as connectionChecks from './connection-checks.ts';
 import * as deliveries from './deliveries.ts';
 import * as dependencies from './dependencies.ts';
@@ -42,7 +42,8 @@ import * as suites from './suites.ts';
 import * as tests from './tests.ts';
 import * as users from './users.ts';
 
-const resources = [
+/** Every route of the API. */
+export const routes = [
   ...service.routes,
   ...projects.routes,
   ...search.routes,
@@ -83,10 +84,8 @@ const resources = [
   ...queue.routes,
   ...operations.routes,
   ...users.routes,
+  ...config.routes,
 ];
-
-/** Every route of the API. */
-export const routes = [...resources, ...configRoutes(resources)];
 
 /** Routes for our own pages only, served only below `/ui/data`. */
 export const pageRoutes = logViewRoutes([builds.logged, buildRequests.logged, deploys.logged]);

@@ -1,7 +1,7 @@
 import type { Call, WithCaller } from '../api/call.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
-import { described, digitsIn, required, text, wholeNumber, type Field } from '../http/fields.ts';
+import { described, digitsIn, required, text, wholeNumber, type Field } from '../records/fields.ts';
 import { lineIndex } from '../streams/line-index.ts';
 import { isExpression } from '../streams/line-matcher.ts';
 import { lineNumber, readLines } from '../streams/lines.ts';
@@ -15,8 +15,7 @@ const megabyte = 1024 * 1024;
 /** A line by its number from 1; negative numbers count from the end. */
 export function line(): Field<number> {
   return {
-    required: false,
-    fallback: 1,
+    ...wholeNumber({ min: 1, max: furthest, fallback: 1 }),
     schema: {
       type: 'integer',
       anyOf: [

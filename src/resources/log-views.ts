@@ -1,6 +1,6 @@
 import type { Call, WithCaller } from '../api/call.ts';
 import { accountRoute, projectRoute } from '../api/route.ts';
-import { flag, text, wholeNumber } from '../http/fields.ts';
+import { flag, text, wholeNumber } from '../records/fields.ts';
 import type { StreamAnswer } from '../http/route.ts';
 import { failureExpression } from '../streams/failures.ts';
 import { withKeepAlive } from '../streams/firehose.ts';

@@ -4,7 +4,7 @@ import type { Blobs } from '../db/blobs.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { worthPacking } from '../http/compression.ts';
-import { described, wholeNumber } from '../http/fields.ts';
+import { described, wholeNumber } from '../records/fields.ts';
 import { readRange } from '../http/ranges.ts';
 import type { StreamAnswer } from '../http/route.ts';
 import { addressOfLog, findLog, readLog } from '../streams/logs.ts';

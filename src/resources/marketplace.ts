@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { onPage } from '../api/pages.ts';
 import { accountRoute } from '../api/route.ts';
 import { ApiError } from '../errors.ts';
-import { text } from '../http/fields.ts';
+import { text } from '../records/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import { share, unshare } from '../lifecycle/dependencies.ts';
 import { dependencyRecord } from '../records/dependency.ts';

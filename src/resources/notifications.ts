@@ -2,22 +2,30 @@ import { randomBytes } from 'node:crypto';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { NotificationRow } from '../db/schema.ts';
-import { oneOf, required, text } from '../http/fields.ts';
 import { changeNotification, createNotification, deleteNotification } from '../lifecycle/notifications.ts';
-import { createdNotificationRecord, notificationRecord } from '../records/notification.ts';
+import { columnsOf, valuesIn, type ColumnsOf } from '../records/fields.ts';
+import {
+  createdNotificationRecord,
+  notificationFields,
+  notificationOptions,
+  notificationRecord,
+  webhookFields,
+} from '../records/notification.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, writeContextOf, orNotFound, sentColumns, twin } from './common.ts';
+import { destroyed, destroyedAnswer, writeContextOf, orNotFound, twin, type InProject } from './common.ts';
 
-function ownView(notification: NotificationRow) {
-  const { id, name, url, notifiable_type } = notification;
-  return { ...twin('id', id), name, options: { url }, notifiable_type };
+type Webhook = NotificationRow & ColumnsOf<typeof notificationFields>;
+
+function ownView(notification: Webhook) {
+  const options = valuesIn(notificationOptions, notification);
+  return { ...twin('id', notification.id), ...valuesIn(webhookFields, notification), options };
 }
 
-function view(notification: NotificationRow) {
+function view(notification: Webhook) {
   return { ...ownView(notification), ...twin('project_id', notification.project_id) };
 }
 
-export async function loadNotification(call: NotificationInPath): Promise<{ notification: NotificationRow }> {
+export async function loadNotification(call: InProject<'notification_id'>): Promise<{ notification: Webhook }> {
   const query = webhooksOf(call.db, call.project).where('id', '=', call.params.notification_id);
   return { notification: orNotFound(await query.executeTakeFirst()) };
 }
@@ -25,32 +33,8 @@ export async function loadNotification(call: NotificationInPath): Promise<{ noti
 /** Notifications by webhook. Forges are another resource (status-targets.ts). */
 function webhooksOf(db: Queries, { id }: { id: bigint }) {
   const notifications = db.selectFrom('notifications').selectAll().where('project_id', '=', id);
-  return notifications.where('notifiable_type', '!=', 'status');
+  return notifications.where('notifiable_type', '!=', 'status').$narrowType<ColumnsOf<typeof notificationFields>>();
 }
-
-interface NotificationInPath {
-  db: Queries;
-  project: { id: bigint };
-  params: { notification_id: bigint };
-}
-
-/** A web address without credentials, because those would be stored and shown in clear. */
-export function isWebAddress(value: string): boolean {
-  const url = URL.canParse(value) ? new URL(value) : undefined;
-  return (
-    url !== undefined &&
-    /^https?:$/.test(url.protocol) &&
-    url.hostname !== '' &&
-    url.username === '' &&
-    url.password === ''
-  );
-}
-
-const fields = {
-  notifiable_type: required(oneOf(['build', 'dependency'])),
-  name: required(oneOf(['webhook'])),
-  'options[url]': required(text('webAddress', { check: isWebAddress })),
-};
 
 /** The audit log gets only the host of an address: many receivers have a secret in the path. */
 export const hostOf = (url: string): { host: string } => ({ host: new URL(url).host });
@@ -78,17 +62,16 @@ export const routes = [
     access: 'both',
     scope: 'notifications',
     summary: 'Create a webhook for events of the project; only this answer has the secret that signs the calls',
-    body: fields,
+    body: notificationFields,
     creates: 'notifications',
     answer: createdNotificationRecord,
     audit: { action: 'notification.created', details: ({ input }) => hostOf(input['options[url]']) },
     async handle(call) {
       const { project, vault, input } = call;
-      const { name, notifiable_type, 'options[url]': url } = input;
       const secret = randomWebhookSecret();
-      const settings = { name, notifiable_type, url };
+      const settings = columnsOf(notificationFields, input);
       const notification = await createNotification(writeContextOf(call), project.id, settings, { vault, secret });
-      return { ...ownView(notification), secret };
+      return { ...ownView({ ...notification, ...settings }), secret };
     },
   }),
   projectRoute({
@@ -107,7 +90,7 @@ export const routes = [
     access: 'both',
     scope: 'notifications',
     summary: 'Change a notification; its secret stays',
-    body: fields,
+    body: notificationFields,
     answer: notificationRecord,
     load: loadNotification,
     audit: {
@@ -117,8 +100,7 @@ export const routes = [
     },
     async handle(call) {
       const { notification, input } = call;
-      const { name, notifiable_type, 'options[url]': url } = input;
-      const changed = sentColumns({ name, notifiable_type, url });
+      const changed = columnsOf(notificationFields, input);
       await changeNotification(writeContextOf(call), notification, changed);
       return view({ ...notification, ...changed });
     },

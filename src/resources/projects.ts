@@ -5,18 +5,14 @@ import { allRows } from '../api/pages.ts';
 import { accountRoute, projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { sealedPlace } from '../db/schema.ts';
-import { ApiError } from '../errors.ts';
-import { flag, oneOf, required, wholeNumber, type Field, type ValuesOf } from '../http/fields.ts';
 import { mapByTurns } from '../lib/turns.ts';
 import type { Vault } from '../lib/vault.ts';
-import { forkPolicies } from '../lifecycle/forks.ts';
 import { changeProject, createProject, deleteProject } from '../lifecycle/projects.ts';
-import { supersededPolicies } from '../lifecycle/triggers.ts';
 import { projectView } from '../views/project.ts';
-import { projectRecord, type Project } from '../records/project.ts';
+import { columnsOf } from '../records/fields.ts';
+import { projectFields, projectRecord, type Project } from '../records/project.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, writeContextOf } from './common.ts';
-import { configFile, description, name, repositoryUrl } from './forms.ts';
 import { projectFirehose } from './firehoses.ts';
 import { checkName, orTaken } from './names.ts';
 
@@ -28,46 +24,6 @@ function view(project: VisibleProject, vault: Vault): Project {
 }
 
 const publicKeyPlace = (id: bigint): string => sealedPlace({ table: 'projects', column: 'ssh_public_key' }, id);
-
-const fields = {
-  name: required(name()),
-  repository_url: required(repositoryUrl()),
-  description: description(),
-  poll_interval: pollInterval(),
-  fork_builds: oneOf(forkPolicies),
-  cancel_superseded: oneOf(supersededPolicies),
-  public_badge: flag(),
-  config_file: configFile(),
-};
-
-/** Seconds; 0 for never. A host would take intervals below fifteen seconds for an attack. */
-function pollInterval(): Field<number> {
-  const shortest = 15;
-  const field = wholeNumber({ min: 0, max: 86_400, fallback: 0 });
-  const { minimum: _, maximum: most = 0, ...schema } = field.schema;
-  return {
-    ...field,
-    schema: {
-      ...schema,
-      anyOf: [
-        { minimum: 0, maximum: 0 },
-        { minimum: shortest, maximum: most },
-      ],
-    },
-    parse(raw) {
-      const seconds = field.parse(raw);
-      if (seconds > 0 && seconds < shortest) throw new ApiError('invalid_format');
-      return seconds;
-    },
-  };
-}
-
-type Settings = ValuesOf<typeof fields>;
-
-/** In the database, flags are numbers. */
-function settingsOf({ public_badge: badge, ...sent }: Partial<Settings>) {
-  return { ...sent, ...(badge !== undefined && { public_badge: Number(badge) }) };
-}
 
 /** The projects that a user owns or collaborates on. */
 export async function projectsOf(db: Queries, caller: Caller) {
@@ -91,7 +47,7 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary: 'Create a project; its SSH key is made with it, to be installed in the repository',
-    body: fields,
+    body: projectFields,
     creates: 'projects',
     answer: projectRecord,
     verifyNames: ({ db, caller }, values) => checkName(db, 'projects', { within: caller.id, name: values.name }),
@@ -101,12 +57,8 @@ export const routes = [
     },
     async handle(call) {
       const { caller, vault, input } = call;
-      const project = await orTaken(
-        createProject(writeContextOf(call), caller.id, vault, {
-          ...input,
-          public_badge: Number(input.public_badge),
-        }),
-      );
+      const settings = columnsOf(projectFields, input);
+      const project = await orTaken(createProject(writeContextOf(call), caller.id, vault, settings));
       return view({ ...project, owned: true }, vault);
     },
   }),
@@ -125,7 +77,7 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary: 'Change a project',
-    body: fields,
+    body: projectFields,
     changes: 'projects',
     answer: projectRecord,
     verifyNames: ({ db, project }, values) =>
@@ -140,7 +92,7 @@ export const routes = [
     },
     async handle(call) {
       const { project, vault, input } = call;
-      const changed = settingsOf(input);
+      const changed = columnsOf(projectFields, input);
       await orTaken(changeProject(writeContextOf(call), project, changed));
       return view({ ...project, ...changed }, vault);
     },

@@ -2,39 +2,20 @@ import { accountRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { sealIn } from '../db/sealing.ts';
 import { sealedPlace, type RegistryRow } from '../db/schema.ts';
-import { ApiError, type FieldErrors } from '../errors.ts';
-import { required, text, type Field } from '../http/fields.ts';
-import { normalHost } from '../lib/image-reference.ts';
-import { registryRecord } from '../records/dependency.ts';
+import type { FieldErrors } from '../errors.ts';
+import { registryFields, registryRecord } from '../records/dependency.ts';
+import { columnsOf, required, text, valuesIn } from '../records/fields.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, type InAccount } from './common.ts';
 import { orTaken } from './names.ts';
 
 /** The credentials of an account for registries of images. */
 
-function view({ id, host, username }: RegistryRow) {
-  return { ...twin('id', id), host, username };
+function view(registry: RegistryRow) {
+  return { ...twin('id', registry.id), ...valuesIn(registryFields, registry) };
 }
 
-/** A registry as references name it: a host and maybe a port, in one spelling. */
-function host(): Field<string> {
-  const form = text('host', { description: 'a host, with its port where it has one: registry.example.org:5000' });
-  return {
-    ...form,
-    parse(raw) {
-      const found = normalHost(form.parse(raw).trim());
-      if (found === undefined) throw new ApiError('invalid_format');
-      return found;
-    },
-  };
-}
-
-const fields = {
-  host: required(host()),
-  // Both become one header, in which a colon stands between them.
-  username: required(text('name', { pattern: /^[^:]+$/ })),
-  password: required(text('registryPassword')),
-};
+const fields = { ...registryFields, password: required(text('registryPassword')) };
 
 async function checkHost(db: Queries, owner: bigint, name: string | undefined): Promise<FieldErrors> {
   if (name === undefined) return {};
@@ -42,13 +23,7 @@ async function checkHost(db: Queries, owner: bigint, name: string | undefined): 
   return (await named.executeTakeFirst()) === undefined ? {} : { host: ['already_exists'] };
 }
 
-interface RegistryInPath {
-  db: Queries;
-  caller: { id: bigint };
-  params: { registry_id: bigint };
-}
-
-async function loadRegistry({ db, caller, params }: RegistryInPath): Promise<{ registry: RegistryRow }> {
+async function loadRegistry({ db, caller, params }: InAccount<'registry_id'>): Promise<{ registry: RegistryRow }> {
   const query = db.selectFrom('registries').selectAll().where('id', '=', params.registry_id);
   return { registry: orNotFound(await query.where('owner_id', '=', caller.id).executeTakeFirst()) };
 }
@@ -76,18 +51,14 @@ export const routes = [
     creates: 'registries',
     answer: registryRecord,
     verify: ({ db, caller }, values) => checkHost(db, caller.id, values.host),
-    audit: {
-      action: 'registry.created',
-      details: ({ input }) => ({ host: input.host, username: input.username }),
-    },
+    audit: { action: 'registry.created', details: ({ input }) => columnsOf(registryFields, input) },
     async handle({ db, ids, vault, caller, input }) {
       const id = ids.next();
       const place = sealedPlace({ table: 'registries', column: 'password' }, id);
       const registry: RegistryRow = {
         id,
         owner_id: caller.id,
-        host: input.host,
-        username: input.username,
+        ...columnsOf(registryFields, input),
         password: await sealIn(db, vault, input.password, place),
         created_at: BigInt(Date.now()),
       };

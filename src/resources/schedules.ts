@@ -1,23 +1,19 @@
 import { projectRoute } from '../api/route.ts';
-import type { Queries } from '../db/open.ts';
 import type { ScheduleRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
-import { required, text, withDefault, type ValuesOf } from '../http/fields.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
-import { isTimeZone, parseCron } from '../lifecycle/cron.ts';
+import { parseCron } from '../lifecycle/cron.ts';
 import { addSchedule, changeSchedule, deleteSchedule } from '../lifecycle/schedules.ts';
-import { scheduleRecord } from '../records/trigger.ts';
+import { valuesIn, type ValuesOf } from '../records/fields.ts';
+import { scheduleFields, scheduleRecord } from '../records/trigger.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf } from './common.ts';
-import { commitRef } from './forms.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf, type InProject } from './common.ts';
 
 function view(schedule: ScheduleRow) {
   const { build_request_id: request } = schedule;
   return {
     ...twin('id', schedule.id),
-    cron: schedule.cron,
-    time_zone: schedule.time_zone,
-    commit_ref: schedule.commit_ref,
+    ...valuesIn(scheduleFields, schedule),
     created_at: timestamp(schedule.created_at),
     next_run_at: timestamp(schedule.next_run_at),
     last_run_at: timestampOrNull(schedule.last_run_at),
@@ -28,29 +24,14 @@ function view(schedule: ScheduleRow) {
   };
 }
 
-const fields = {
-  cron: required(text('cron', { description: 'five fields: minute, hour, day, month, day of the week' })),
-  time_zone: withDefault(
-    text('timeZone', { check: isTimeZone, description: 'a name of the IANA, as Europe/Berlin' }),
-    'UTC',
-  ),
-  commit_ref: commitRef(),
-};
-
 /** Whether there is a next time depends on both fields. An expression without one is refused like an unreadable one. */
-async function checkTimes(sent: Partial<ValuesOf<typeof fields>>, present?: ScheduleRow): Promise<FieldErrors> {
+async function checkTimes(sent: Partial<ValuesOf<typeof scheduleFields>>, present?: ScheduleRow): Promise<FieldErrors> {
   const { cron, time_zone: timeZone = 'UTC' } = { ...present, ...sent };
   if (cron === undefined || parseCron(cron, timeZone)?.after(Date.now()) !== undefined) return {};
   return { cron: ['invalid_format'] };
 }
 
-interface InPath {
-  db: Queries;
-  project: { id: bigint };
-  params: { schedule_id: bigint };
-}
-
-async function loadSchedule({ db, project, params }: InPath): Promise<{ schedule: ScheduleRow }> {
+async function loadSchedule({ db, project, params }: InProject<'schedule_id'>): Promise<{ schedule: ScheduleRow }> {
   const query = db.selectFrom('schedules').selectAll().where('project_id', '=', project.id);
   return { schedule: orNotFound(await query.where('id', '=', params.schedule_id).executeTakeFirst()) };
 }
@@ -77,7 +58,7 @@ export const routes = [
     access: 'both',
     scope: 'projects',
     summary: 'Create a schedule, which builds a commit at certain times',
-    body: fields,
+    body: scheduleFields,
     creates: 'schedules',
     answer: scheduleRecord,
     verify: (_, values) => checkTimes(values),
@@ -102,7 +83,7 @@ export const routes = [
     access: 'both',
     scope: 'projects',
     summary: 'Change a schedule',
-    body: fields,
+    body: scheduleFields,
     answer: scheduleRecord,
     load: loadSchedule,
     verify: ({ schedule }, values) => checkTimes(values, schedule),

@@ -3,7 +3,7 @@ import { accountRoute } from '../api/route.ts';
 import type { Caller } from '../auth/callers.ts';
 import { projectsSeenBy } from '../auth/projects.ts';
 import type { Queries } from '../db/open.ts';
-import { required, text } from '../http/fields.ts';
+import { required, text } from '../records/fields.ts';
 import type { Scope } from '../http/route.ts';
 import { foundRecord, type Found } from '../records/project.ts';
 import { listOf } from '../records/schema.ts';

@@ -4,7 +4,7 @@ import type { Database, Queries } from '../db/open.ts';
 import type { ShellRow } from '../db/schema.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import { ApiError } from '../errors.ts';
-import { described, text, wholeNumber } from '../http/fields.ts';
+import { described, text, wholeNumber } from '../records/fields.ts';
 import { shellFrame } from '../lib/shell-frames.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import {
@@ -118,10 +118,7 @@ export const routes = [
     async follow({ relay, subscriptions, signal }, { id, ...piece }: { id: bigint; offset: number; bytes: Buffer }) {
       if (piece.bytes.length === 0) return { taken: piece.offset };
       using watch = subscriptions.watch(subjectTopic(id));
-      const over = new AbortController();
-      const waiting = { ms: holdMs, signal: AbortSignal.any([signal, over.signal]) };
-      void watch.changed(holdMs, waiting.signal).then(() => over.abort());
-      const at = await relay.write(`${id}/in`, piece, waiting).catch(() => undefined);
+      const at = await relay.write(`${id}/in`, piece, { watch, ms: holdMs, signal });
       return { taken: at ?? piece.offset };
     },
   }),
@@ -151,7 +148,7 @@ interface Showing {
 }
 
 /** What the shell shows, until it is over or nobody listens any more. */
-async function* shown({ database, subscriptions, read, signal, id, from }: Showing): AsyncGenerator<Buffer> {
+async function* shown({ database, subscriptions, read, signal, id, from }: Showing): AsyncGenerator<Uint8Array> {
   using watch = subscriptions.watch(subjectTopic(id));
   let lookedAt = -Infinity;
   let isQuiet = true;
@@ -164,11 +161,7 @@ async function* shown({ database, subscriptions, read, signal, id, from }: Showi
       }
       lookedAt = performance.now();
     }
-    const changed = new AbortController();
-    const waiting = { ms: lookEveryMs, signal: AbortSignal.any([signal, changed.signal]) };
-    void watch.changed(lookEveryMs, waiting.signal).then(() => changed.abort());
-    const piece = await read(at, waiting).catch(() => undefined);
-    changed.abort();
+    const piece = await read(at, { watch, ms: lookEveryMs, signal });
     isQuiet = piece === undefined;
     if (piece) {
       at += piece.length;
@@ -192,7 +185,7 @@ const words: Record<string, string> = {
 };
 
 /** For a person whose shell did not end by itself: that one has told its exit status. */
-function* lastWords(reason: string): Generator<Buffer> {
+function* lastWords(reason: string): Generator<Uint8Array> {
   yield shellFrame('m', words[reason] ?? 'The shell is over.');
   yield shellFrame('x', '3');
 }

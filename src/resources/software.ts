@@ -3,7 +3,7 @@ import { admitToProject } from '../auth/projects.ts';
 import type { Caller } from '../auth/callers.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
-import { described, identifier, text } from '../http/fields.ts';
+import { described, identifier, text } from '../records/fields.ts';
 import { attachedStacks, combined, launchesOf } from '../lifecycle/software.ts';
 import { softwareRecord } from '../records/suite.ts';
 import { string } from '../records/schema.ts';

@@ -2,14 +2,14 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { NotificationRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
-import { oneOf, required, text } from '../http/fields.ts';
+import { required, text } from '../records/fields.ts';
 import { createStatusTarget, deleteNotification } from '../lifecycle/notifications.ts';
 import type { StatusReport } from '../lifecycle/status-reports.ts';
-import { statusDeliveryRecord, statusTargetRecord } from '../records/notification.ts';
+import { statusDeliveryRecord, statusTargetRecord, targetFields, type StatusTarget } from '../records/notification.ts';
 import { listOf } from '../records/schema.ts';
 import { deliveriesOf } from './deliveries.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf } from './common.ts';
-import { hostOf, isWebAddress } from './notifications.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf, type InProject } from './common.ts';
+import { hostOf } from './notifications.ts';
 
 /** Forges that get the status of each commit's suites. In the database they are notifications of another type. */
 
@@ -19,11 +19,12 @@ const publicApis = {
   gitlab: 'https://gitlab.com/api/v4',
   gitea: 'https://gitea.com/api/v1',
   bitbucket: 'https://api.bitbucket.org/2.0',
-} as const;
+} as const satisfies Record<StatusTarget['provider'], string>;
 
-const providers = Object.keys(publicApis) as (keyof typeof publicApis)[];
+/** A notification whose name is that of a forge. */
+type Target = NotificationRow & { name: StatusTarget['provider'] };
 
-function view({ id, project_id, name, url, repository }: NotificationRow) {
+function view({ id, project_id, name, url, repository }: Target) {
   return { ...twin('id', id), ...twin('project_id', project_id), provider: name, api_url: url, repository };
 }
 
@@ -32,34 +33,22 @@ function told(payload: string) {
   return { ref, context, build_state, description };
 }
 
-/** It becomes part of a path, so no segment of it can be `.` or `..`. */
-const repositoryForm = /^(?:\d{1,19}|(?!\.{1,2}\/)[\w.{}~-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.{}~-]+)+)$/;
 const ownerAndName = /^[^/]+\/[^/]+$/;
 
 const fields = {
-  provider: required(oneOf(providers)),
-  api_url: text('webAddress', { check: (value) => isWebAddress(value) && !/[?#]/.test(value) }),
-  repository: required(
-    text('repository', { pattern: repositoryForm, description: 'owner/name; for GitLab a path or number' }),
-  ),
+  ...targetFields,
   // It becomes part of a header, so only visible ASCII characters are allowed.
   token: required(text('forgeToken', { pattern: /^[\x21-\x7e]+$/ })),
 };
 
-async function loadTarget(call: TargetInPath): Promise<{ target: NotificationRow }> {
+async function loadTarget(call: InProject<'status_target_id'>): Promise<{ target: Target }> {
   const targets = targetsOf(call.db, call.project).where('id', '=', call.params.status_target_id);
   return { target: orNotFound(await targets.executeTakeFirst()) };
 }
 
 function targetsOf(db: Queries, { id }: { id: bigint }) {
   const notifications = db.selectFrom('notifications').selectAll().where('project_id', '=', id);
-  return notifications.where('notifiable_type', '=', 'status');
-}
-
-interface TargetInPath {
-  db: Queries;
-  project: { id: bigint };
-  params: { status_target_id: bigint };
+  return notifications.where('notifiable_type', '=', 'status').$narrowType<Pick<Target, 'name'>>();
 }
 
 const subjectOf = ({ id, repository }: Pick<NotificationRow, 'id' | 'repository'>) => ({ id, name: repository });
@@ -99,7 +88,7 @@ export const routes = [
       const { project, vault, input } = call;
       const settings = { name: input.provider, url: apiOf(input), repository: input.repository };
       const secret = { vault, secret: input.token };
-      return view(await createStatusTarget(writeContextOf(call), project.id, settings, secret));
+      return view({ ...(await createStatusTarget(writeContextOf(call), project.id, settings, secret)), ...settings });
     },
   }),
   projectRoute({
@@ -143,6 +132,6 @@ export const routes = [
   }),
 ];
 
-function apiOf({ provider, api_url: url }: { provider: keyof typeof publicApis; api_url: string }): string {
+function apiOf({ provider, api_url: url }: Pick<StatusTarget, 'provider' | 'api_url'>): string {
   return url === '' ? publicApis[provider] : url;
 }

@@ -2,13 +2,13 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { DependencyRow, SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
-import { requiredIdentifier } from '../http/fields.ts';
+import { identifier, required } from '../records/fields.ts';
 import { wakeWaiting } from '../lifecycle/dependencies.ts';
 import { holdForeign, isSameStack, pinTo, stackNow } from '../lifecycle/pins.ts';
 import { dependenciesNow, pinsOf, type Stack } from '../lifecycle/software.ts';
 import { suiteDependencyRecord } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, writeContextOf, orNotFound } from './common.ts';
+import { destroyed, destroyedAnswer, writeContextOf, orNotFound, type InProject } from './common.ts';
 import { usableBy } from './dependency-relations.ts';
 import { orTaken } from './names.ts';
 import { inSuite, loadSuite } from './suites.ts';
@@ -39,19 +39,19 @@ function attachedTo(db: Queries, suiteId: bigint) {
 
 type Attached = DependencyRow & { use_id: bigint };
 
-async function loadAttached(call: AttachedInPath): Promise<{ suite: SuiteRow; dependency: Attached }> {
+async function loadAttached(
+  call: InProject<'suite_id' | 'dependency_id'>,
+): Promise<{ suite: SuiteRow; dependency: Attached }> {
   const { suite } = await loadSuite(call);
   const named = attachedTo(call.db, suite.id).where('dependencies.id', '=', call.params.dependency_id);
   return { suite, dependency: orNotFound(await named.executeTakeFirst()) };
 }
 
-type AttachedInPath = Parameters<typeof loadSuite>[0] & { params: { dependency_id: bigint } };
-
 /**
  * With the result that the suite gets, and whether a new pin would differ. Dependencies of the own account are always
  * followed.
  */
-async function loadPinned(call: AttachedInPath) {
+async function loadPinned(call: InProject<'suite_id' | 'dependency_id'>) {
   const { suite, dependency } = await loadAttached(call);
   const pin = (await pinsOf(call.db, 'suite_dependency_id', [dependency.use_id])).get(dependency.use_id);
   const isBehind = pin !== undefined && !isSameStack(pin, await stackNow(call.db, dependency.id));
@@ -84,7 +84,7 @@ export const routes = [
     access: 'both',
     scope: 'suites',
     summary: 'Attach a dependency of the project’s owner, or a shared one, which is pinned to its present result',
-    body: { dependency_id: requiredIdentifier() },
+    body: { dependency_id: required(identifier()) },
     creates: 'suite_dependencies',
     answer: suiteDependencyRecord,
     load: loadSuite,

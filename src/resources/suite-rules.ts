@@ -1,18 +1,18 @@
 import { projectRoute } from '../api/route.ts';
 import type { SuiteRow, SuiteRuleRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
-import { oneOf, required, text, type ValuesOf } from '../http/fields.ts';
-import { operators, subjects, wrongFields } from '../lifecycle/rules.ts';
-import { ruleRecord } from '../records/suite.ts';
+import { wrongFields } from '../lifecycle/rules.ts';
+import { valuesIn, type ValuesOf } from '../records/fields.ts';
+import { ruleFields, ruleRecord } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, type InProject } from './common.ts';
 import { inSuite, loadSuite } from './suites.ts';
 
-function view({ id, subject, operator, value }: SuiteRuleRow) {
-  return { ...twin('id', id), subject, operator, value };
+function view(rule: SuiteRuleRow) {
+  return { ...twin('id', rule.id), ...valuesIn(ruleFields, rule) };
 }
 
-async function loadRule(call: RuleInPath): Promise<{ suite: SuiteRow; rule: SuiteRuleRow }> {
+async function loadRule(call: InProject<'suite_id' | 'rule_id'>): Promise<{ suite: SuiteRow; rule: SuiteRuleRow }> {
   const { suite } = await loadSuite(call);
   const query = call.db.selectFrom('suite_rules').selectAll().where('suite_id', '=', suite.id);
   return { suite, rule: orNotFound(await query.where('id', '=', call.params.rule_id).executeTakeFirst()) };
@@ -21,16 +21,8 @@ async function loadRule(call: RuleInPath): Promise<{ suite: SuiteRow; rule: Suit
 /** A rule has no name, so the audit log uses its subject. */
 const asSubject = ({ rule }: { rule: SuiteRuleRow }) => ({ ...rule, name: rule.subject });
 
-type RuleInPath = Parameters<typeof loadSuite>[0] & { params: { rule_id: bigint } };
-
-const fields = {
-  subject: required(oneOf(subjects)),
-  operator: required(oneOf(operators)),
-  value: required(text('ruleValue', { lines: 'many' })),
-};
-
 /** Whether a value is valid depends on the operator: not every text is a regular expression. */
-async function checkValue(sent: Partial<ValuesOf<typeof fields>>, present?: SuiteRuleRow): Promise<FieldErrors> {
+async function checkValue(sent: Partial<ValuesOf<typeof ruleFields>>, present?: SuiteRuleRow): Promise<FieldErrors> {
   const { subject, operator, value } = { ...present, ...sent };
   if (subject === undefined || operator === undefined || value === undefined) return {};
   return wrongFields(subject, operator, value).includes('value') ? { value: ['invalid_format'] } : {};
@@ -56,7 +48,7 @@ export const routes = [
     access: 'both',
     scope: 'suites',
     summary: 'Add a rule to a suite',
-    body: fields,
+    body: ruleFields,
     creates: 'suite_rules',
     answer: ruleRecord,
     load: loadSuite,
@@ -74,7 +66,7 @@ export const routes = [
     access: 'both',
     scope: 'suites',
     summary: 'Change a rule',
-    body: fields,
+    body: ruleFields,
     answer: ruleRecord,
     load: loadRule,
     verify: ({ rule }, values) => checkValue(values, rule),

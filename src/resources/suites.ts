@@ -2,46 +2,26 @@ import { allRows } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { SuiteRow } from '../db/schema.ts';
-import { ApiError } from '../errors.ts';
-import { required, storedAs } from '../http/fields.ts';
+import { ApiError, type FieldErrors } from '../errors.ts';
 import { most } from '../lib/bounds.ts';
 import { mapByTurns } from '../lib/turns.ts';
 import { variantsOf } from '../lib/matrix.ts';
-import { tagsIn, textOfTags } from '../lib/tags.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
-import { suiteRecord, type Suite } from '../records/suite.ts';
+import { columnsOf, valuesIn } from '../records/fields.ts';
+import { suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, sentColumns, twin, writeContextOf } from './common.ts';
-import { cachePaths, command, description, globs, image, name, tags } from './forms.ts';
+import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
-import { asJson, checkTimeout, columnsOf, runFields, runView } from './suite-fields.ts';
 
 function view(suite: SuiteRow): Suite {
-  return {
-    ...twin('id', suite.id),
-    name: suite.name,
-    description: suite.description,
-    command: suite.command,
-    tags: tagsIn(suite.tags),
-    image: suite.image,
-    ...runView(suite),
-    cache: JSON.parse(suite.cache) as string[],
-    reports: JSON.parse(suite.reports) as string[],
-    artifacts: JSON.parse(suite.artifacts) as string[],
-  };
+  return { ...twin('id', suite.id), ...valuesIn(suiteFields, suite) };
 }
 
 /** The suite in the path, if it belongs to the project. */
-export async function loadSuite(call: SuiteInPath): Promise<{ suite: SuiteRow }> {
+export async function loadSuite(call: InProject<'suite_id'>): Promise<{ suite: SuiteRow }> {
   const { db, project, params } = call;
   const query = db.selectFrom('suites').selectAll().where('id', '=', params.suite_id);
   return { suite: orNotFound(await query.where('project_id', '=', project.id).executeTakeFirst()) };
-}
-
-interface SuiteInPath {
-  db: Queries;
-  project: { id: bigint };
-  params: { suite_id: bigint };
 }
 
 /** The details of the audit log for a record in a suite. */
@@ -58,20 +38,13 @@ async function holdVariants(db: Queries, project: { id: bigint }, matrix: string
   if (counts.reduce((sum, count) => sum + count, 0) > most.variantsOfProject) throw new ApiError('is_reserved');
 }
 
-const fields = {
-  name: required(name()),
-  command: required(command()),
-  description: description(),
-  'tags[]': storedAs(tags(), textOfTags),
-  image: image(),
-  'reports[]': storedAs(globs('files in the workspace that are reports of tests, as JUnit XML'), asJson),
-  ...runFields,
-  'cache[]': storedAs(
-    cachePaths('paths that a passed build leaves to the next one, in the workspace or under ~'),
-    asJson,
-  ),
-  'artifacts[]': storedAs(globs('files in the workspace that are kept after a build, whatever its result'), asJson),
-};
+/** No suite may take longer than the server allows. */
+async function checkTimeout(
+  { buildTimeout }: { buildTimeout: number },
+  { timeout = 0 }: { timeout?: number },
+): Promise<FieldErrors> {
+  return timeout > buildTimeout ? { timeout: ['invalid_format'] } : {};
+}
 
 export const routes = [
   projectRoute({
@@ -92,14 +65,14 @@ export const routes = [
     access: 'both',
     scope: 'suites',
     summary: 'Create a suite',
-    body: fields,
+    body: suiteFields,
     creates: 'suites',
     answer: suiteRecord,
     verify: checkTimeout,
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
-      const suite = { id: ids.next(), project_id: project.id, ...columnsOf(input) };
+      const suite = { id: ids.next(), project_id: project.id, ...columnsOf(suiteFields, input) };
       await orTaken(db.insertInto('suites').values(suite).execute());
       await holdVariants(db, project, suite.matrix);
       return view(suite);
@@ -121,7 +94,7 @@ export const routes = [
     access: 'both',
     scope: 'suites',
     summary: 'Change a suite',
-    body: fields,
+    body: suiteFields,
     changes: 'suites',
     answer: suiteRecord,
     load: loadSuite,
@@ -131,7 +104,7 @@ export const routes = [
     audit: { action: 'suite.updated', subject: ({ suite }) => suite },
     async handle(call) {
       const { db, suite, project } = call;
-      const changed = sentColumns(columnsOf(call.input));
+      const changed = columnsOf(suiteFields, call.input);
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());
       }

@@ -1,5 +1,5 @@
 import { projectRoute } from '../api/route.ts';
-import { described, oneOf, text } from '../http/fields.ts';
+import { described, oneOf, text } from '../records/fields.ts';
 import type { Page, PageOf } from '../http/paging.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { flakyTests } from '../lifecycle/flaky-tests.ts';

@@ -6,7 +6,7 @@ import { findUserById, insertUser, normalizeEmail, updateUser } from '../auth/us
 import type { Queries, Transaction } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
-import { oneOf, required, text } from '../http/fields.ts';
+import { oneOf, required, text } from '../records/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { timestamp } from '../lib/timestamps.ts';

@@ -1,6 +1,7 @@
 import { chown, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
+import { isId } from '../lib/ids.ts';
 import { isThere } from '../lib/is-there.ts';
 import { orAborted } from '../lib/or-aborted.ts';
 import { run } from '../lib/processes.ts';
@@ -253,8 +254,6 @@ async function presentOne(folder: string, tree: KeptTree, boot: string): Promise
   const { mtimeMs: usedAt } = await stat(place);
   return { ...entryOf({ ...tree, digest, bytes }, true), usedAt, madeAt, isOnDisk: made === undefined };
 }
-
-const isId = (name: string): boolean => /^[0-9]{1,18}$/.test(name);
 
 async function bootOf(): Promise<string> {
   return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();

@@ -9,9 +9,9 @@ import {
   DrainedError,
   encodeMessage,
   protocolHeader,
+  type Answer,
   type CallName,
-  type Calls,
-  type ToServer,
+  type Says,
 } from '../protocol/index.ts';
 import { failureOf, otherVersion, RefusedError, revoked } from './failures.ts';
 
@@ -50,11 +50,7 @@ export class ServerConnection {
     this.#parts = parts;
   }
 
-  async call<Name extends CallName>(
-    name: Name,
-    says: Calls[Name]['says'],
-    signal: AbortSignal,
-  ): Promise<Calls[Name]['answer']> {
+  async call<Name extends CallName>(name: Name, says: Says<Name>, signal: AbortSignal): Promise<Answer<Name>> {
     signal.throwIfAborted();
     this.#connecting ??= this.#connect();
     const connection = await orAborted(this.#connecting, signal);
@@ -65,9 +61,9 @@ export class ServerConnection {
   async callWithin<Name extends CallName>(
     ms: number,
     name: Name,
-    says: Calls[Name]['says'],
+    says: Says<Name>,
     signal: AbortSignal,
-  ): Promise<Calls[Name]['answer']> {
+  ): Promise<Answer<Name>> {
     const timer = setTimeout(() => this.#end((connection) => connection.terminate()), ms);
     try {
       return await this.call(name, says, signal);
@@ -129,18 +125,14 @@ class Connected {
     });
   }
 
-  async call<Name extends CallName>(
-    name: Name,
-    says: Calls[Name]['says'],
-    signal: AbortSignal,
-  ): Promise<Calls[Name]['answer']> {
+  async call<Name extends CallName>(name: Name, says: Says<Name>, signal: AbortSignal): Promise<Answer<Name>> {
     if (this.#socket.readyState !== WebSocket.OPEN) throw new Error('the connection to the server ended');
     this.#last += 1;
     const id = this.#last;
     const { promise, resolve, reject } = Promise.withResolvers<never>();
     this.#calls.set(id, { name, resolve, reject });
     try {
-      this.#socket.send(encodeMessage({ ...says, id, call: name } as ToServer));
+      this.#socket.send(encodeMessage({ ...says, id, call: name }));
       return await orAborted(promise, signal);
     } finally {
       this.#calls.delete(id);

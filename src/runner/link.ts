@@ -4,8 +4,8 @@ import { connect } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import { WebSocket, type ClientOptions } from 'ws';
 import { http } from '../lib/http.ts';
-import { claimSeconds, connectionPath, protocolHeader, protocolNumber, version } from '../protocol/index.ts';
-import type { Demand, Link } from '../protocol/index.ts';
+import { callNames, claimSeconds, connectionPath, protocolHeader, protocolNumber, version } from '../protocol/index.ts';
+import type { BlobLink, LinkCalls } from '../protocol/index.ts';
 import { blobCalls } from './blob-calls.ts';
 import { connectionOptions, ServerConnection } from './connection.ts';
 import { inWords } from './failures.ts';
@@ -18,9 +18,7 @@ export type ServerPlace = ({ socket: string } | { url: string; token: string; ca
   places?: number;
 };
 
-export interface OpenLink extends Link {
-  /** How many runners such as this one are needed. */
-  demand(signal: AbortSignal): Promise<Demand>;
+export interface OpenLink extends LinkCalls, BlobLink {
   /** When the server was last heard of, by the process's own clock. */
   heardAt(): number;
   close(): void;
@@ -61,25 +59,10 @@ export function openLink(place: ServerPlace, options: LinkOptions = {}): OpenLin
     inWords: (error) => inWords(error, target),
   });
 
+  const called = callNames.map((name) => [name, (says: never, signal: AbortSignal) => server.call(name, says, signal)]);
   return {
-    next: (wish, signal) => server.call('next', wish, signal),
-    leave: (claims, signal) => server.call('leave', { claims }, signal),
-    demand: (signal) => server.call('demand', {}, signal),
-    log: (chunk, signal) => server.call('log', chunk, signal),
-    tests: (batch, signal) => server.call('tests', batch, signal),
-    extend: (claims, signal) => server.callWithin(extendMs, 'extend', { claims }, signal),
-    finish: (report, signal) => server.call('finish', report, signal),
-    uploaded: (report, signal) => server.call('uploaded', report, signal),
-    key: (claim, signal) => server.call('key', { claim }, signal),
-    registry: (claim, signal) => server.call('registry', { claim }, signal),
-    looks: (room, signal) => server.call('looks', { room }, signal),
-    looked: (reports, signal) => server.call('looked', { reports }, signal),
-    gone: (projects, signal) => server.call('gone', { projects }, signal),
-    stale: (trees, signal) => server.call('stale', { trees }, signal),
-    shells: (asking, signal) => server.call('shells', asking, signal),
-    shellInput: (shell, from, signal) => server.call('shellInput', { shell, from }, signal),
-    shellOutput: (shell, piece, signal) => server.call('shellOutput', { shell, ...piece }, signal),
-    shellEnd: (shell, reason, signal) => server.call('shellEnd', { shell, reason }, signal),
+    ...(Object.fromEntries(called) as LinkCalls),
+    extend: (says, signal) => server.callWithin(extendMs, 'extend', says, signal),
     ...blobCalls(
       (method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } }),
       note,

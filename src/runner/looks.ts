@@ -42,7 +42,7 @@ export async function lookAtRepositories(parts: LookingParts): Promise<void> {
   const taking = async (): Promise<void> => {
     while (!signal.aborted) {
       const room = mostLooks - underWay.size;
-      begin(room === 0 ? [] : await ask(() => link.looks(room, signal)));
+      begin(room === 0 ? [] : await ask(() => link.looks({ room }, signal)));
       await pause(gatherMs, undefined, { signal });
     }
   };
@@ -50,7 +50,7 @@ export async function lookAtRepositories(parts: LookingParts): Promise<void> {
     for (;;) {
       await seen.any(signal);
       await pause(gatherMs, undefined, { signal });
-      for (const reports of batches(seen.take())) await ask(() => link.looked(reports, signal));
+      for (const reports of batches(seen.take())) await ask(() => link.looked({ reports }, signal));
     }
   };
   await Promise.all([taking, telling].map((work) => untilEnd(work, { signal, log })));

@@ -153,7 +153,7 @@ async function keepFiles(
 
 /** Requested only where the commit is not here yet, and not kept. */
 async function keyFor(link: Pick<Link, 'key'>, claim: string, signal: AbortSignal): Promise<string> {
-  const key = await untilAnswered(signal, () => link.key(claim, signal));
+  const key = await untilAnswered(signal, () => link.key({ claim }, signal));
   if (key === undefined) throw new Error('the claim expired');
   return key;
 }

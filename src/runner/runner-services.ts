@@ -148,7 +148,7 @@ function heldBack(link: Link, disk: DiskReserve): RunnerServices['link'] {
     },
     store: (claim, content, signal) => link.store(claim, content, signal),
     keep: (claim, content, signal) => link.keep(claim, content, signal),
-    key: (claim, signal) => link.key(claim, signal),
+    key: (says, signal) => link.key(says, signal),
     tests: (batch, signal) => link.tests(batch, signal),
   };
 }

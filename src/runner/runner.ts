@@ -146,7 +146,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   };
 
   const attending = claims
-    .attend((held) => ask(() => link.extend(held, signal)), signal)
+    .attend((held) => ask(() => link.extend({ claims: held }, signal)), signal)
     .catch((error: unknown) => ending.abort(error)); // ended by the signal, or refused
   const isBusy = (): boolean => !claims.isEmpty;
   const tidying = tidyMirrors({ mirrors: services.mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
@@ -191,7 +191,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     isBusy,
     drain() {
       isDraining = true;
-      if (asked.size > 0) link.leave([...asked], signal).catch(() => {});
+      if (asked.size > 0) link.leave({ claims: [...asked] }, signal).catch(() => {});
     },
     async stop() {
       ending.abort(stopped);

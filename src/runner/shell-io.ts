@@ -1,5 +1,5 @@
 import { bytes } from '../lib/bounds.ts';
-import { orAborted } from '../lib/or-aborted.ts';
+import { ByteSender } from '../lib/byte-sender.ts';
 import { shellFrame, shellFrameReader, type FrameLetter, type ShellFrame } from '../lib/shell-frames.ts';
 import type { Link } from '../protocol/index.ts';
 import { untilAnswered } from './retry.ts';
@@ -9,7 +9,7 @@ export interface ShellIo {
   /** What the person's side sends. It ends with the shell. */
   frames(): AsyncGenerator<ShellFrame>;
   /** Settles when there is room for more. */
-  say(letter: FrameLetter, content?: Buffer | string): Promise<void>;
+  say(letter: FrameLetter, content?: Uint8Array | string): Promise<void>;
   /** Settles when everything that was said has arrived, or nobody takes it any more. */
   flush(ms: number): Promise<void>;
   /** When somebody last typed, or something was shown. */
@@ -33,16 +33,6 @@ export function openShellIo(link: Pick<Link, 'shellInput' | 'shellOutput'>, id: 
   const leaving = new AbortController();
   const signal = AbortSignal.any([ending, leaving.signal]);
   let activeAt = performance.now();
-  /** The output from position `base` on; `at` is where the person's side is. */
-  let kept: Buffer = Buffer.alloc(0);
-  let [base, at] = [0, 0];
-  let news = Promise.withResolvers<void>();
-  const tell = (): void => {
-    news.resolve();
-    news = Promise.withResolvers<void>();
-  };
-  const end = (): number => base + kept.length;
-
   const answered = async <T>(call: () => Promise<T>): Promise<T> => {
     let heardAt = performance.now();
     const heard = async (): Promise<T> => {
@@ -55,34 +45,24 @@ export function openShellIo(link: Pick<Link, 'shellInput' | 'shellOutput'>, id: 
     });
   };
 
-  const sendOutput = async (): Promise<void> => {
-    while (!signal.aborted) {
-      if (at >= end()) {
-        await orAborted(news.promise, signal);
-        continue;
-      }
-      const piece = { offset: at, bytes: kept.subarray(at - base, at - base + bytes.shellOutput) };
-      const answer = await answered(() => link.shellOutput(id, piece, signal));
-      if (!answer) {
-        leaving.abort(gone);
-        return;
-      }
-      if (answer.at === null) continue;
-      at = Math.max(base, Math.min(answer.at, end()));
-      const spare = Math.max(0, at - base - keptBytes);
-      [kept, base] = [kept.subarray(spare), base + spare];
-      tell();
-    }
-  };
-  const sending = sendOutput().catch(() => leaving.abort(gone));
-  const say = async (letter: FrameLetter, content: Buffer | string = ''): Promise<void> => {
+  const sender = new ByteSender({
+    async send(offset, piece) {
+      const answer = await answered(() => link.shellOutput({ shell: id, offset, bytes: piece }, signal));
+      if (!answer) leaving.abort(gone);
+      return answer?.at ?? undefined;
+    },
+    mostBytes: bytes.shellOutput,
+    aheadBytes,
+    keptBytes,
+    signal,
+  });
+  const sending = sender.run().catch(() => leaving.abort(gone));
+  const say = async (letter: FrameLetter, content: Uint8Array | string = ''): Promise<void> => {
     if (letter === 'd') activeAt = performance.now();
-    kept = Buffer.concat([kept, shellFrame(letter, content)]);
-    tell();
-    while (end() - at > aheadBytes && !signal.aborted) await orAborted(news.promise, signal).catch(() => {});
+    await sender.push(shellFrame(letter, content));
   };
   const pinging = setInterval(() => {
-    if (at >= end()) void say('p');
+    if (sender.isDone) void say('p');
   }, pingMs);
 
   return {
@@ -94,7 +74,7 @@ export function openShellIo(link: Pick<Link, 'shellInput' | 'shellOutput'>, id: 
     async *frames() {
       const read = shellFrameReader();
       for (let from = 0; !signal.aborted;) {
-        const bytes = await answered(() => link.shellInput(id, from, signal)).catch(() => undefined);
+        const bytes = await answered(() => link.shellInput({ shell: id, from }, signal)).catch(() => undefined);
         if (bytes === undefined) {
           leaving.abort(gone);
           return;
@@ -104,10 +84,7 @@ export function openShellIo(link: Pick<Link, 'shellInput' | 'shellOutput'>, id: 
         yield* read(bytes);
       }
     },
-    async flush(ms) {
-      const late = AbortSignal.any([signal, AbortSignal.timeout(ms)]);
-      while (at < end() && !late.aborted) await orAborted(news.promise, late).catch(() => {});
-    },
+    flush: (ms) => sender.flush(AbortSignal.any([signal, AbortSignal.timeout(ms)])),
     async close() {
       clearInterval(pinging);
       leaving.abort(gone);

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { bounded, readWindow, type Hello } from '../lib/shell-frames.ts';
+import { bounded, readWindow, textOf, type Hello } from '../lib/shell-frames.ts';
 import type { ShellEnd, ShellOrder, SuiteOrder } from '../protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
 import type { OpenedBuild } from './kept-builds.ts';
@@ -80,7 +80,7 @@ const why: Record<NonNullable<Ended['reason']>, string> = {
 async function readHello(input: Input): Promise<Hello> {
   const { value, done } = await input.next();
   if (done || value.letter !== 'h') throw new Error('a shell did not begin with its terminal');
-  const { terminal } = JSON.parse(value.content.toString()) as Hello;
+  const { terminal } = JSON.parse(textOf(value.content)) as Hello;
   if (!terminal) return {};
   const type = /^[\w.+-]{1,64}$/.test(terminal.type) ? terminal.type : 'dumb';
   return { terminal: { type, rows: bounded(terminal.rows), columns: bounded(terminal.columns) } };
@@ -88,7 +88,7 @@ async function readHello(input: Input): Promise<Hello> {
 
 /** What is piped in runs as one script, when all of it has come. */
 async function readScript(input: Input): Promise<string> {
-  const pieces: Buffer[] = [];
+  const pieces: Uint8Array[] = [];
   for (let size = 0; ;) {
     const { value, done } = await input.next();
     if (done || value.letter === 'e') return Buffer.concat(pieces).toString().replaceAll('\0', '');

@@ -56,7 +56,7 @@ async function serveOne(
   const io = openShellIo(link, order.id, ending);
   try {
     const reason = await runShell(services, order, io, options);
-    if (!ending.aborted) await link.shellEnd(order.id, reason, AbortSignal.timeout(10_000));
+    if (!ending.aborted) await link.shellEnd({ shell: order.id, reason }, AbortSignal.timeout(10_000));
   } finally {
     await io.close();
   }

@@ -76,8 +76,9 @@ export async function openSuiteCache(
   return {
     tree: restored?.tree,
     changes: restored?.changes,
-    async take(left, { exitStatus, reason }) {
-      if (savesAs === undefined || exitStatus !== 0 || reason !== null) return;
+    async take(left, { step, exitStatus, reason }) {
+      const hasFailed = step === 'command' && exitStatus !== null && order.savesFailed === true;
+      if (savesAs === undefined || reason !== null || (exitStatus !== 0 && !hasFailed)) return;
       await orSay(async () => {
         const { layers } = left;
         // Mostly the build has written nothing there: then this look at names is all it costs.

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { most } from '../lib/bounds.ts';
+import { isId } from '../lib/ids.ts';
 import type { Link } from '../protocol/index.ts';
 import type { CacheStore } from './cache-store.ts';
 import type { Checkouts } from './checkouts.ts';
@@ -69,12 +70,12 @@ export async function forgetProjects(options: ForgettingOptions): Promise<void> 
     await pause(options.everyMs ?? askEveryMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
     const all = new Set([...(await mirrors.projects()), ...named.flatMap((place) => place.projects())]);
-    const kept = [...all].filter((name) => /^[0-9]{1,18}$/.test(name));
+    const kept = [...all].filter(isId);
     if (from >= kept.length) from = 0;
     const some = kept.slice(from, from + most.askedAbout);
     from += some.length;
     if (some.length === 0) continue;
-    const gone = await link.gone(some, signal).catch(() => []);
+    const gone = await link.gone({ projects: some }, signal).catch(() => []);
     for (const project of gone.filter((name) => some.includes(name))) {
       await Promise.all([mirrors, checkouts, ...named].map((place) => place.forget(project))).catch((error: unknown) =>
         log(`cleanup failed, data of the deleted project ${project} stays: ${String(error)}`),
@@ -105,7 +106,7 @@ export async function tidyCaches({ link, caches, isBusy, signal, log, everyMs }:
     if (signal.aborted) return;
     try {
       const idle = turn % askEvery === 0 ? caches.idle() : [];
-      const stale = idle.length > 0 ? await link.stale(idle, signal).catch(() => []) : [];
+      const stale = idle.length > 0 ? await link.stale({ trees: idle }, signal).catch(() => []) : [];
       await caches.drop(
         stale.filter((one) => idle.some(({ project, name }) => project === one.project && name === one.name)),
       );

@@ -178,7 +178,7 @@ export async function startServer({
   opened.defer(() => dispatch.close());
   // Only now does nobody extend the claims any more.
   opened.defer(async () => {
-    if (state.leavesRunner) await dispatch.leave(localHolder(config));
+    if (state.leavesRunner) await dispatch.holderLeaves(localHolder(config));
   });
   const socket = await openServerSocket(config, dispatch, log);
   opened.defer(() => socket.close());
@@ -231,7 +231,7 @@ export async function startServer({
     },
     localRunnerGone: () => {
       local.starting().catch(unnoted);
-      dispatch.gone(localHolder(config)).catch((error: unknown) => {
+      dispatch.holderGone(localHolder(config)).catch((error: unknown) => {
         if (isClosed) return; // then it went with the server, and the next one finds its claims
         log.error({ err: error }, 'releasing claims of the local runner failed; they expire by themselves');
       });

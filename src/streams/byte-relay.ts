@@ -1,6 +1,6 @@
-import { orAborted } from '../lib/or-aborted.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { Database } from '../db/open.ts';
+import type { Watch } from '../db/subscriptions.ts';
 
 /**
  * Passes bytes from one request to another, which may be with another server on the same database. Nothing is stored:
@@ -20,10 +20,12 @@ export interface ByteRelay {
 
 export interface Piece {
   offset: number;
-  bytes: Buffer;
+  bytes: Uint8Array;
 }
 
+/** How long to wait: so many milliseconds, until the signal, or until something has happened to the shell. */
 export interface Waiting {
+  watch: Watch;
   ms: number;
   signal: AbortSignal;
 }
@@ -51,14 +53,14 @@ export function createByteRelay(db: Database, vault: Vault): ByteRelay {
   };
   const send = (name: string, { offset, bytes }: Piece): void => {
     if (offer(name, { offset, bytes })) return;
-    const some = bytes.subarray(0, mostAbroad).toString('base64');
+    const some = Buffer.from(bytes.subarray(0, mostAbroad)).toString('base64');
     tellOthers(name, 'data', offset, vault.seal(some, placeOf(name)));
   };
   const offer = (name: string, { offset, bytes }: Piece): boolean => {
     const reader = readers.get(name);
     if (!reader) return false;
     const rest = bytes.subarray(reader.from - offset);
-    if (reader.from >= offset && rest.length > 0) reader.take(rest);
+    if (reader.from >= offset && rest.length > 0) reader.take(Buffer.from(rest));
     return true;
   };
   const isAt = (name: string, position: number): void => {
@@ -113,20 +115,20 @@ export function createByteRelay(db: Database, vault: Vault): ByteRelay {
 
 const placeOf = (name: string): string => `bytes of ${name}`;
 
-/** Begins, repeats what it says while nobody answers, and ends with the answer, in time or by the signal. */
+/** Begins, and repeats what it says until there is an answer, or the wait is over. */
 async function settled<T>(
-  { ms, signal }: Waiting,
+  { watch, ms, signal }: Waiting,
   begin: (resolve: (value: T) => void) => { repeat: () => void; done: () => void },
 ): Promise<T | undefined> {
-  const answer = Promise.withResolvers<T | undefined>();
-  const timer = setTimeout(() => answer.resolve(undefined), ms);
-  const { repeat, done } = begin(answer.resolve);
+  const answered = new AbortController();
+  let answer: T | undefined;
+  const { repeat, done } = begin((value) => {
+    answer ??= value;
+    answered.abort();
+  });
   const repeating = setInterval(repeat, repeatMs);
-  try {
-    return await orAborted(answer.promise, signal);
-  } finally {
-    clearTimeout(timer);
-    clearInterval(repeating);
-    done();
-  }
+  await watch.changed(ms, AbortSignal.any([signal, answered.signal]));
+  clearInterval(repeating);
+  done();
+  return answer;
 }

@@ -11,6 +11,11 @@ import { runGroups } from './suite-run.ts';
 import { rulesPart } from './suite-rules.ts';
 import { variablesPart } from './suite-variables.ts';
 
+const cacheSaves = [
+  ['passed', 'passed builds'],
+  ['always', 'passed and failed builds'],
+] as const;
+
 /** Name and command, and everything else in groups: most suites need none of it. */
 function suiteFields(form: PageForm, suite?: Suite): Html {
   const description = form.shown('description', suite?.description ?? '');
@@ -39,9 +44,9 @@ function suiteFields(form: PageForm, suite?: Suite): Html {
     })}`,
   )}
   ${form.group(
-    ['cache'],
+    ['cache', 'cache_save'],
     `Cache: ${cache.length === 0 ? 'none' : counted(cache.length, 'path')}`,
-    form.lines('cache', 'Cache', {
+    html`${form.lines('cache', 'Cache', {
       value: suite?.cache.join('\n'),
       rows: rowsFor(cache),
       isCode: true,
@@ -49,7 +54,8 @@ function suiteFields(form: PageForm, suite?: Suite): Html {
         <code>~</code> (<code>~/.npm</code>). The next build finds there what a passed one left.`,
       wrong:
         'These are not paths to cache: up to 16, without .. and not absolute, none inside another, and not .git, the whole repository or the whole home.',
-    }),
+    })}
+    ${form.select('cache_save', 'Save it after', cacheSaves, { value: suite?.cache_save })}`,
   )}
   ${runGroups(form, suite)}
   ${form.group(

@@ -1,6 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
-import type { Dependency } from '../records/dependency.ts';
+import { dependencyFields, type Dependency } from '../records/dependency.ts';
+import { valuesIn } from '../records/fields.ts';
 import { twin } from './twin.ts';
 
 /** A dependency that another one is compiled against. */
@@ -22,18 +23,12 @@ export async function relatedTo(db: Queries, ids: bigint[]): Promise<Related[]> 
     .execute();
 }
 
-/** How it is compiled; every view of a dependency begins with these fields. */
-export function describedView({ name, description, command, prefix, source, image }: DependencyRow) {
-  return { name, description, command, prefix, source, image };
-}
-
 export function dependencyView(dependency: DependencyRow, related: readonly Related[]): Dependency {
   return {
     ...twin('id', dependency.id),
-    ...describedView(dependency),
+    ...valuesIn(dependencyFields, dependency),
     archive_content_type: dependency.archive_content_type,
     archive_file_size: dependency.archive_file_size,
-    launch_command: dependency.launch_command,
     related_dependencies: related.map(({ related_id, name }) => ({ ...twin('id', related_id), name })),
     marketplace_state: dependency.state,
   };

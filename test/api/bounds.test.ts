@@ -3,7 +3,7 @@ import { before, describe, test } from 'node:test';
 import { updateUser } from '../../src/auth/users.ts';
 import { openApiDocument } from '../../src/http/openapi.ts';
 import { pageFields } from '../../src/http/paging.ts';
-import type { JsonSchema } from '../../src/http/schema.ts';
+import type { JsonSchema } from '../../src/records/schema.ts';
 import { bytes, longest } from '../../src/lib/bounds.ts';
 import { routes } from '../../src/resources/index.ts';
 import type { Answer } from '../support/client.ts';
@@ -56,9 +56,9 @@ const largest: Record<string, (length: number) => string> = {
 const neverSoLong = new Set(['time_zone', 'image', 'document', 'offset', 'digest', 'host', 'q', 'data']);
 
 const entryOf: Record<string, (index: number) => string> = {
-  'suites[]': (index) => String(index + 1),
-  'related_dependencies[]': (index) => String(index + 1),
-  'matrix[]': (index) => `V${index}=a`,
+  suites: (index) => String(index + 1),
+  related_dependencies: (index) => String(index + 1),
+  matrix: (index) => `V${index}=a`,
 };
 
 describe('the fields of routes', () => {
@@ -99,14 +99,14 @@ describeService('a field', (service) => {
     const pairs = [value].flat().map((one): [string, string] => [name, String(one)]);
     if (where === 'query')
       return owner.api.ask(route.method, `${path}?${new URLSearchParams(pairs).toString()}`, { as: owner.credentials });
-    const group = name.replace(/\[\]$/, '').match(/^(\w+)\[(\w+)\]$/);
-    const json = group ? { [group[1] ?? '']: { [group[2] ?? '']: value } } : { [name.replace(/\[\]$/, '')]: value };
+    const group = name.match(/^(\w+)\[(\w+)\]$/);
+    const json = group ? { [group[1] ?? '']: { [group[2] ?? '']: value } } : { [name]: value };
     return owner.api.ask(route.method, path, { as: owner.credentials, json });
   };
   const errorsOf = (answer: Answer, place: Place): string[] => {
     if (answer.status < 300) return [];
     assert.ok(answer.status < 500 && !answer.text.includes('generic'), `${titleOf(place)}: ${answer.text}`);
-    return (answer.body.error as Record<string, string[]> | undefined)?.[place.name.replace(/\[\]$/, '')] ?? [];
+    return (answer.body.error as Record<string, string[]> | undefined)?.[place.name] ?? [];
   };
 
   test('that is one character too long is refused under its name [promise: bounds]', async () => {

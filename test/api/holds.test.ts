@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { holdsOf } from '../support/largest.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 
 /**
  * Nothing that grows with what a stranger sends keeps the server from answering others for more than 50 ms. `npm run
@@ -9,7 +9,7 @@ import { describeService } from '../support/service.ts';
  */
 const mostMs = 300;
 
-describeService('the largest input', (service) => {
+describeServiceOnOne('the largest input', (service) => {
   test('that is allowed holds up nobody else for long [promise: bounds]', async (t) => {
     const slow: string[] = [];
     for await (const { name, longestMs, status } of holdsOf(service)) {

@@ -8,7 +8,7 @@ import { allEntries, AuditWatch } from '../support/audit.ts';
 import { basic, type Answer } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
 import { setDependencyState } from '../support/rows.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { archiveOf } from '../support/software.ts';
 import { fromFork, trigger } from '../support/triggered.ts';
 import { freshName, type User } from '../support/user.ts';
@@ -101,7 +101,7 @@ const inOrder = (a: Route, b: Route): number =>
   Number(Boolean(a.uploads)) - Number(Boolean(b.uploads)) ||
   b.path.length - a.path.length;
 
-describeService('the audit log', (service) => {
+describeServiceOnOne('the audit log', (service) => {
   let alice: User;
   let watch: AuditWatch;
   before(async () => {

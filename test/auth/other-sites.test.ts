@@ -3,12 +3,12 @@ import { before, test } from 'node:test';
 import { registerApplication } from '../support/applications.ts';
 import { basic, type Answer } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 const unauthorized = { generic: ['unauthorized'] };
 
-describeService('a request that another site has a browser make', (service) => {
+describeServiceOnOne('a request that another site has a browser make', (service) => {
   let alice: User;
   before(async () => {
     alice = await service.user();

@@ -3,13 +3,13 @@ import { describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { noteVisit, noteVisits, runnersNow, whyNobodyTakes } from '../../src/auth/runner-visits.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 
 const visit = { version: '1.0.0', trouble: '' };
 const account = 1n;
 
 describe('a runner that came', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     test('is there for a while, and not when the clock says that it came later than now', async () => {
       const db = await database.open();
       await noteVisit(db, { holder: 'local' }, visit);

@@ -8,7 +8,7 @@ import { routes } from '../../src/resources/index.ts';
 import { addShell } from '../support/shells.ts';
 import type { Answer } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
-import { describeService, type Service } from '../support/service.ts';
+import { describeServiceOnOne, type Service } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 import { buildWorld, type World } from '../support/world.ts';
 
@@ -39,7 +39,7 @@ async function everything({ config }: Service): Promise<Set<string>> {
   return lines;
 }
 
-describeService('every route', (service) => {
+describeServiceOnOne('every route', (service) => {
   let owner: User;
   let world: World;
   before(async () => {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { onEveryDatabase, placeFor } from '../support/databases.ts';
+import { onOneDatabase, placeFor } from '../support/databases.ts';
 import { command } from '../support/command.ts';
 import { serve } from '../support/program.ts';
 
 describe('admin app create', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     test('registers applications while the server runs and while it does not', async () => {
       const { folder, env } = await placeFor(database);
       const admin = (...args: string[]) => command(['admin', ...args, '--data-dir', folder], env);

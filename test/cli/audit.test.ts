@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { Finished } from '../../src/lib/processes.ts';
 import type { Credentials } from '../support/client.ts';
-import { onEveryDatabase, placeFor } from '../support/databases.ts';
+import { onOneDatabase, placeFor } from '../support/databases.ts';
 import { command } from '../support/command.ts';
 import { headrace, serve } from '../support/program.ts';
 
@@ -19,7 +19,7 @@ interface Printed {
 }
 
 describe('the command line', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     const start = async () => {
       const { folder, env } = await placeFor(database);
       const tried = (...args: string[]) => command([...args, '--data-dir', join(folder, 'data')], env);

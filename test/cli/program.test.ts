@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { basic, type Credentials } from '../support/client.ts';
-import { onEveryDatabase, placeFor } from '../support/databases.ts';
+import { onOneDatabase, placeFor } from '../support/databases.ts';
 import { headrace, serve } from '../support/program.ts';
 
 /** Standard output is one JSON object on one line. */
@@ -16,7 +16,7 @@ function object(stdout: Buffer): Record<string, unknown> {
 }
 
 describe('the program', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     const start = async () => {
       const { folder, env } = await placeFor(database);
       return { folder: join(folder, 'data'), env };

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { connectionPath, protocolHeader, protocolNumber } from '../../src/protocol/index.ts';
-import { onEveryDatabase, placeFor } from '../support/databases.ts';
+import { onOneDatabase, placeFor } from '../support/databases.ts';
 import { command } from '../support/command.ts';
 import { serve } from '../support/program.ts';
 
 describe('admin runner', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     test('looks after runners while the server runs and while it does not', async () => {
       const { folder, env } = await placeFor(database);
       const admin = async (...args: string[]) => {

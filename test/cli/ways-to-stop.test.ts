@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { Listener, logOf, statesOf } from '../support/firehose.ts';
 import { commandsWith, startInstallation, type Installation, type Project } from '../support/installation.ts';
 
 /** What becomes of a running build when its server is stopped: `HEADRACE_STOP`. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let installation: Installation;
   let project: Project;
   before(async () => {

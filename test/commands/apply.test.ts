@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import type { Record_ } from '../support/client.ts';
 import { Developer, type Ended } from '../support/developer.ts';
 import { startRecorder, type Recorder } from '../support/recorder.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 const repository = 'git@example.org:team/sluice.git';
@@ -14,7 +14,7 @@ const head = `name = "Sluice"\nrepository_url = "${repository}"\n`;
 const suite = (name: string, command: string): string => `\n[[suites]]\nname = "${name}"\ncommand = ${command}\n`;
 const variable = (name: string, rest: string): string => `\n[[suites.variables]]\nname = "${name}"\n${rest}\n`;
 
-describeService('headrace apply', (service) => {
+describeServiceOnOne('headrace apply', (service) => {
   let alice: User;
   let project: Record_;
   let developer: Developer;

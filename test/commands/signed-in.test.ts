@@ -3,13 +3,13 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { Developer, type Terminal } from '../support/developer.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { Service } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
 describe('headrace login', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     if (database.kind !== 'sqlite') return; // nothing here depends on it
     const service = new Service(database);
     let alice: User;

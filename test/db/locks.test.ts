@@ -195,7 +195,7 @@ async function perform(runner: ScriptedRunner, order: Order, chance: Chance): Pr
   const said = Buffer.from('a line\n');
   const receipt = await task.send(order.logOffset, said);
   if (!('taken' in receipt)) return; // what it was about is gone
-  await runner.dispatch.extend(runner.self, [order.claim], AbortSignal.abort());
+  await runner.dispatch.extend(runner.self, { claims: [order.claim] }, AbortSignal.abort());
   const { work: asked } = order;
   const size = order.logOffset + said.length;
   if (chance(12) === 0) await task.finishAt(size, { kind: 'lost', message: 'on purpose' });
@@ -224,14 +224,14 @@ async function passInterval({ store: { db } }: Service): Promise<void> {
 
 /** Looks at the repositories that are due, and finds that a branch has moved, or nothing, or nobody there. */
 async function look({ dispatch, self }: ScriptedRunner, chance: Chance): Promise<void> {
-  const orders = await dispatch.looks(self, 8, AbortSignal.abort());
+  const orders = await dispatch.looks(self, { room: 8 }, AbortSignal.abort());
   const reports = orders.map(({ claim, source: { projectId } }) => {
     const branches = ['one', 'two', 'three'].map((name) => [`refs/heads/${name}`, shaOf(String(chance(5)))] as const);
     const listing = writeListing(new Map(branches));
     const seen = chance(3) === 0 ? { failed: 'unreachable', message: 'on purpose' } : { listing };
     return { projectId, claim, seen };
   });
-  await dispatch.looked(self, reports);
+  await dispatch.looked(self, { reports });
 }
 
 const over = new Set(['passed', 'failed', 'errored', 'cancelled']);

@@ -4,6 +4,7 @@ import { before, test } from 'node:test';
 import { collectBlobs } from '../../src/lifecycle/collect.ts';
 import type { KeptTree, SavedCache, SuiteOrder, Stored } from '../../src/protocol/index.ts';
 import type { Record_ } from '../support/client.ts';
+import { assertWrongFields } from '../support/expect.ts';
 import { describeWithRunner, type Task } from '../support/runner.ts';
 import { fromFork, trigger } from '../support/triggered.ts';
 import type { User } from '../support/user.ts';
@@ -164,6 +165,44 @@ describeWithRunner(
       assert.equal(await branches(project), 'main 10');
     });
 
+    test('is written by a failed build where the suite says so, and never by one that was cancelled or a fork’s [promise: cache-branches]', async () => {
+      const { project, suite } = await projectWithCache();
+      const at = `/projects/${project.id}/suites/${suite.id}`;
+      assert.equal((await alice.get(at)).record.cache_save, 'passed', 'unless somebody says otherwise');
+      assertWrongFields(await alice.put(at, { cache_save: 'never' }), { cache_save: 'invalid_format' });
+      assert.equal((await alice.put(at, { cache_save: 'always' })).record.cache_save, 'always');
+      /** Ends a build as a runner does that saved a cache. */
+      const end = async (task: Task<SuiteOrder>, status: number): Promise<string> => {
+        assert.equal(cacheOf(task).savesFailed, true);
+        const digest = await stored(task, randomBytes(10));
+        await task.finish({ kind: 'exited', status, cache: { digest } });
+        return digest;
+      };
+      const digest = await end(await begin(project), 1);
+      assert.equal(await branches(project), 'main 10');
+      const cancelled = await begin(project);
+      assert.equal(cacheOf(cancelled).found?.digest, digest);
+      const { HEADRACE_BUILD_ID: build = '' } = cancelled.order.work.environment;
+      await alice.post(`/projects/${project.id}/builds/${build}/cancel`);
+      await end(cancelled, 1);
+      const last = await begin(project);
+      assert.equal(cacheOf(last).found?.digest, digest, 'what the cancelled one brought is not kept');
+      await alice.put(at, { cache_save: 'passed' });
+      await end(last, 1);
+      const next = await begin(project);
+      assert.equal(cacheOf(next).found?.digest, digest, 'the suite changed while it ran');
+      await next.exit(0);
+      await alice.put(at, { cache_save: 'always' });
+      await trigger(service.store, project, 'd'.repeat(40), fromFork);
+      const fetch = await runner.take('fetch_commit');
+      await fetch.fetched({ sha: 'd'.repeat(40), branch: 'main', branches: ['main'], ref: 'refs/heads/main' });
+      const fork = await runner.take('run_suite');
+      assert.equal(cacheOf(fork).savesAs, undefined);
+      assert.deepEqual(await store(fork, 'evil'), { gone: true });
+      await fork.finish({ kind: 'exited', status: 1, cache: { digest } });
+      assert.equal(await branches(project), 'main 10');
+    });
+
     test('is not written by a fork’s build of a commit that a branch has, too [promise: cache-branches]', async () => {
       const { project } = await projectWithCache();
       const tree = await save(await begin(project), 10);
@@ -181,7 +220,7 @@ describeWithRunner(
     test('keeps its blob, and what it had is collected', async () => {
       const { project } = await projectWithCache();
       const collect = (): Promise<number> => collectBlobs(service.store.db, service.store.blobs, -1000);
-      const stale = (trees: { project: string; name: string }[]) => runner.dispatch.staleTrees(runner.self, trees);
+      const stale = (trees: { project: string; name: string }[]) => runner.dispatch.stale(runner.self, { trees });
       await collect();
       const first = await save(await begin(project), 10);
       const second = await save(await begin(project, 'other'), 20);

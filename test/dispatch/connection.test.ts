@@ -24,7 +24,7 @@ describeService('the connection of a runner', (service) => {
 
   test('brings what comes: looks and orders, and the same order again to who asks again', async () => {
     const { link } = await registered(service);
-    const looks = link.looks(1, patient);
+    const looks = link.looks({ room: 1 }, patient);
     const claim = randomName();
     const order = link.next({ claim }, patient);
     const polled = await alice.createProject({ poll_interval: '60' });
@@ -46,11 +46,11 @@ describeService('the connection of a runner', (service) => {
     const [bad, good] = [await registered(service), await registered(service)];
     const refused = [
       assert.rejects(bad.link.next({ claim: randomName() }, patient), RefusedError),
-      assert.rejects(bad.link.looks(1, patient), RefusedError),
+      assert.rejects(bad.link.looks({ room: 1 }, patient), RefusedError),
     ];
     const waiting = good.link.next({ claim: randomName() }, patient);
-    await good.link.gone([], patient);
-    await bad.link.gone([], patient);
+    await good.link.gone({ projects: [] }, patient);
+    await bad.link.gone({ projects: [] }, patient);
     await db.transaction((trx) => revokeRunner(trx, bad.name));
     await Promise.all(refused);
     await alice.requestBuild(await alice.createProject());
@@ -62,8 +62,21 @@ describeService('the connection of a runner', (service) => {
 
   test('is watched by the kernel, so that a machine that vanished is noticed', async () => {
     const { link } = await registered(service);
-    await link.gone([], patient);
+    await link.gone({ projects: [] }, patient);
     while (!timersOf(Number(new URL(service.address).port)).includes(keepAlive)) await pause(10);
+    link.close();
+  });
+
+  test('holds few bytes of calls that wait for their answers [promise: bounds]', async () => {
+    const { token, link } = await registered(service);
+    const raw = await RawRunner.open(service, token);
+    const wait = () => raw.call('extend', { claims: [], more: 'x'.repeat(1_000_000) });
+    const waiting = Array.from({ length: 8 }, wait);
+    const full = { status: 403, error: { generic: ['resource_temporary_unavailable'] } };
+    assert.deepEqual(await wait(), full);
+    for (const answered of await Promise.all(waiting)) assert.deepEqual(answered, { answer: {} });
+    assert.deepEqual(await wait(), { answer: {} }, 'there is room again');
+    raw.close();
     link.close();
   });
 
@@ -72,11 +85,11 @@ describeService('the connection of a runner', (service) => {
     const claim = randomName();
     let isAnswered = false;
     const waiting = one.link.next({ claim }, patient).finally(() => (isAnswered = true));
-    await one.link.gone([], patient);
-    await other.link.leave([claim], patient);
-    await one.link.gone([], patient); // what was to be answered is by now
+    await one.link.gone({ projects: [] }, patient);
+    await other.link.leave({ claims: [claim] }, patient);
+    await one.link.gone({ projects: [] }, patient); // what was to be answered is by now
     assert.equal(isAnswered, false);
-    await one.link.leave([claim], patient);
+    await one.link.leave({ claims: [claim] }, patient);
     assert.equal(await waiting, undefined);
     one.link.close();
     other.link.close();

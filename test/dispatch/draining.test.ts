@@ -66,7 +66,7 @@ describeService('a runner that is drained', (service) => {
     await using runner = await opened(registered(service));
     const shown = async (): Promise<Fields | undefined> =>
       (await operator.get('/runners')).list.find(({ name }) => name === runner.name);
-    await runner.link.key(randomName(), patient);
+    await runner.link.key({ claim: randomName() }, patient);
     await service.store.db.transaction((trx) =>
       trx.updateTable('runner_visits').set({ seen_at: 0n }).where('holder', 'not like', `%${runner.name}%`).execute(),
     );
@@ -91,8 +91,8 @@ describeService('a runner that is drained', (service) => {
     await service.store.db.transaction((trx) =>
       trx.updateTable('polls').set({ next_look_at: 0n }).where('project_id', '=', polled.id).execute(),
     );
-    assert.deepEqual(await runner.link.looks(1, patient), []);
-    assert.equal((await other.link.looks(1, patient)).length, 1);
+    assert.deepEqual(await runner.link.looks({ room: 1 }, patient), []);
+    assert.equal((await other.link.looks({ room: 1 }, patient)).length, 1);
   });
 });
 

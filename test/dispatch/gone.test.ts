@@ -7,7 +7,7 @@ describeWithRunner('a runner that is known to be gone', (service, runner) => {
   test('is not given again what it had, also where its other places still wait', async () => {
     const { task } = await compiling(await service.user(), runner);
     const held = runner.dispatch.next(runner.self, { claim: 'held' }, new AbortController().signal);
-    await runner.dispatch.gone(runner.self.holder);
+    await runner.dispatch.holderGone(runner.self.holder);
     assert.deepEqual(await task.finish({ kind: 'uncompilable' }), { gone: true });
     const next = await runner.beside('another').take('compile_dependency');
     assert.equal(await held, undefined);

@@ -25,7 +25,7 @@ describeWithRunner('a server that is about to stop', (service, runner) => {
     await compiling(await service.user(), runner);
     const idle = runner.dispatch.untilIdle(runner.self.holder, patient);
     const lostAt = performance.now();
-    await runner.dispatch.gone(runner.self.holder);
+    await runner.dispatch.holderGone(runner.self.holder);
     await idle;
     assert.ok(performance.now() - lostAt < soonMs);
     await (await runner.take('compile_dependency')).finish({ kind: 'uncompilable' });

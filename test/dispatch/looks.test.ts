@@ -34,9 +34,11 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
 
   /** What is due at this moment. */
   const due = (by: ScriptedRunner = runner, room = 64): Promise<LookOrder[]> =>
-    by.dispatch.looks(by.self, room, AbortSignal.abort());
+    by.dispatch.looks(by.self, { room }, AbortSignal.abort());
   const tell = (order: LookOrder, seen: LookReport['seen']): Promise<void> =>
-    runner.dispatch.looked(runner.self, [{ projectId: order.source.projectId, claim: order.claim, seen }]);
+    runner.dispatch.looked(runner.self, {
+      reports: [{ projectId: order.source.projectId, claim: order.claim, seen }],
+    });
   const see = (order: LookOrder, refs: Record<string, string>): Promise<void> =>
     tell(order, { listing: writeListing(new Map(Object.entries(refs))) });
   const polled = (user = alice, more: Record<string, string> = {}): Promise<Record_> =>
@@ -172,7 +174,7 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     await lookNow(project);
     assert.equal((await due(runner.beside('mortal'))).length, 1);
     assert.deepEqual(await due(), []);
-    await runner.dispatch.gone('mortal');
+    await runner.dispatch.holderGone('mortal');
     assert.equal((await due()).length, 1);
     for (const each of projects) await remove(each);
   });
@@ -305,7 +307,7 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
   });
 
   test('wait for who asks: a look that becomes due is answered at once', async () => {
-    const held = runner.dispatch.looks(runner.self, 64, new AbortController().signal);
+    const held = runner.dispatch.looks(runner.self, { room: 64 }, new AbortController().signal);
     const project = await polled();
     const began = performance.now();
     const [order] = await held;

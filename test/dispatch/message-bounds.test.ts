@@ -181,7 +181,7 @@ describeService('a message of a runner', (service) => {
   test('has words that are cut where they are too long [promise: bounds]', async () => {
     const alice = await service.user();
     await alice.createProject({ poll_interval: '60' });
-    const [look = assert.fail()] = await runner.link.looks(1, new AbortController().signal);
+    const [look = assert.fail()] = await runner.link.looks({ room: 1 }, new AbortController().signal);
     const seen = { failed: 'unreachable', message: text(longest.runnerWords + 1) };
     const report = { projectId: look.source.projectId, claim: look.claim, seen };
     assert.deepEqual(await raw.call('looked', { reports: [report] }), {});

@@ -46,12 +46,12 @@ describeService('the token of a runner', (service, database) => {
     const everything = [
       link.next({ claim: randomName() }, patient),
       link.next({ claim }, patient),
-      link.extend([claim], patient),
+      link.extend({ claims: [claim] }, patient),
       link.log({ claim, offset: 0, bytes: Buffer.from('still here\n') }, patient),
       finish(link, { claim, work, logOffset: 0, logLimit: 0 }),
       link.read(work.archive.digest, 0, patient),
       link.store(claim, content(), patient),
-      link.key(claim, patient),
+      link.key({ claim }, patient),
     ];
     await Promise.all(everything.map((call) => assert.rejects(call, RefusedError)));
   };
@@ -74,7 +74,7 @@ describeService('the token of a runner', (service, database) => {
     const order = await next(bad.link);
     const ended = Promise.all([
       refusedInTheEnd(() => bad.link.next({ claim: randomName() }, patient)),
-      refusedInTheEnd(() => bad.link.extend([order.claim], patient)),
+      refusedInTheEnd(() => bad.link.extend({ claims: [order.claim] }, patient)),
     ]);
     assert.deepEqual(await admin('revoke', bad.name), { name: bad.name, revoked: true });
     await ended;
@@ -92,7 +92,7 @@ describeService('the token of a runner', (service, database) => {
     const { name, token, link } = await registered(service);
     await upload();
     const order = await next(link);
-    const held = refusedInTheEnd(() => link.extend([order.claim], patient));
+    const held = refusedInTheEnd(() => link.extend({ claims: [order.claim] }, patient));
     const rotated = await admin('rotate', name);
     assert.deepEqual(Object.keys(rotated), ['name', 'token']);
     assert.notEqual(rotated.token, token);

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { Answer } from '../support/client.ts';
 import { assertRefused, assertWrongFields } from '../support/expect.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { freshName, type User } from '../support/user.ts';
 
 const unreadable = { generic: ['invalid_format'] };
 const form = 'application/x-www-form-urlencoded';
 
-describeService('a request body', (service) => {
+describeServiceOnOne('a request body', (service) => {
   let alice: User;
   let path: string;
   before(async () => {

@@ -9,7 +9,7 @@ import { pino } from 'pino';
 import { createMetrics } from '../../src/http/metrics.ts';
 import { createServer, type ServerOptions } from '../../src/http/server.ts';
 import { basic } from '../support/client.ts';
-import { describeService, type Service } from '../support/service.ts';
+import { describeServiceOnOne, type Service } from '../support/service.ts';
 
 /** Long enough for a slow machine to shake hands, short enough to wait for. */
 const times = { handshakeMs: 1500, headMs: 1500, bodyMs: 1500, bodyBytes: 100 };
@@ -46,7 +46,7 @@ async function count(service: Service, name: string, reason?: string): Promise<n
   return Number(new RegExp(`^${name}${label} (\\d+)$`, 'm').exec(text)?.[1]);
 }
 
-describeService(
+describeServiceOnOne(
   'a connection',
   (service) => {
     test('ends where nobody shakes hands, asks anything, or gets to the end of a head or a body', limit, async () => {
@@ -105,7 +105,7 @@ describeService(
   { connectionTimes: times },
 );
 
-describeService(
+describeServiceOnOne(
   'a server with a crowd before its door',
   (service, database) => {
     test(

@@ -5,13 +5,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { assertRefused } from '../support/expect.ts';
-import { onEveryDatabase } from '../support/databases.ts';
-import { describeService, Service } from '../support/service.ts';
+import { onOneDatabase } from '../support/databases.ts';
+import { describeServiceOnOne, Service } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 const noSuchApi = { generic: ['api_does_not_exists'] };
 
-describeService('HTTP', (service) => {
+describeServiceOnOne('HTTP', (service) => {
   let alice: User;
   before(async () => {
     alice = await service.user();
@@ -118,7 +118,7 @@ describeService('HTTP', (service) => {
 });
 
 describe('a failure inside', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     test('is told to the log and not to the caller', async () => {
       const service = new Service(database);
       await service.start();

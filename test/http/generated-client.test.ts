@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { basic } from '../support/client.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 
 const run = promisify(execFile);
 const modules = join(import.meta.dirname, '..', '..', 'node_modules');
@@ -58,7 +58,7 @@ const settings = {
   files: ['program.ts'],
 };
 
-describeService('a client that is generated from the document', (service) => {
+describeServiceOnOne('a client that is generated from the document', (service) => {
   test('compiles, and creates a project and a build without a cast', async (context) => {
     const folder = mkdtempSync(join(tmpdir(), 'headrace-client-'));
     context.after(() => rmSync(folder, { recursive: true }));

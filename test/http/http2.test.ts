@@ -7,7 +7,7 @@ import { basic } from '../support/client.ts';
 import type { TestDatabase } from '../support/databases.ts';
 import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
-import { describeService, type Service } from '../support/service.ts';
+import { describeServiceOnOne, type Service } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 const limit = { timeout: 60_000 };
@@ -141,7 +141,7 @@ describeWithRunner('over HTTP/2', (service, runner, database) => {
 });
 
 // Only here is so little time given: on a busy machine an ordinary request may come in two parts that far from each other.
-describeService(
+describeServiceOnOne(
   'a slow body over HTTP/2',
   (service, database) => {
     let alice: User;
@@ -171,7 +171,7 @@ describeService(
   { connectionTimes: times },
 );
 
-describeService(
+describeServiceOnOne(
   'a crowd over HTTP/2',
   (service, database) => {
     test('that follows a stream counts as busy, whatever else it asked', limit, async () => {

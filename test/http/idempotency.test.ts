@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { assertRefused, assertWrongFields } from '../support/expect.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { freshName, type User } from '../support/user.ts';
 
-describeService('an Idempotency-Key', (service) => {
+describeServiceOnOne('an Idempotency-Key', (service) => {
   let alice: User;
   let path: string;
   before(async () => {

@@ -4,12 +4,12 @@ import * as fc from 'fast-check';
 import { readCallback, wrapInCallback } from '../../src/http/jsonp.ts';
 import { exactValue } from '../support/client.ts';
 import { assertWrongFields } from '../support/expect.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 const javascript = 'application/javascript; charset=utf-8';
 
-describeService('JSON-P', (service) => {
+describeServiceOnOne('JSON-P', (service) => {
   let alice: User;
   before(async () => {
     alice = await service.user();

@@ -5,7 +5,7 @@ import { connect } from 'node:tls';
 import { routes } from '../../src/resources/index.ts';
 import { allPlaces } from '../../src/ui/index.ts';
 import type { Answer, Asking } from '../support/client.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 import { buildWorld, type World } from '../support/world.ts';
@@ -13,7 +13,7 @@ import { buildWorld, type World } from '../support/world.ts';
 const header = 'x-content-type-options';
 
 /** A browser that guesses what an answer is may run what somebody put into a log, a file or an error. */
-describeService('no browser guesses what an answer is', (service) => {
+describeServiceOnOne('no browser guesses what an answer is', (service) => {
   let alice: User;
   let world: World;
   before(async () => {

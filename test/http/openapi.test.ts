@@ -6,7 +6,7 @@ import { hookPaths } from '../../src/hooks/openapi.ts';
 import { monitoringPaths } from '../../src/http/monitoring-paths.ts';
 import { openApiDocument } from '../../src/http/openapi.ts';
 import { routes } from '../../src/resources/index.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 import { buildWorld, type World } from '../support/world.ts';
 import { conforms, type Schema } from '../support/schema.ts';
@@ -79,7 +79,7 @@ describe('the OpenAPI document', () => {
   });
 });
 
-describeService('the service', (service) => {
+describeServiceOnOne('the service', (service) => {
   let alice: User;
   let world: World;
   before(async () => {

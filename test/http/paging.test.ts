@@ -3,10 +3,10 @@ import { before, test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Answer, Record_ } from '../support/client.ts';
 import { assertWrongFields } from '../support/expect.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
-describeService('a list that grows without end', (service) => {
+describeServiceOnOne('a list that grows without end', (service) => {
   let alice: User;
   let path: string;
   let newestFirst: bigint[];

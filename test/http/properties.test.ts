@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import { parseForm, parseJson } from '../../src/http/bodies.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 import { buildWorld, type World } from '../support/world.ts';
 import { routes } from '../../src/resources/index.ts';
@@ -47,7 +47,7 @@ describe('a bracketed form', () => {
   });
 });
 
-describeService('no input at all', (service) => {
+describeServiceOnOne('no input at all', (service) => {
   let alice: User;
   let world: World;
   before(async () => {

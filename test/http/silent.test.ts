@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
-import { onEveryDatabase, placeFor } from '../support/databases.ts';
+import { onOneDatabase, placeFor } from '../support/databases.ts';
 import { serve } from '../support/program.ts';
 
 describe('a server that is asked to stop', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     test('does not wait for connections on which nobody asked anything', async () => {
       const { folder, env } = await placeFor(database);
       const server = await serve(database, folder, env);

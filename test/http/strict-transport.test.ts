@@ -7,7 +7,7 @@ import { connect } from 'node:tls';
 import { hasOwnName } from '../../src/http/strict-transport.ts';
 import { run } from '../../src/lib/processes.ts';
 import { temporaryFolder } from '../support/databases.ts';
-import { describeService, type Service } from '../support/service.ts';
+import { describeServiceOnOne, type Service } from '../support/service.ts';
 
 const header = 'strict-transport-security';
 const year = 'max-age=31536000';
@@ -45,7 +45,7 @@ async function toNonsense(service: Service): Promise<string> {
   return said;
 }
 
-describeService(
+describeServiceOnOne(
   'a service with a name of its own',
   (service) => {
     test('tells browsers on every answer to come by HTTPS alone, and on localhost on none', async () => {
@@ -65,7 +65,7 @@ describeService(
   { settings: { base_url: 'https://ci.example.org' } },
 );
 
-describeService('a service without a name', (service) => {
+describeServiceOnOne('a service without a name', (service) => {
   test('says nothing about how else its host is to be reached', async () => {
     const all = await answersOf(service);
     assert.deepEqual(

@@ -6,7 +6,7 @@ import { connect } from 'node:tls';
 import { pino } from 'pino';
 import { createServer } from '../../src/http/server.ts';
 import { basic } from '../support/client.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 interface Heard {
@@ -46,7 +46,7 @@ function refusal(status: number, field: string, code = 'invalid_format'): Heard 
   return { status, type: json, body: JSON.stringify({ error: { [field]: [code] } }) };
 }
 
-describeService(
+describeServiceOnOne(
   'on the wire',
   (service) => {
     let alice: User;

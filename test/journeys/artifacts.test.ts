@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { startInstallation, type Build, type Installation, type Item, type Project } from '../support/installation.ts';
 
 interface File extends Item {
@@ -12,7 +12,7 @@ interface File extends Item {
 }
 
 /** What real builds leave, in the whole service. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let installation: Installation;
   let project: Project;
   before(async () => {

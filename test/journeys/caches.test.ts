@@ -7,7 +7,7 @@ import { zstdCompressSync } from 'node:zlib';
 import { randomName } from '../../src/lib/random-name.ts';
 import { openLink } from '../../src/runner/link.ts';
 import { command } from '../support/command.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { growingPauses } from '../support/looks.ts';
 import {
   commandsWith,
@@ -21,7 +21,7 @@ import { startProgram } from '../support/program.ts';
 import { tarOf } from '../support/tar.ts';
 
 /** What passed builds leave for the next one, with the real server, runner and sandbox. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let installation: Installation;
   let project: Project;
   before(async () => {
@@ -77,6 +77,26 @@ onEveryDatabase((database) => {
     await project.api().put(`${project.path}/suites/${suite}`, { 'cache[]': 'deps' });
     await project.command(suite, 'ls deps 2>/dev/null || echo none');
     assert.match((await built(suite)).log, /^There is no cache yet\.\nnone\n$/);
+  });
+
+  test('a failed build leaves its cache where the suite says so, and a cancelled one never', async (t) => {
+    const counting = 'mkdir -p deps; echo x >>deps/n; wc -l <deps/n; exit 3';
+    const suite = await cached(t, counting, 'deps');
+    const { cache_save } = await project.api().put(`${project.path}/suites/${suite}`, { cache_save: 'always' });
+    assert.equal(cache_save, 'always');
+    const first = await built(suite);
+    assert.equal(first.build?.build_state, 'failed', first.log);
+    assert.match(first.log, /^There is no cache yet\.\n1\nSaved the cache \(1 KB\)\.\n$/);
+    assert.match((await built(suite)).log, /^Restored the cache of main \(1 KB\)\.\n2\nSaved the cache/);
+    await project.command(suite, 'echo x >>deps/n; wc -l <deps/n; sleep 600');
+    const sha = await project.repository.commit({ on: 'main' });
+    const request = await project.ask('main');
+    await project.untilLogged(suite, /\n3\n/);
+    await project.cancel(request);
+    await project.end(request);
+    assert.equal((await newest(suite, sha))?.build_state, 'cancelled');
+    await project.command(suite, 'wc -l <deps/n');
+    assert.match((await built(suite)).log, /^Restored the cache of main .*\n2\n/);
   });
 
   test('a branch has a cache of its own, begins with that of the default branch, and never writes that [promise: cache-branches]', async (t) => {

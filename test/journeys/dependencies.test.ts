@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { startInstallation, type Installation, type Item, type Project } from '../support/installation.ts';
 import { archiveOf, dependenciesOf, greeter, kinds } from '../support/software.ts';
 
 /** Software from its source archive into suites, with the real server, runner and sandbox. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let installation: Installation;
   let project: Project;
   let dependencies: ReturnType<typeof dependenciesOf>;

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { before, test, type TestContext } from 'node:test';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { startInstallation, type Build, type Installation, type Project } from '../support/installation.ts';
 
 /** Builds that mean no good, or know no measure, in the whole service: what becomes of them, and of their logs. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let installation: Installation;
   let project: Project;
   before(async () => {

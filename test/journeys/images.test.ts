@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { Developer } from '../support/developer.ts';
 import { startFakeRegistry } from '../support/fake-registry.ts';
 import { startInstallation, type Build, type Installation, type Project } from '../support/installation.ts';
@@ -11,7 +11,7 @@ import { imageOf, shellLayer, startRegistry, type TestRegistry } from '../suppor
 import { archiveOf, dependenciesOf } from '../support/software.ts';
 
 /** Suites and compiles in images of a real registry, with the real server, runner and sandbox. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let registry: TestRegistry;
   let installation: Installation;
   let project: Project;

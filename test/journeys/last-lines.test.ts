@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fillInSignIn, TestBrowser } from '../support/browser.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { startInstallation } from '../support/installation.ts';
 
 /** What the page of a request says of each suite, with the real server, runner and sandbox. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   if (database.kind !== 'sqlite') return; // what is stored is tested on both (test/ui/request-page.test.ts)
   const browser = new TestBrowser(database);
 

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { removeTree } from '../../src/lib/remove-tree.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { temporaryFolder } from '../support/folders.ts';
 import { startInstallation, type Build, type Installation, type Item, type Project } from '../support/installation.ts';
 import { startMinio, whyNoMinio, type Minio } from '../support/minio.ts';
 import { headrace } from '../support/program.ts';
 
 /** The whole program with its blobs in a MinIO that is killed and comes back. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let minio: Minio;
   let installation: Installation;
   let project: Project;

@@ -7,14 +7,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { openDatabase } from '../../src/db/open.ts';
 import { blobColumns } from '../../src/db/schema.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { startFaultyProxy, type FaultyProxy } from '../support/faulty-proxy.ts';
 import { startInstallation, type Installation } from '../support/installation.ts';
 import { archiveOf, dependenciesOf } from '../support/software.ts';
 import { startSwift, type Swift } from '../support/swift.ts';
 
 /** The whole program with its blobs in S3, where many machines would share them: on PostgreSQL. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   if (database.kind === 'sqlite') return;
   let swift: Swift;
   let proxy: FaultyProxy;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Scope } from '../../src/http/route.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { Developer } from '../support/developer.ts';
 import {
   commandsWith,
@@ -13,7 +13,7 @@ import {
 } from '../support/installation.ts';
 
 /** Shells in the files of failed builds, with the real server, runner, sandbox and terminals. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let installation: Installation;
   let project: Project;
   let developer: Developer;
@@ -27,8 +27,13 @@ onEveryDatabase((database) => {
   const developerOf = (email: string, allowed?: Scope[]): Promise<Developer> =>
     Developer.at(installation, email, allowed);
   /** A build of a new suite with this command. */
-  const built = async (t: TestContext, command: string, variables: Record<string, string> = {}): Promise<Build> => {
-    const suite = await project.suite(t, `suite ${Math.random()}`, command);
+  const built = async (
+    t: TestContext,
+    command: string,
+    variables: Record<string, string> = {},
+    more: Record<string, string> = {},
+  ): Promise<Build> => {
+    const suite = await project.suite(t, `suite ${Math.random()}`, command, more);
     for (const [name, content] of Object.entries(variables))
       await project.variable(suite, name, content, { secret: 'true' });
     const sha = await project.repository.commit({ files: { 'tracked.txt': 'tracked\n' } });
@@ -57,6 +62,15 @@ onEveryDatabase((database) => {
     // What one shell changes, the next one does not see.
     assert.equal((await developer.run(['shell', build.id_str], 'cat made.txt; echo x > made.txt')).out, 'made\n');
     assert.equal((await developer.run(['shell', build.id_str], 'cat made.txt')).out, 'made\n');
+  });
+
+  test('so are those that the failed build has saved as the cache of its suite', async (t) => {
+    const saving = { 'cache[]': 'deps\n~/.tool', cache_save: 'always' };
+    const command = 'mkdir deps ~/.tool; echo made > deps/f; echo home > ~/.tool/f; exit 1';
+    const build = await built(t, command, {}, saving);
+    assert.match(await project.log(build), /Saved the cache/);
+    const { out } = await developer.run(['shell', build.id_str], 'cat deps/f ~/.tool/f');
+    assert.equal(out, 'made\nhome\n');
   });
 
   test('a person sits in a terminal there: its size, its colours, Ctrl-C, and its exit status', async (t) => {

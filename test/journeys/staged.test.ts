@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Link, Order } from '../../src/protocol/index.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { Stage } from '../support/stage.ts';
 
 /** Journeys on a stage (test/support/stage.ts says how they are told): the real server, line and runner. */
-describeService('on a stage', (service) => {
+describeServiceOnOne('on a stage', (service) => {
   let stage: Stage;
   before(async () => {
     stage = await Stage.open(service);

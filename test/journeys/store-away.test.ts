@@ -5,7 +5,7 @@ import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { startFaultyProxy, type Fault, type FaultyProxy } from '../support/faulty-proxy.ts';
 import { startInstallation, type Build, type Installation, type Item, type Project } from '../support/installation.ts';
 import { growingPauses } from '../support/looks.ts';
@@ -13,7 +13,7 @@ import { archiveOf, dependenciesOf } from '../support/software.ts';
 import { startSwift, type Swift } from '../support/swift.ts';
 
 /** A build is told to be over at once, and nothing of it is lost, while the store of the blobs is away. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let swift: Swift;
   let proxy: FaultyProxy;
   let installation: Installation;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { startInstallation, type Build, type Installation, type Project } from '../support/installation.ts';
 
 const samples = join(import.meta.dirname, '../runner/reports/samples');
@@ -19,7 +19,7 @@ interface Test {
 }
 
 /** The reports of real builds, by a real runner in its sandboxes. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let installation: Installation;
   let project: Project;
   before(async () => {

@@ -9,12 +9,11 @@ import {
   type Operator,
   type Rule,
   type Texts,
-  operators,
   type Subject,
-  subjects,
   validRule,
   wrongFields,
 } from '../../src/lifecycle/rules.ts';
+import { operators, subjects } from '../../src/lib/rule-words.ts';
 
 const facts: Texts = {
   message: 'Fix the pump\n\nIt leaked.\n',

@@ -5,7 +5,7 @@ import { before, test } from 'node:test';
 import { run, type Finished } from '../../src/lib/processes.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { samplesIn } from '../support/samples.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 
 const folder = join(import.meta.dirname, '../../deploy/monitoring');
 const docs = join(import.meta.dirname, '../../docs/monitoring.md');
@@ -55,7 +55,7 @@ test('the queries of the dashboard are what Prometheus can read', async () => {
   assert.ok(queries.length > 20);
 });
 
-describeService('a running server', (service) => {
+describeServiceOnOne('a running server', (service) => {
   let text: string;
   before(async () => {
     text = (await service.api.get('/metrics')).text;

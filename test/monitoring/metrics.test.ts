@@ -5,12 +5,12 @@ import { createMetrics } from '../../src/http/metrics.ts';
 import type { Transaction } from '../../src/db/open.ts';
 import { advanceBuild } from '../../src/lifecycle/builds.ts';
 import { beginCheck } from '../../src/lifecycle/connection-checks.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { samplesIn } from '../support/samples.ts';
 import { archiveOf } from '../support/software.ts';
 import { Stage } from '../support/stage.ts';
 
-describeService('the metrics of a service', (service) => {
+describeServiceOnOne('the metrics of a service', (service) => {
   let stage: Stage;
   before(async () => {
     stage = await Stage.open(service);

@@ -3,13 +3,13 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { attributesOf, startCollector, treeOf, type Collector } from '../support/collector.ts';
-import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { onOneDatabase, temporaryFolder } from '../support/databases.ts';
 import { commandsWith, startInstallation, type Installation, type Project } from '../support/installation.ts';
 import { headrace, serve } from '../support/program.ts';
 import { archiveOf, dependenciesOf } from '../support/software.ts';
 
 /** The program as an operator starts it, with its runner, its sandbox and a collector. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let collector: Collector;
   let installation: Installation;
   let project: Project;

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { pkcePair, registerApplication, type Application } from '../support/applications.ts';
 import type { Answer } from '../support/client.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
 const oob = 'urn:ietf:wg:oauth:2.0:oob';
 
-describeService('the application of the command line', (service) => {
+describeServiceOnOne('the application of the command line', (service) => {
   let alice: User;
   let tab: Tab;
   let other: Application;

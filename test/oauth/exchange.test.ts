@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { callbackAddress, pkcePair, registerApplication, type Application } from '../support/applications.ts';
 import { basic, type Answer } from '../support/client.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 /** An error as RFC 6749 has it: nothing around it, and nobody keeps it. */
@@ -13,7 +13,7 @@ function assertError(answer: Answer, status: number, code: string): void {
   assert.equal(answer.headers.pragma, 'no-cache');
 }
 
-describeService('the token endpoint', (service) => {
+describeServiceOnOne('the token endpoint', (service) => {
   let alice: User;
   let application: Application;
   let installed: Application;

@@ -4,7 +4,7 @@ import { scopes, type Scope } from '../../src/http/route.ts';
 import { routes } from '../../src/resources/index.ts';
 import { registerApplication } from '../support/applications.ts';
 import { assertRefused } from '../support/expect.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 import { buildWorld, type World } from '../support/world.ts';
 
@@ -16,7 +16,7 @@ const deletesLast = (a: Route, b: Route): number =>
   Number(a.method === 'DELETE') - Number(b.method === 'DELETE') || b.path.length - a.path.length;
 const unauthorized = { generic: ['unauthorized'] };
 
-describeService('a token', (service) => {
+describeServiceOnOne('a token', (service) => {
   let owner: User;
   const withToken = new Map<string, string>();
   before(async () => {

@@ -6,12 +6,12 @@ import { deleteClient, findClient } from '../../src/oauth/clients.ts';
 import { registerApplication, type Application } from '../support/applications.ts';
 import { basic } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 const unauthorized = { generic: ['unauthorized'] };
 
-describeService('a token', (service) => {
+describeServiceOnOne('a token', (service) => {
   let alice: User;
   let application: Application;
   before(async () => {

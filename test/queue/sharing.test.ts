@@ -3,7 +3,7 @@ import { before, describe, test } from 'node:test';
 import { setImmediate as breathe } from 'node:timers/promises';
 import type { Database } from '../../src/db/open.ts';
 import { migrate } from '../../src/db/migrate.ts';
-import { claim, enqueue, isWaiting, remove, type ClaimedJob } from '../../src/queue/queue.ts';
+import { claim, enqueue, remove, type ClaimedJob } from '../../src/queue/queue.ts';
 import { onEveryDatabase } from '../support/databases.ts';
 
 interface Asking {
@@ -72,10 +72,8 @@ describe('the capacity for jobs', () => {
       await put('capped', 1n, 5);
       const asking = { mostRunning: 2 };
       const [first] = await takeAll('capped', 2, asking);
-      assert.equal(await isWaiting(db, { kinds: ['capped'], ...asking }), false);
       assert.equal(await take('capped', asking), undefined);
       await put('capped', 2n, 1);
-      assert.equal(await isWaiting(db, { kinds: ['capped'], ...asking }), true);
       assert.equal((await take('capped', asking))?.account_id, 2n);
       await finish(first);
       assert.equal((await take('capped', asking))?.account_id, 1n);
@@ -136,7 +134,6 @@ describe('the capacity for jobs', () => {
         await trx.insertInto('runner_accounts').values({ id: 1n, runner_id: 7n, account_id: 12n }).execute();
       });
       await put('bound', 11n, 2);
-      assert.equal(await isWaiting(db, { kinds: ['bound'], boundAs: 7n }), false);
       assert.equal(await take('bound', { boundAs: 7n }), undefined);
       await put('bound', 12n, 2);
       assert.deepEqual(accounts(await takeAll('bound', 2, { boundAs: 7n })), [12n, 12n]);

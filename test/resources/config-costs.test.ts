@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { routes } from '../../src/resources/index.ts';
 import { readDocument } from '../../src/resources/config-document.ts';
-import { documentFields } from '../../src/resources/config-kinds.ts';
 import { planFor, planningWith, type Planning } from '../../src/resources/config-plan.ts';
 import { longestTurn, processorTime } from '../support/event-loop.ts';
 import { describeService } from '../support/service.ts';
@@ -11,27 +9,23 @@ import type { User } from '../support/user.ts';
 const project = { name: 'Sluice', repository_url: 'git@example.org:team/sluice.git' };
 
 describe('planning what a large document changes', () => {
-  const fields = documentFields(routes);
   const suites = (count: number, name: string) =>
     Array.from({ length: count }, (_, at) => ({ id: BigInt(at), name: `${name} ${at}`, command: 'make' }));
   /** A project with these suites, and nothing else. */
   const planning = (present: object[]): Planning =>
-    planningWith(
-      {
-        db: undefined as never,
-        within: async (route) => {
-          if (route === 'GET /projects/:project_id') return project;
-          return route === 'GET /projects/:project_id/suites' ? present : [];
-        },
+    planningWith({
+      db: undefined as never,
+      within: async (route) => {
+        if (route === 'GET /projects/:project_id') return project;
+        return route === 'GET /projects/:project_id/suites' ? present : [];
       },
-      fields,
-    );
+    });
 
   test('does not compare all with all [promise: untrusted-input]', async () => {
     const wanted = suites(200, 'another').map(({ name, command }) => ({ name, command }));
     const document = JSON.stringify({ ...project, suites: wanted });
     const began = processorTime();
-    const read = readDocument(document, fields.projectFields, fields.fieldsOf);
+    const read = readDocument(document);
     const steps = await planFor(planning(suites(2000, 'suite')), 1n, read);
     const taken = processorTime() - began;
     assert.deepEqual(
@@ -45,7 +39,7 @@ describe('planning what a large document changes', () => {
     const rules = Array.from({ length: 100 }, () => ({ wrong: 1 }));
     const document = JSON.stringify({ ...project, suites: [{ name: 'n'.repeat(100_000), command: 'make', rules }] });
     assert.throws(
-      () => readDocument(document, fields.projectFields, fields.fieldsOf),
+      () => readDocument(document),
       (error: { fields: object }) => JSON.stringify(error.fields).length < 100_000,
     );
   });

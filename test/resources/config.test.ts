@@ -27,6 +27,7 @@ retries = 2
 matrix = [ "CC=gcc,clang" ]
 image = "docker.io/library/debian:13"
 cache = [ "~/.cache" ]
+cache_save = "always"
 artifacts = [ "out/**" ]
 reports = [ "reports/*.xml" ]
 

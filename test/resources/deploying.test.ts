@@ -203,7 +203,7 @@ describeWithRunner('a deploy', (service, runner) => {
     const lost = await runner.beside('doomed').take('push_deploy');
     const started = (await made.look()).deploy_started_at;
     await lost.say('half a li');
-    await runner.dispatch.gone('doomed');
+    await runner.dispatch.holderGone('doomed');
     assert.deepEqual(await lost.finish({ kind: 'pushed' }), { gone: true });
     assert.equal((await made.look()).state, 'deploying');
     const next = await runner.take('push_deploy');
@@ -219,7 +219,7 @@ describeWithRunner('a deploy', (service, runner) => {
     const made = await deploy();
     for (const name of ['first', 'second']) {
       await runner.beside(name).take('push_deploy');
-      await runner.dispatch.gone(name);
+      await runner.dispatch.holderGone(name);
     }
     const third = await runner.take('push_deploy');
     assert.deepEqual(await third.finish({ kind: 'lost', message: 'no room on the disk' }), { taken: true });
@@ -233,7 +233,7 @@ describeWithRunner('a deploy', (service, runner) => {
     const made = await deploy();
     await runner.beside('doomed').take('push_deploy');
     await made.cancel();
-    await runner.dispatch.gone('doomed');
+    await runner.dispatch.holderGone('doomed');
     assert.equal((await made.look()).state, 'cancelled');
     await runner.assertIdle();
   });

@@ -94,7 +94,7 @@ describeSuiteRuns(
       await (await runner.take('run_suite')).exit(1);
       const doomed = runner.beside('doomed');
       await doomed.take('run_suite');
-      await runner.dispatch.gone('doomed');
+      await runner.dispatch.holderGone('doomed');
       assert.equal(await runs.rolledUp(request), 'building building building');
       await (await runner.take('run_suite')).exit(0);
       const expected = ['failed 1 false', 'errored 2 false', 'passed 3 true'];

@@ -206,7 +206,7 @@ describeWithRunner('a build request', (service, runner) => {
       const doomed = runner.beside(name);
       const task = await doomed.take('run_suite');
       await task.say(`${name}\n`);
-      await runner.dispatch.gone(name);
+      await runner.dispatch.holderGone(name);
       assert.deepEqual(await task.finish({ kind: 'exited', status: 0 }), { gone: true });
     }
     await runner.assertIdle();

@@ -4,7 +4,7 @@ import { entryView } from '../../src/auth/audit.ts';
 import { noteVisit } from '../../src/auth/runner-visits.ts';
 import { openStore } from '../../src/cli/store.ts';
 import { endLeftShells } from '../../src/dispatch/shells.ts';
-import { shellFrame, shellFrameReader, type ShellFrame } from '../../src/lib/shell-frames.ts';
+import { shellFrame, shellFrameReader, textOf, type ShellFrame } from '../../src/lib/shell-frames.ts';
 import { graceMs } from '../../src/lifecycle/shells.ts';
 import type { ShellOrder } from '../../src/protocol/index.ts';
 import { scopes, type Scope } from '../../src/http/route.ts';
@@ -45,7 +45,7 @@ describeWithRunner(
       assert.equal(typeof record.expires_at, 'string');
       return `${path}/shell/${record.id}`;
     };
-    const take = async (by = runner, running: bigint[] = []): Promise<ShellOrder | undefined> =>
+    const take = async (by = runner, running: string[] = []): Promise<ShellOrder | undefined> =>
       (await by.dispatch.shells(by.self, { keeper: files.keeper, running, room: 4 }, patient))[0];
     const type = (user: User, path: string, offset: number, text: string) =>
       user.post(`${path}/input`, { offset: String(offset), data: Buffer.from(text).toString('base64') });
@@ -59,7 +59,7 @@ describeWithRunner(
       })();
       const next = async (): Promise<string> => {
         const { value } = await frames.next();
-        return value ? `${value.letter} ${value.content.toString()}` : 'over';
+        return value ? `${value.letter} ${textOf(value.content)}` : 'over';
       };
       return { next, end: () => answer.destroy() };
     };
@@ -82,7 +82,7 @@ describeWithRunner(
       assert.match(source.privateKey, /PRIVATE KEY/);
       assert.ok(lastsMs > 23 * 3600 * 1000 && lastsMs <= 24 * 3600 * 1000);
 
-      const input = (from: number) => runner.dispatch.shellInput(runner.self, { id: BigInt(id), from }, patient);
+      const input = (from: number) => runner.dispatch.shellInput(runner.self, { shell: id, from }, patient);
       const typed = type(alice, path, 0, 'first');
       assert.equal((await input(0))?.toString(), 'first');
       assert.equal((await input(0))?.toString(), 'first'); // the answer was lost on its way to the runner
@@ -95,8 +95,8 @@ describeWithRunner(
       const last = input(12);
       assert.equal((await second).record.taken, 12);
 
-      const say = (offset: number, bytes: Buffer) =>
-        runner.dispatch.shellOutput(runner.self, { id: BigInt(id), offset, bytes }, patient);
+      const say = (offset: number, bytes: Uint8Array) =>
+        runner.dispatch.shellOutput(runner.self, { shell: id, offset, bytes }, patient);
       const frame = shellFrame('d', 'shown');
       const said = say(0, frame);
       const person = await follow(alice, path);
@@ -112,7 +112,7 @@ describeWithRunner(
       })();
       assert.deepEqual([await back.next(), await back.next(), await back.next()], ['d shown', 'd more', 'x 7']);
       await saying;
-      await runner.dispatch.shellEnd(runner.self, { id: BigInt(id), reason: 'exited' });
+      await runner.dispatch.shellEnd(runner.self, { shell: id, reason: 'exited' });
       assert.equal(await last, undefined);
       assert.equal(await back.next(), 'm The shell is over.');
       assert.equal(await input(12), undefined);
@@ -176,7 +176,7 @@ describeWithRunner(
       assertRefused(await stranger.post(`${build.path}/shell`), 404, { generic: ['not_found'] });
       // Two people at once have one each.
       const theirs = await open(colleague, build);
-      const second = await take(runner, [BigInt(order?.id ?? 0)]);
+      const second = await take(runner, [order?.id ?? '']);
       assert.ok(theirs.endsWith(second?.id ?? '?'));
       for (const [user, one] of [
         [alice, path],
@@ -249,11 +249,11 @@ describeWithRunner(
       const asking = { keeper: files.keeper, running: [], room: 4 };
       assert.deepEqual(await thief.dispatch.shells(thief.self, asking, AbortSignal.abort()), []);
       const order = await take();
-      const id = BigInt(order?.id ?? 0);
+      const shell = order?.id ?? '';
       const bytes = Buffer.from('x');
-      assert.equal(await thief.dispatch.shellInput(thief.self, { id, from: 0 }, patient), undefined);
-      assert.equal(await thief.dispatch.shellOutput(thief.self, { id, offset: 0, bytes }, patient), undefined);
-      await thief.dispatch.shellEnd(thief.self, { id, reason: 'exited' });
+      assert.equal(await thief.dispatch.shellInput(thief.self, { shell, from: 0 }, patient), undefined);
+      assert.equal(await thief.dispatch.shellOutput(thief.self, { shell, offset: 0, bytes }, patient), undefined);
+      await thief.dispatch.shellEnd(thief.self, { shell, reason: 'exited' });
       // Told again to the runner that may not have heard of it, and not to one that runs it.
       assert.equal((await take())?.id, order?.id);
       assert.equal((await alice.delete(path)).status, 200);
@@ -269,14 +269,14 @@ describeWithRunner(
       const answer = await type(debtor, path, 0, 'late');
       assertRefused(answer, 401, { generic: ['account_suspended'] });
       assert.equal(await person.next(), 'over'); // who listens is let go a moment later
-      await runner.dispatch.shellEnd(runner.self, { id: BigInt(order?.id ?? 0), reason: 'client_gone' });
+      await runner.dispatch.shellEnd(runner.self, { shell: order?.id ?? '', reason: 'client_gone' });
     });
 
     test('ends when one of its sides is gone, and the other one hears of it', async () => {
       const first = await open(alice, build);
       await take();
       const id = await leave(first, 'client_seen_at');
-      assert.equal(await runner.dispatch.shellInput(runner.self, { id, from: 0 }, patient), undefined);
+      assert.equal(await runner.dispatch.shellInput(runner.self, { shell: String(id), from: 0 }, patient), undefined);
       const second = await open(alice, build);
       await take();
       await leave(second, 'runner_seen_at');
@@ -309,11 +309,18 @@ describeWithRunner(
       const person = await follow(alice, path);
       for (let time = 0; time < 2; time += 1) assert.equal((await type(alice, path, 0, '')).status, 200);
       const typed = type(alice, path, 0, secret);
-      assert.equal((await runner.dispatch.shellInput(runner.self, { id, from: 0 }, patient))?.toString(), secret);
-      const said = runner.dispatch.shellOutput(runner.self, { id, offset: 0, bytes: shellFrame('d', secret) }, patient);
+      assert.equal(
+        (await runner.dispatch.shellInput(runner.self, { shell: String(id), from: 0 }, patient))?.toString(),
+        secret,
+      );
+      const said = runner.dispatch.shellOutput(
+        runner.self,
+        { shell: String(id), offset: 0, bytes: shellFrame('d', secret) },
+        patient,
+      );
       assert.equal(await person.next(), `d ${secret}`);
       await said;
-      await runner.dispatch.shellEnd(runner.self, { id, reason: 'idle' });
+      await runner.dispatch.shellEnd(runner.self, { shell: String(id), reason: 'idle' });
       await typed;
       const entries = (await allEntries(service))
         .filter(({ action, subject_id: subject }) => action.startsWith('shell.') && subject === id)
@@ -350,13 +357,13 @@ describeWithRunner(
           const elsewhere = new ScriptedRunner(other.dispatch, runner.self);
           const path = await open(alice, build);
           const order = await take(elsewhere);
-          const id = BigInt(order?.id ?? 0);
+          const shell = order?.id ?? '';
           const long = 'typed '.repeat(2000);
           const person = await follow(alice, path);
           let heard = '';
           const hearing = (async () => {
             for (;;) {
-              const some = await other.dispatch.shellInput(runner.self, { id, from: heard.length }, patient);
+              const some = await other.dispatch.shellInput(runner.self, { shell, from: heard.length }, patient);
               if (!some) return;
               heard += some.toString();
             }
@@ -366,7 +373,7 @@ describeWithRunner(
           const frame = shellFrame('d', long);
           const shown = person.next();
           for (let at = 0; at < frame.length;) {
-            const piece = { id, offset: at, bytes: frame.subarray(at) };
+            const piece = { shell, offset: at, bytes: frame.subarray(at) };
             at = (await other.dispatch.shellOutput(runner.self, piece, patient))?.at ?? at;
           }
           assert.equal(await shown, `d ${long}`);

@@ -44,13 +44,13 @@ const answering = (answer: object) => (socket: WebSocket) =>
 test('an answer that is none of our server is a failed call, and the runner lives on', async (t) => {
   const server = createServer((_, response) => response.end('<html>somebody else’s</html>'));
   const link = await linkTo(t, server);
-  await assert.rejects(link.extend(['claim'], patient), /answered .* with 200: <html>/);
+  await assert.rejects(link.extend({ claims: ['claim'] }, patient), /answered .* with 200: <html>/);
   const sockets = new WebSocketServer({ server });
   sockets.once('connection', (socket) => {
     socket.on('message', () => socket.send('<html>'));
     sockets.once('connection', answering({ answer: {} }));
   });
-  assert.deepEqual(await untilAnswered(patient, () => link.extend(['claim'], patient)), {});
+  assert.deepEqual(await untilAnswered(patient, () => link.extend({ claims: ['claim'] }, patient)), {});
 });
 
 test('a call without an answer fails with its connection, and is repeated over the next one', async (t) => {
@@ -77,7 +77,7 @@ test('a server that ends the connection because of the token is not asked again'
     withConnections((socket) => socket.on('message', () => socket.close(closing.tokenEnded))),
   );
   await assert.rejects(
-    untilAnswered(patient, () => link.gone([], patient)),
+    untilAnswered(patient, () => link.gone({ projects: [] }, patient)),
     RefusedError,
   );
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
-import { shellFrame, shellFrameReader } from '../../src/lib/shell-frames.ts';
+import { shellFrame, shellFrameReader, textOf } from '../../src/lib/shell-frames.ts';
 import { orAborted } from '../../src/lib/or-aborted.ts';
 import type { Link, ShellOrder, SuiteOrder } from '../../src/protocol/index.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
@@ -66,7 +66,7 @@ class Server implements Pick<Link, 'shellInput' | 'shellOutput'> {
   losses = 0;
   isOver = false;
 
-  type(...frames: Buffer[]): void {
+  type(...frames: Uint8Array[]): void {
     this.#typed = Buffer.concat([this.#typed, ...frames]);
     this.#tell();
   }
@@ -81,12 +81,12 @@ class Server implements Pick<Link, 'shellInput' | 'shellOutput'> {
     this.#seen = Buffer.alloc(0);
   }
 
-  async shellInput(_: string, from: number, signal: AbortSignal): Promise<Buffer | undefined> {
+  async shellInput({ from }: { from: number }, signal: AbortSignal): Promise<Buffer | undefined> {
     while (from >= this.#typed.length && !this.isOver) await orAborted(this.#news.promise, signal);
     return this.isOver ? undefined : this.#typed.subarray(from);
   }
 
-  async shellOutput(_: string, { offset, bytes }: { offset: number; bytes: Buffer }) {
+  async shellOutput({ offset, bytes }: { offset: number; bytes: Uint8Array }) {
     if (this.isOver) return undefined;
     if (offset <= this.#seen.length) this.#seen = Buffer.concat([this.#seen.subarray(0, offset), bytes]);
     this.#tell();
@@ -98,7 +98,7 @@ class Server implements Pick<Link, 'shellInput' | 'shellOutput'> {
   }
 
   get frames(): string[] {
-    return shellFrameReader()(this.#seen).map(({ letter, content }) => `${letter} ${content.toString()}`);
+    return shellFrameReader()(this.#seen).map(({ letter, content }) => `${letter} ${textOf(content)}`);
   }
 
   get text(): string {

@@ -10,7 +10,7 @@ import type { Link } from '../../src/protocol/index.ts';
 import { openMirrors } from '../../src/runner/git/mirrors.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import { startRunner } from '../../src/runner/runner.ts';
-import { tidyMirrors } from '../../src/runner/upkeep.ts';
+import { forgetProjects, tidyMirrors } from '../../src/runner/upkeep.ts';
 import { openRunnerServices } from '../../src/runner/runner-services.ts';
 import { noShells } from '../support/no-shells.ts';
 
@@ -105,4 +105,22 @@ test('mirrors are not tidied while there is work', async (t) => {
   await tidying;
   await mirrors.close();
   await sandboxes.close();
+});
+
+test('data of deleted projects goes, however large the identifier of the project is', async () => {
+  const ending = new AbortController();
+  const project = String(2n ** 63n - 1n);
+  const forgotten: string[] = [];
+  const place = {
+    projects: () => [project, '007', 'lost+found'],
+    async forget(name: string) {
+      forgotten.push(name);
+      ending.abort();
+    },
+  };
+  const mirrors = { ...place, projects: async () => [] };
+  const link = { gone: async ({ projects }: { projects: string[] }) => projects };
+  const places = { mirrors, checkouts: place, caches: place, outbox: place };
+  await forgetProjects({ link, ...places, kept: undefined, signal: ending.signal, log: assert.fail, everyMs: 1 });
+  assert.deepEqual([...new Set(forgotten)], [project]);
 });

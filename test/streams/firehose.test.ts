@@ -160,7 +160,7 @@ describeWithRunner('the firehose', (service, runner) => {
     const say = async (words: string): Promise<void> => {
       spoken += words;
       await task.say(words);
-      await runner.dispatch.extend(runner.self, [task.order.claim], AbortSignal.abort()); // however long this takes
+      await runner.dispatch.extend(runner.self, { claims: [task.order.claim] }, AbortSignal.abort()); // however long this takes
     };
     for (let line = 0; line < 20; line += 1) await say(`${line} früh\n`);
     const [leaver, ...others] = first;
@@ -231,7 +231,7 @@ describeWithRunner('the firehose', (service, runner) => {
     const path = `/projects/${project.id}/build_requests/${request.id}/firehose`;
     const listener = await Listener.open(alice, path);
     await listener.until(({ data }) => data.build_id_str === String(id) && data.state === 'running');
-    await runner.dispatch.gone('doomed');
+    await runner.dispatch.holderGone('doomed');
     const next = await runner.take('run_suite');
     await next.say('again\n');
     await next.exit(0);

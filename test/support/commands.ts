@@ -1,6 +1,6 @@
 import { after, before, describe } from 'node:test';
 import type { Record_ } from './client.ts';
-import { onEveryDatabase } from './databases.ts';
+import { onOneDatabase } from './databases.ts';
 import { Developer } from './developer.ts';
 import { ScriptedRunner } from './runner.ts';
 import { Service } from './service.ts';
@@ -22,8 +22,7 @@ export interface CommandSetting {
 /** Tests of commands against a server, with a runner that does what a test says. Nothing in them depends on the database. */
 export function describeCommands(name: string, suites: string[], define: (setting: CommandSetting) => void): void {
   describe(name, () => {
-    onEveryDatabase((database) => {
-      if (database.kind !== 'sqlite') return;
+    onOneDatabase((database) => {
       const service = new Service(database);
       const runner = new ScriptedRunner();
       const at = {} as Sluice;

@@ -23,9 +23,20 @@ export interface TestDatabase {
   afterwards(cleanUp: CleanUp): void;
 }
 
+type Define = (database: TestDatabase) => void;
+
 /** Runs the same tests on SQLite and on PostgreSQL. */
-export function onEveryDatabase(define: (database: TestDatabase) => void): void {
-  for (const kind of ['sqlite', 'postgres'] as const) {
+export function onEveryDatabase(define: Define): void {
+  on(['sqlite', 'postgres'], define);
+}
+
+/** For tests of what does not depend on the database: on SQLite, and with `npm test -- --both` on PostgreSQL too. */
+export function onOneDatabase(define: Define): void {
+  on(process.env.TEST_BOTH === undefined ? ['sqlite'] : ['sqlite', 'postgres'], define);
+}
+
+function on(kinds: readonly TestDatabase['kind'][], define: Define): void {
+  for (const kind of kinds) {
     describe(`on ${kind}`, () => {
       const afterwards = cleanUpAfterwards();
       const emptyFile = (): string => join(folderFor(afterwards, quickFolder()), 'test.db');

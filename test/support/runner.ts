@@ -137,7 +137,9 @@ export class Task<W extends Work = Work> {
   }
 
   async hears(): Promise<ClaimSignal | undefined> {
-    return (await this.#runner.dispatch.extend(this.#runner.self, [this.order.claim], patient))[this.order.claim];
+    return (await this.#runner.dispatch.extend(this.#runner.self, { claims: [this.order.claim] }, patient))[
+      this.order.claim
+    ];
   }
 
   finish(outcome: Outcome): Promise<Receipt> {

@@ -32,7 +32,7 @@ export async function runningBuild(
 export function held({ task }: RunningBuild, runner: ScriptedRunner): AsyncDisposable {
   const stop = new AbortController();
   const holding = (async () => {
-    while (!stop.signal.aborted) await runner.dispatch.extend(runner.self, [task.order.claim], stop.signal);
+    while (!stop.signal.aborted) await runner.dispatch.extend(runner.self, { claims: [task.order.claim] }, stop.signal);
   })();
   return {
     async [Symbol.asyncDispose]() {

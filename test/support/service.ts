@@ -9,7 +9,7 @@ import { readConfig, type Config } from '../../src/config.ts';
 import { hashPassword, hashSecret, randomPassword, randomSecret } from '../../src/lib/passwords.ts';
 import { startServer, type RunningServer, type ServerParts } from '../../src/server/server.ts';
 import { Client } from './client.ts';
-import { copyTables, onEveryDatabase, type TestDatabase } from './databases.ts';
+import { copyTables, onEveryDatabase, onOneDatabase, type TestDatabase } from './databases.ts';
 import { quickFolder } from './folders.ts';
 import { copyCertificate } from './templates.ts';
 import { User } from './user.ts';
@@ -152,17 +152,20 @@ export class Service {
   }
 }
 
+type DefineService = (service: Service, database: TestDatabase) => void;
+
 /** Runs the same tests against a service on each database. */
-export function describeService(
-  name: string,
-  define: (service: Service, database: TestDatabase) => void,
-  options: ServiceOptions = {},
-): void {
-  describe(name, () => {
-    onEveryDatabase((database) => {
-      const service = new Service(database, options);
-      before(() => service.start());
-      define(service, database);
-    });
-  });
+export function describeService(name: string, define: DefineService, options: ServiceOptions = {}): void {
+  describe(name, () => onEveryDatabase((database) => startedFor(database, define, options)));
+}
+
+/** The same where the database does not matter (see `onOneDatabase`). */
+export function describeServiceOnOne(name: string, define: DefineService, options: ServiceOptions = {}): void {
+  describe(name, () => onOneDatabase((database) => startedFor(database, define, options)));
+}
+
+function startedFor(database: TestDatabase, define: DefineService, options: ServiceOptions): void {
+  const service = new Service(database, options);
+  before(() => service.start());
+  define(service, database);
 }

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { registerApplication } from '../support/applications.ts';
 import type { Answer } from '../support/client.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
-describeService('the applications page', (service) => {
+describeServiceOnOne('the applications page', (service) => {
   let alice: User;
   let tab: Tab;
   before(async () => {

@@ -3,9 +3,9 @@ import { before, describe, test } from 'node:test';
 import { assertAccessible } from '../support/accessibility.ts';
 import { TestBrowser } from '../support/browser.ts';
 import type { Record_ } from '../support/client.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { addArtifact, addBuild, addCommit } from '../support/rows.ts';
-import { describeService, Service } from '../support/service.ts';
+import { describeServiceOnOne, Service } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
@@ -24,7 +24,7 @@ async function aBuild(service: Service, owner: User): Promise<Built> {
   return { project, suite, build: await addBuild(service.store, project, { commit, buildRequest, suite }, over) };
 }
 
-describeService('artifacts on the page of a build', (service) => {
+describeServiceOnOne('artifacts on the page of a build', (service) => {
   let alice: User;
   let tab: Tab;
   before(async () => {
@@ -81,7 +81,7 @@ describeService('artifacts on the page of a build', (service) => {
 });
 
 describe('artifacts in a real browser', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     // What a browser does depends on no database.
     if (database.kind !== 'sqlite') return;
     const service = new Service(database);

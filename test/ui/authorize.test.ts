@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { callbackAddress, pkcePair, registerApplication, type Application } from '../support/applications.ts';
 import type { Answer } from '../support/client.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
@@ -21,7 +21,7 @@ function landing(answer: Answer): { to: string; query: Fields; fragment: Fields 
   return { to, query: Object.fromEntries(url.searchParams), fragment };
 }
 
-describeService('the authorize page', (service) => {
+describeServiceOnOne('the authorize page', (service) => {
   let alice: User;
   let tab: Tab;
   let application: Application;

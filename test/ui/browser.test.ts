@@ -9,12 +9,12 @@ import { AuthorizationCode } from 'simple-oauth2';
 import { registerApplication } from '../support/applications.ts';
 import { fillInSignIn, TestBrowser } from '../support/browser.ts';
 import { startReceiver, type Receiver } from '../support/web-application.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 const oob = 'urn:ietf:wg:oauth:2.0:oob';
 
-describeService('in a real browser', (service, database) => {
+describeServiceOnOne('in a real browser', (service, database) => {
   const browser = new TestBrowser(database);
   let receiver: Receiver;
   let callback: string;

@@ -3,7 +3,7 @@ import { before, test } from 'node:test';
 import type { Answer } from '../support/client.ts';
 import { compiled, compilingAgain } from '../support/compiling.ts';
 import { ScriptedRunner } from '../support/runner.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { archiveOf } from '../support/software.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
@@ -11,7 +11,7 @@ import type { User } from '../support/user.ts';
 const markup = '<img src=x onerror=alert(1)>"\'&';
 const escaped = '&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;';
 
-describeService('pages of dependencies and of operators', (service, database) => {
+describeServiceOnOne('pages of dependencies and of operators', (service, database) => {
   let operator: User;
   let owner: User;
   let other: User;

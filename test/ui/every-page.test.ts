@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { allPlaces } from '../../src/ui/index.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { failAndKeep } from '../support/shells.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
@@ -12,7 +12,7 @@ import { buildWorld, type World } from '../support/world.ts';
 const markup = `"'><img src=x onerror=alert(1)><script>alert(2)</script>&`;
 const pages = allPlaces.filter(({ path }) => /:(?:project|dependency)_id/.test(path));
 
-describeService('every page of a project', (service) => {
+describeServiceOnOne('every page of a project', (service) => {
   let alice: User;
   let world: World;
   let tab: Tab;

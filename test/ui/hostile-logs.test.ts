@@ -5,7 +5,7 @@ import { packLog } from '../../src/streams/pack-log.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { ScriptedRunner } from '../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../support/running-build.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 /** Logs as large and as wrong as somebody can make them who wants to break the page of whoever looks at them. */
@@ -20,7 +20,7 @@ const broken = Buffer.alloc(2 * megabytes, Buffer.from([0xff, 0xc3, 0x28, 0xe2, 
 const unended = Buffer.from('\x1b]8;;https://example.org/never-ends \x1b[38;5;999999999999999999m\x1b[99999999999999C');
 const lines = [longLine, sequences, moves, links, nothing, broken, unended];
 
-describeService('the log viewer, shown the worst', (service, database) => {
+describeServiceOnOne('the log viewer, shown the worst', (service, database) => {
   const browser = new TestBrowser(database);
   let runner: ScriptedRunner;
   let alice: User;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import type { BrowserContextOptions, Page } from 'playwright-core';
 import { fillInSignIn, TestBrowser } from '../support/browser.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { Stage } from '../support/stage.ts';
 import type { User } from '../support/user.ts';
 
@@ -18,7 +18,7 @@ async function violationsOn(page: Page): Promise<string[]> {
   return found as string[];
 }
 
-describeService(
+describeServiceOnOne(
   'pages in a browser',
   (service, database) => {
     const browser = new TestBrowser(database);

@@ -6,7 +6,7 @@ import { packLog } from '../../src/streams/pack-log.ts';
 import { fillInSignIn, TestBrowser } from '../support/browser.ts';
 import { ScriptedRunner } from '../support/runner.ts';
 import { held, runningBuild, type RunningBuild } from '../support/running-build.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 const hostile = [
@@ -19,7 +19,7 @@ const hostile = [
   'and on \x1b[3;4;9mall\x1b[0m',
 ];
 
-describeService('the log viewer', (service, database) => {
+describeServiceOnOne('the log viewer', (service, database) => {
   const browser = new TestBrowser(database);
   let runner: ScriptedRunner;
   let alice: User;

@@ -3,7 +3,7 @@ import { before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { AuditWatch } from '../support/audit.ts';
 import { addBuild, addCommit } from '../support/rows.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 import { buildWorld, type World } from '../support/world.ts';
@@ -22,7 +22,7 @@ const projectPages = [
   '/projects/:project_id/builds/:build_id/details',
 ];
 
-describeService('pages over the API', (service) => {
+describeServiceOnOne('pages over the API', (service) => {
   let alice: User;
   let tab: Tab;
   let world: World;

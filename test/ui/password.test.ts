@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { insertLink } from '../../src/auth/password-links.ts';
 import { findUser } from '../../src/auth/users.ts';
-import { onEveryDatabase, placeFor } from '../support/databases.ts';
+import { onOneDatabase, placeFor } from '../support/databases.ts';
 import { command } from '../support/command.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 
 const password = 'seven otters under a bridge';
 
-describeService('a link to set a password', (service) => {
+describeServiceOnOne('a link to set a password', (service) => {
   const linkFor = async (email: string): Promise<string> => {
     const { db, ids } = service.store;
     const user = await findUser(db.read, email);
@@ -97,7 +97,7 @@ describeService('a link to set a password', (service) => {
   });
 });
 
-describeService('the account page', (service) => {
+describeServiceOnOne('the account page', (service) => {
   test('changes the password of somebody who knows the old one, and signs them out elsewhere', async () => {
     const user = await service.user();
     const [here, elsewhere] = [new Tab(service), new Tab(service)];
@@ -129,7 +129,7 @@ describeService('the account page', (service) => {
 });
 
 describe('admin user password-link', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     test('prints the link', async () => {
       const { folder, env: url } = await placeFor(database);
       const admin = (args: string[], env: Record<string, string> = {}) =>

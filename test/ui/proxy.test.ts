@@ -7,10 +7,10 @@ import { openStore } from '../../src/cli/store.ts';
 import { readConfig } from '../../src/config.ts';
 import { startServer } from '../../src/server/server.ts';
 import { basic } from '../support/client.ts';
-import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { onOneDatabase, temporaryFolder } from '../support/databases.ts';
 
 describe('behind a proxy', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     const start = async (flags: Record<string, string>) => {
       const folder = temporaryFolder();
       const url: Record<string, string> =

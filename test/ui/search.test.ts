@@ -7,7 +7,7 @@ import type { Record_ } from '../support/client.ts';
 import { addCommit } from '../support/rows.ts';
 import { ScriptedRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { Service } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
@@ -15,7 +15,7 @@ import type { User } from '../support/user.ts';
 const hostile = '"><img src=x onerror=alert(1)>';
 
 describe('the search', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     // What is found on each database, test/resources/search.test.ts asks.
     if (database.kind !== 'sqlite') return;
     const service = new Service(database);

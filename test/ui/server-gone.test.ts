@@ -3,7 +3,7 @@ import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import { fillInSignIn, TestBrowser } from '../support/browser.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { startInstallation, type Installation, type Project } from '../support/installation.ts';
 import { freePort } from '../support/ports.ts';
 
@@ -12,7 +12,7 @@ import { freePort } from '../support/ports.ts';
 /** It talks until it is cancelled: so it is in the middle of it whenever the server dies. */
 const command = 'n=0; while :; do n=$((n + 1)); echo "line $n"; sleep 0.02; done';
 
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   const browser = new TestBrowser(database);
   let installation: Installation;
   let project: Project;

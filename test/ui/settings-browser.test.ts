@@ -6,7 +6,7 @@ import { startBreakingProxy } from '../support/breaking-proxy.ts';
 import { TestBrowser } from '../support/browser.ts';
 import type { Record_ } from '../support/client.ts';
 import { compiling } from '../support/compiling.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { addCommit, addDelivery, addDeliveryAttempt, setDependencyState } from '../support/rows.ts';
 import { ScriptedRunner } from '../support/runner.ts';
 import { Service } from '../support/service.ts';
@@ -14,7 +14,7 @@ import { archiveOf } from '../support/software.ts';
 import type { User } from '../support/user.ts';
 
 describe('settings, deploys and dependencies in a real browser', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     // What a browser does depends on no database.
     if (database.kind !== 'sqlite') return;
     const service = new Service(database);

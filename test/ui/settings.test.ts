@@ -4,14 +4,14 @@ import type { Answer, Record_ } from '../support/client.ts';
 import { Receiver, reply } from '../support/receiver.ts';
 import { addCommit, addDelivery, addDeliveryAttempt } from '../support/rows.ts';
 import { ScriptedRunner } from '../support/runner.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
 const markup = '<img src=x onerror=alert(1)>"\'&';
 const escaped = '&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;';
 
-describeService(
+describeServiceOnOne(
   'the settings of a project',
   (service, database) => {
     let owner: User;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { noteVisit } from '../../src/auth/runner-visits.ts';
-import { shellFrame, shellFrameReader, type FrameLetter, type ShellFrame } from '../../src/lib/shell-frames.ts';
+import { shellFrame, shellFrameReader, textOf, type FrameLetter, type ShellFrame } from '../../src/lib/shell-frames.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
@@ -29,26 +29,26 @@ describeWithRunner('a shell in the browser', (service, runner, database) => {
   const taken = async () => {
     const asked = { keeper: files.keeper, running: [], room: 4 };
     const [order = assert.fail()] = await runner.dispatch.shells(runner.self, asked, patient);
-    const id = BigInt(order.id);
+    const { id: shell } = order;
     const read = shellFrameReader();
     const waiting: ShellFrame[] = [];
     let [from, offset] = [0, 0];
     return {
       async next(): Promise<string> {
         while (waiting.length === 0) {
-          const typed = await runner.dispatch.shellInput(runner.self, { id, from }, patient);
+          const typed = await runner.dispatch.shellInput(runner.self, { shell, from }, patient);
           if (!typed) throw new Error('the shell is over');
           from += typed.length;
           waiting.push(...read(typed));
         }
-        const { letter = '', content = '' } = waiting.shift() ?? {};
-        return `${letter} ${content.toString()}`;
+        const { letter, content } = waiting.shift() ?? assert.fail();
+        return `${letter} ${textOf(content)}`;
       },
-      end: () => runner.dispatch.shellEnd(runner.self, { id, reason: 'exited' }),
+      end: () => runner.dispatch.shellEnd(runner.self, { shell, reason: 'exited' }),
       async show(letter: FrameLetter, content: string): Promise<void> {
         const bytes = shellFrame(letter, content);
         for (const end = offset + bytes.length; offset < end;) {
-          const piece = { id, offset, bytes: bytes.subarray(bytes.length - (end - offset)) };
+          const piece = { shell, offset, bytes: bytes.subarray(bytes.length - (end - offset)) };
           offset = (await runner.dispatch.shellOutput(runner.self, piece, patient))?.at ?? offset;
         }
       },

@@ -3,13 +3,13 @@ import { createHook } from 'node:async_hooks';
 import { before, beforeEach, test } from 'node:test';
 import { updateUser } from '../../src/auth/users.ts';
 import type { Answer } from '../support/client.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
 const sessionCookie = '__Host-headrace_session';
 
-describeService('signing in', (service) => {
+describeServiceOnOne('signing in', (service) => {
   let alice: User;
   before(async () => {
     alice = await service.user();

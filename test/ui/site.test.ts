@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { html } from '../../src/ui/html.ts';
 import { assertRefused } from '../support/expect.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
 const browser = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
 
-describeService('the site', (service) => {
+describeServiceOnOne('the site', (service) => {
   let alice: User;
   let tab: Tab;
   before(async () => {

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { assertAccessible } from '../support/accessibility.ts';
 import { TestBrowser } from '../support/browser.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { ScriptedRunner } from '../support/runner.ts';
 import { Service } from '../support/service.ts';
 import { SuiteRuns } from '../support/suite-runs.ts';
 
 describe('suites and their builds in a real browser', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     // What a browser does depends on no database.
     if (database.kind !== 'sqlite') return;
     const service = new Service(database);

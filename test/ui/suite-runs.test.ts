@@ -69,6 +69,7 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
       image: 'node:22',
       'tags[]': 'linux gpu',
       'cache[]': 'node_modules\n~/.npm',
+      cache_save: 'always',
       'matrix[]': 'NODE=20,22,24\nDB=a,b',
       timeout: '90',
       retries: '2',
@@ -88,6 +89,7 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     ];
     const page = (await tab.get(`${at}/${suite.id}`)).text;
     assert.deepEqual(groups(page), saved);
+    assert.match(page, /<option value="always" selected>passed and failed builds/);
     const [first = ''] = page.split('<details class="group"', 1);
     assert.match(first, /<label[^>]*>Name<.*<label[^>]*>Command</s);
     // What was typed stays, also in the lines, and what is wrong can be seen.

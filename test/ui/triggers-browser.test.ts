@@ -4,14 +4,14 @@ import type { BrowserContextOptions, Page } from 'playwright-core';
 import { assertAccessible } from '../support/accessibility.ts';
 import { TestBrowser } from '../support/browser.ts';
 import type { Record_ } from '../support/client.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { addDelivery, addDeliveryAttempt } from '../support/rows.ts';
 import { Service } from '../support/service.ts';
 import { fromFork, trigger } from '../support/triggered.ts';
 import type { User } from '../support/user.ts';
 
 describe('triggers in a real browser', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     // What a browser does depends on no database.
     if (database.kind !== 'sqlite') return;
     const service = new Service(database);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 
-describeService('an upload that a script of a page sends', (service) => {
+describeServiceOnOne('an upload that a script of a page sends', (service) => {
   test('comes with the key of a form of this very visitor, from our own page [promise: browser-credentials]', async () => {
     const alice = await service.user();
     const bob = await service.user();

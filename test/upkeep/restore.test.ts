@@ -94,6 +94,7 @@ for (const kind of kinds) {
         allow_failure: 0,
         retries: 0,
         matrix: '[]',
+        cache_save: 'passed' as const,
         artifacts: '[]',
       };
       await assert.rejects(

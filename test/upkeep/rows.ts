@@ -83,6 +83,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       tags: 'arm,gpu',
       image: awkward,
       cache: '["~/x"]',
+      cache_save: 'always',
       timeout: 60,
       allow_failure: 1,
       retries: 3,

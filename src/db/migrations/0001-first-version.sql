@@ -160,6 +160,7 @@ create table suites (
   matrix text not null default '[]',
   image text not null default '',
   cache text not null default '[]',
+  cache_save text not null default 'passed',
   artifacts text not null default '[]',
   reports text not null default '[]',
   constraint suites_name unique (project_id, name)

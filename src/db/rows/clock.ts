@@ -1,3 +1,6 @@
+import type { ColumnsOf } from '../../records/fields.ts';
+import type { scheduleFields } from '../../records/trigger.ts';
+
 /** Polls and schedules: work that is due by the clock. */
 
 /** When a project's repository is polled, and the result of the last poll. Only for projects that are polled. */
@@ -31,14 +34,9 @@ export interface PolledRefsRow {
   refs: Uint8Array;
 }
 
-export interface ScheduleRow {
+export interface ScheduleRow extends ColumnsOf<typeof scheduleFields> {
   id: bigint;
   project_id: bigint;
-  /** Five fields; see lifecycle/cron.ts. */
-  cron: string;
-  time_zone: string;
-  /** Blank for the default branch. */
-  commit_ref: string;
   created_at: bigint;
   next_run_at: bigint;
   last_run_at: bigint | null;

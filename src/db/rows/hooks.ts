@@ -1,12 +1,11 @@
+import type { ColumnsOf } from '../../records/fields.ts';
+import type { hookFields } from '../../records/trigger.ts';
 import type { Sealed } from './values.ts';
 
 /** A hook that a forge calls after a push. */
-export interface HookRow {
+export interface HookRow extends ColumnsOf<typeof hookFields> {
   id: bigint;
   project_id: bigint;
-  provider: string;
-  /** The wanted events, separated by commas. */
-  events: string;
   secret: Sealed;
   created_at: bigint;
 }

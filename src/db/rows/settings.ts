@@ -1,13 +1,16 @@
+import type { dependencyFields, registryFields } from '../../records/dependency.ts';
+import type { strategyFields } from '../../records/deploy.ts';
+import type { ColumnsOf } from '../../records/fields.ts';
+import type { notificationFields, targetFields } from '../../records/notification.ts';
+import type { projectFields } from '../../records/project.ts';
+import type { ruleFields, suiteFields, variableFields } from '../../records/suite.ts';
 import type { BlobDigest, Sealed } from './values.ts';
 
-/** The settings of projects and dependencies. */
+/** The settings of projects and dependencies. The columns that people write are those of the fields in records/. */
 
-export interface ProjectRow {
+export interface ProjectRow extends ColumnsOf<typeof projectFields> {
   id: bigint;
   owner_id: bigint;
-  name: string;
-  description: string;
-  repository_url: string;
   build_state: string;
   ssh_public_key: Sealed;
   ssh_private_key: Sealed;
@@ -16,16 +19,6 @@ export interface ProjectRow {
   last_event: bigint;
   /** The newest built commit of the repository's default branch; the project's state is that commit's state. */
   trunk_commit_id: bigint | null;
-  /** Its repository is polled after this many seconds; 0 for never. */
-  poll_interval: number;
-  /** How pull requests from forks are treated; see lifecycle/forks.ts. */
-  fork_builds: string;
-  /** Which older requests a newer one cancels. */
-  cancel_superseded: string;
-  /** 1 where the badge is public. */
-  public_badge: number;
-  /** The path of the document in its repository that it is configured by; blank for none. */
-  config_file: string;
   /** The name of the repository's default branch, as of its newest build; blank while it is not known. */
   default_branch: string;
   /** Since when its state, whenever builds were over, was `passed`; null where it was not. */
@@ -41,38 +34,14 @@ export interface CollaboratorRow {
   created_at: bigint;
 }
 
-export interface SuiteRow {
+export interface SuiteRow extends ColumnsOf<typeof suiteFields> {
   id: bigint;
   project_id: bigint;
-  name: string;
-  description: string;
-  command: string;
-  /** The tags that a runner needs for it, as one text. */
-  tags: string;
-  /** The longest time that it may take, in seconds; 0 for the server's. */
-  timeout: number;
-  /** 1 where its failure does not fail its commit. */
-  allow_failure: number;
-  /** How often it is tried again by itself after a failure. */
-  retries: number;
-  /** Variables and their values, as a JSON list of `NAME=a,b`. */
-  matrix: string;
-  /** The image that it runs in; blank for the machine's programs. */
-  image: string;
-  /** The globs of the files that its builds keep, as a JSON list. */
-  artifacts: string;
-  /** The paths that builds keep for the next one, as a JSON list. */
-  cache: string;
-  /** The patterns of its reports of tests, as a JSON list. */
-  reports: string;
 }
 
-export interface SuiteRuleRow {
+export interface SuiteRuleRow extends ColumnsOf<typeof ruleFields> {
   id: bigint;
   suite_id: bigint;
-  subject: string;
-  operator: string;
-  value: string;
 }
 
 /** The order of `id` is the order in which dependencies were attached, and so the order in which they are layered. */
@@ -82,13 +51,10 @@ export interface SuiteDependencyRow {
   dependency_id: bigint;
 }
 
-export interface EnvironmentVariableRow {
+export interface EnvironmentVariableRow extends ColumnsOf<typeof variableFields> {
   id: bigint;
   suite_id: bigint;
-  name: string;
   content: Sealed;
-  /** 0 where its value may appear in logs. */
-  secret: number;
   /** The variable of somebody's environment that a document took its content from; blank where it came otherwise. */
   from_env: string;
 }
@@ -99,15 +65,9 @@ export interface ProjectDocumentRow {
   document: string;
 }
 
-export interface DependencyRow {
+export interface DependencyRow extends ColumnsOf<typeof dependencyFields> {
   id: bigint;
   owner_id: bigint;
-  name: string;
-  description: string;
-  command: string;
-  prefix: string;
-  source: string;
-  launch_command: string;
   state: string;
   archive_content_type: string | null;
   archive_file_size: bigint | null;
@@ -124,17 +84,12 @@ export interface DependencyRow {
   shared: number;
   /** The sequence number of its newest event. */
   last_event: bigint;
-  /** The image that it is compiled in; blank for the machine's programs. */
-  image: string;
 }
 
 /** The credentials of an account for a registry of images. */
-export interface RegistryRow {
+export interface RegistryRow extends ColumnsOf<typeof registryFields> {
   id: bigint;
   owner_id: bigint;
-  /** In the spelling of lib/image-reference.ts. */
-  host: string;
-  username: string;
   password: Sealed;
   created_at: bigint;
 }
@@ -188,24 +143,19 @@ export interface DependencyEventRow {
   created_at: bigint;
 }
 
-export interface DeployStrategyRow {
+export interface DeployStrategyRow extends ColumnsOf<typeof strategyFields> {
   id: bigint;
   project_id: bigint;
-  name: string;
-  strategy_type: string;
-  repository_url: string;
-  local_branch: string;
-  remote_branch: string;
 }
 
 /** A receiver of events: of webhooks, or a forge that gets statuses. */
 export interface NotificationRow {
   id: bigint;
   project_id: bigint;
-  /** The protocol of the receiver: `webhook`, or the name of a forge. */
-  name: string;
-  /** The events it gets: `build`, `dependency`, or `status` for a forge. */
-  notifiable_type: string;
+  /** The protocol of the receiver, or the name of a forge. */
+  name: ColumnsOf<typeof notificationFields>['name'] | ColumnsOf<typeof targetFields>['provider'];
+  /** The events it gets; `status` for a forge. */
+  notifiable_type: ColumnsOf<typeof notificationFields>['notifiable_type'] | 'status';
   /** The address that is called, or the base of a forge's API. */
   url: string;
   /** The key that signs webhooks, or the token for the forge. */

@@ -216,7 +216,7 @@ async function accessFor(
   { host }: ImageReference,
   signal: AbortSignal,
 ): Promise<RegistryAccess> {
-  const access = await untilAnswered(signal, () => link.registry(claim, signal));
+  const access = await untilAnswered(signal, () => link.registry({ claim }, signal));
   if (access === undefined) throw new Error('the claim expired');
   if (access.host !== host) throw new Error('the image of this work was changed after it was ordered');
   return access;

@@ -1,11 +1,11 @@
-import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
-import { readdir, readFile } from 'node:fs/promises';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdir, readFile, rmdir } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { codeOf } from '../../lib/error-code.ts';
 
 /**
  * File operations for both versions of control groups. Operations of every run are synchronous: the kernel answers from
- * memory, faster than a thread could.
+ * memory, faster than a thread could. Only the removal of a group takes the kernel milliseconds.
  */
 
 export function write(directory: string, file: string, value: string | number): void {
@@ -83,7 +83,7 @@ export async function removeGroup(directory: string): Promise<void> {
   // A group whose last process has just died stays busy until that process is reaped.
   for (let attempt = 1; ; attempt++) {
     try {
-      return rmdirSync(directory);
+      return await rmdir(directory);
     } catch (error) {
       const code = codeOf(error);
       if (code === 'ENOENT') return;

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { withoutStrays } from '../../lib/descriptors.ts';
+import { shellFrame, windowFrame, type WindowSize } from '../../lib/shell-frames.ts';
 import { sourceFile } from '../../lib/source-files.ts';
 import type { Identity } from './types.ts';
 
@@ -12,7 +13,7 @@ export interface Terminal {
   /** What the programs in it write. */
   readonly output: Readable;
   /** Settles when there is room for more. What is typed after the end is lost. */
-  type(bytes: Buffer): Promise<void>;
+  type(bytes: Uint8Array): Promise<void>;
   resize(size: WindowSize): void;
   /** To be called when no process of the run is left: the output ends when all of it was read. */
   end(): void;
@@ -20,10 +21,8 @@ export interface Terminal {
   kill(): void;
 }
 
-export interface WindowSize {
-  rows: number;
-  columns: number;
-}
+/** terminal.pl takes messages of 256 KB at most. */
+const mostTyped = 64 * 1024;
 
 /** Opens a terminal in the sandbox of which this process is the first. It belongs to the user of the run. */
 export async function openTerminal(init: number, owner: Identity, size: WindowSize): Promise<Terminal> {
@@ -44,24 +43,16 @@ export async function openTerminal(init: number, owner: Identity, size: WindowSi
     child.kill('SIGKILL');
     throw new Error(`a terminal could not be opened: ${complaint.trim()}`);
   }
-  const send = (letter: string, content: Buffer): boolean => {
-    const head = Buffer.alloc(5);
-    head.write(letter, 'latin1');
-    head.writeUInt32BE(content.length, 1);
-    return child.stdin.writable ? child.stdin.write(Buffer.concat([head, content])) : true;
-  };
-  const resize = ({ rows, columns }: WindowSize): void => {
-    const content = Buffer.alloc(4);
-    content.writeUInt16BE(rows, 0);
-    content.writeUInt16BE(columns, 2);
-    send('w', content);
-  };
+  const send = (frame: Uint8Array): boolean => (child.stdin.writable ? child.stdin.write(frame) : true);
+  const resize = (to: WindowSize): void => void send(windowFrame(to));
   resize(size);
   return {
     path: `/dev/pts/${number}`,
     output: child.stdout,
     async type(bytes) {
-      if (!send('d', bytes)) await Promise.race([once(child.stdin, 'drain'), once(child, 'close')]);
+      for (let at = 0; at < bytes.length; at += mostTyped)
+        if (!send(shellFrame('d', bytes.subarray(at, at + mostTyped))))
+          await Promise.race([once(child.stdin, 'drain'), once(child, 'close')]);
     },
     resize,
     end: () => void child.stdin.end(),

@@ -1,4 +1,5 @@
-import type { Terminal, WindowSize } from './terminal.ts';
+import type { WindowSize } from '../../lib/shell-frames.ts';
+import type { Terminal } from './terminal.ts';
 
 /** The interface between the code that runs commands and the sandbox. */
 

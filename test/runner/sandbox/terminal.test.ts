@@ -67,6 +67,15 @@ test('a run in a terminal is asked, resized and interrupted like in any other', 
   assert.deepEqual(await shell.ended, { exitStatus: 7, step: 'shell', reason: null });
 });
 
+test('much that is typed at once arrives as a whole', async (t) => {
+  const { sandboxes } = await open(t);
+  const shell = start(sandboxes, 'stty raw -echo; echo begun; head -c 1000000 | wc -c');
+  await shell.until(/begun/);
+  await shell.type('x'.repeat(1_000_000));
+  await shell.until(/1000000/);
+  assert.equal((await shell.ended).exitStatus, 0);
+});
+
 test('a program that writes without end can be interrupted, while nobody reads', async (t) => {
   const { sandboxes } = await open(t);
   const reading = Promise.withResolvers<void>();

@@ -1,0 +1,115 @@
+import * as Type from 'typebox';
+import type { Static, TSchema, TUnsafe } from 'typebox';
+import { bytes, most } from '../lib/bounds.ts';
+import { placeKinds } from '../lib/places.ts';
+import { mostShells } from '../lib/shell-limits.ts';
+import type { ClaimSignal, Demand } from './index.ts';
+import { lookReport, mostLooks, type LookOrder } from './looks.ts';
+import type { Order, RegistryAccess } from './orders.ts';
+import { finishReport, uploadReport, type Receipt } from './outcomes.ts';
+import { bytesOf, claim, cutList, id, listOf, object, oneOf, optional, size, whole } from './schema.ts';
+import { shellEnds, type ShellOrder } from './shells.ts';
+import { testBatch, type TestReceipt } from './tests.ts';
+
+interface Call {
+  /** What the runner says with it. Bytes go behind the JSON, in both directions. */
+  says: TSchema;
+  /** What the server answers, which the runner believes. */
+  answer: TSchema;
+  /** The largest message; one with claims alone, where nothing is said. */
+  mostBytes?: number;
+  /** Whether the answer may take long although there is nothing to do for it. */
+  waits?: true;
+}
+
+const answer = <T>(): TUnsafe<T> => Type.Unsafe<T>({});
+const nothing = answer<void>();
+const claims = cutList(most.claims, claim, (list) => [...new Set(list)]);
+const underClaim = object({ claim });
+
+/** The largest message with claims alone. */
+export const shortMessage = 1024;
+
+/** A timer takes no more. */
+const longestHoldMs = 2 ** 31 - 1;
+/** No log is longer. */
+const furthest = 10 ** 15 - 1;
+
+/** A place that is free. */
+const wish = object({
+  /** The name of the claim with which its order is to come. */
+  claim,
+  /** What the order may be for; everything where it is left out. */
+  place: optional(oneOf(placeKinds)),
+  /** How long it waits, if not for ever. */
+  holdMs: optional(whole(longestHoldMs)),
+});
+export type Wish = Static<typeof wish>;
+
+const logChunk = object({ claim, offset: whole(furthest), bytes: bytesOf(0, bytes.logChunk) });
+export type LogChunk = Static<typeof logChunk>;
+
+/** The tree of a cache of a project. */
+const keptTree = object({ project: id, name: id });
+export type KeptTree = Static<typeof keptTree>;
+
+/** What a runner calls. A call may be repeated; the repetition changes nothing. */
+export const calls = {
+  /** The next order; undefined when there was none in the time of the wish, or it was taken back. Throws `DrainedError`. */
+  next: { says: wish, answer: answer<Order | undefined>(), waits: true },
+  /** Takes wishes back: the runner takes no more. */
+  leave: { says: object({ claims }), answer: nothing, mostBytes: bytes.body },
+  demand: { says: object({}), answer: answer<Demand>() },
+  log: { says: logChunk, answer: answer<Receipt>(), mostBytes: bytes.logChunk + shortMessage },
+  tests: { says: testBatch, answer: answer<TestReceipt>(), mostBytes: bytes.testReports },
+  /** Extends the claims; answers signals about some of them. */
+  extend: {
+    says: object({ claims }),
+    answer: answer<Record<string, ClaimSignal>>(),
+    mostBytes: bytes.body,
+    waits: true,
+  },
+  finish: { says: finishReport, answer: answer<Receipt>(), mostBytes: bytes.runnerReport },
+  /** Tells what became of the files that waited on the runner. */
+  uploaded: { says: uploadReport, answer: answer<Receipt>(), mostBytes: 64 * 1024 },
+  /** The private key for the repository of this claim's suite; undefined when the claim is not held any more. */
+  key: { says: underClaim, answer: answer<string | undefined>() },
+  /** The credentials for the registry of this claim's image; undefined when the claim is not held any more. */
+  registry: { says: underClaim, answer: answer<RegistryAccess | undefined>() },
+  /** The polls that are due, at most this many, as soon as there are some. */
+  looks: { says: object({ room: whole(mostLooks) }), answer: answer<LookOrder[]>(), waits: true },
+  looked: {
+    says: object({ reports: listOf(most.lookReports, lookReport) }),
+    answer: nothing,
+    mostBytes: bytes.lookReports,
+  },
+  /** Which of these projects, of which the runner has data, are gone. */
+  gone: { says: object({ projects: listOf(most.askedAbout, id) }), answer: answer<string[]>(), mostBytes: 64 * 1024 },
+  /** Which of these trees, that the runner keeps, no cache has any more. */
+  stale: {
+    says: object({ trees: listOf(most.askedAbout, keptTree) }),
+    answer: answer<KeptTree[]>(),
+    mostBytes: 256 * 1024,
+  },
+  /** The shells that were opened in files of this keeper, besides those that it runs. */
+  shells: {
+    says: object({ keeper: claim, running: listOf(mostShells, id), room: whole(mostShells) }),
+    answer: answer<ShellOrder[]>(),
+    waits: true,
+  },
+  /** What was typed, from a position on; undefined when the shell is over. */
+  shellInput: { says: object({ shell: id, from: size }), answer: answer<Buffer | undefined>(), waits: true },
+  /** The position of the person's side, if it is known by now; undefined when the shell is over. */
+  shellOutput: {
+    says: object({ shell: id, offset: size, bytes: bytesOf(1, bytes.shellOutput) }),
+    answer: answer<{ at: number | null } | undefined>(),
+    mostBytes: bytes.shellOutput + shortMessage,
+    waits: true,
+  },
+  shellEnd: { says: object({ shell: id, reason: oneOf(shellEnds) }), answer: nothing },
+} as const satisfies Record<string, Call>;
+
+export type CallName = keyof typeof calls;
+export type Says<Name extends CallName> = Static<(typeof calls)[Name]['says']>;
+export type Answer<Name extends CallName> = Static<(typeof calls)[Name]['answer']>;
+export const callNames = Object.keys(calls) as CallName[];

@@ -1,0 +1,80 @@
+import * as Type from 'typebox';
+import type { Static, TArray, TObject, TProperties, TSchema, TString, TUnsafe } from 'typebox';
+import { longest } from '../lib/bounds.ts';
+
+/**
+ * The parts of which the messages of runners are made. A message is defined once, with TypeBox: its TypeScript type follows
+ * from that, and so does what the server takes of it (dispatch/read-message.ts). Each text and each list has a bound.
+ */
+
+export function matching(form: RegExp): TString {
+  return Type.String({ pattern: form.source });
+}
+
+/** Text that either database can store, of at most so many characters. */
+export function text(maxLength: number): TString {
+  return Type.String({ maxLength });
+}
+
+/** The same, of at most so many bytes. */
+export function textOfBytes(maxBytes: number): TUnsafe<string> {
+  return Type.Unsafe<string>({ type: 'string', maxLength: maxBytes, maxBytes });
+}
+
+/** Text of any length, of which only a part is taken; the whole message has a bound of its own. */
+export function cutText(taking: (text: string) => string): TUnsafe<string> {
+  // A cut may leave half of a character.
+  return Type.Unsafe<string>({ type: 'string', taking: (whole: string) => taking(whole).toWellFormed() });
+}
+
+/** A number without fraction and sign. */
+export function whole(maximum: number): TUnsafe<number> {
+  return Type.Unsafe<number>({ type: 'integer', maximum });
+}
+
+export function bytesOf(minBytes: number, maxBytes: number): TUnsafe<Uint8Array> {
+  return Type.Unsafe<Uint8Array>({ minBytes, maxBytes });
+}
+
+export function listOf<Of extends TSchema>(maxItems: number, items: Of): TArray<Of> {
+  return Type.Array(items, { maxItems });
+}
+
+/** A list of which only a part is taken. */
+export function cutList<Of extends TSchema>(
+  maxItems: number,
+  items: Of,
+  taking: (list: Static<Of>[]) => Static<Of>[],
+): TUnsafe<Static<Of>[]> {
+  return Type.Unsafe<Static<Of>[]>({ type: 'array', items, maxItems, taking });
+}
+
+export function oneOf<const Word extends string>(words: readonly Word[]): TUnsafe<Word> {
+  return Type.Unsafe<Word>({ enum: words });
+}
+
+export function orNull<Of extends TSchema>(schema: Of): TUnsafe<Static<Of> | null> {
+  return Type.Unsafe<Static<Of> | null>({ orNull: schema });
+}
+
+/** One of several objects: the one whose `kind` it has, or, where they have none, whose first field is there. */
+export const eitherOf = Type.Union;
+export const optional = Type.Optional;
+export const literal = Type.Literal;
+export const flag = Type.Boolean();
+
+export function object<Fields extends TProperties>(fields: Fields): TObject<Fields> {
+  return Type.Object(fields);
+}
+
+/** The runner chooses the names of claims. They are long enough that nobody can guess another's. */
+export const claim = matching(/^[\w-]{16,64}$/);
+/** 64 bits in decimal, because JSON has none. */
+export const id = Type.String({ format: 'int64' });
+/** SHA-256, or another 256 bits. */
+export const digest = matching(/^[0-9a-f]{64}$/);
+export const size = whole(Number.MAX_SAFE_INTEGER);
+/** A reason in one word. */
+export const reason = matching(/^[a-z][a-z0-9_]{0,63}$/);
+export const words = cutText((said) => said.slice(0, longest.runnerWords));
+export const gitName = text(longest.gitName);

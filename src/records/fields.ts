@@ -1,0 +1,306 @@
+import * as Type from 'typebox';
+import type { TUnsafe } from 'typebox';
+import { ApiError } from '../errors.ts';
+import { longest, most, type ListBound, type TextBound } from '../lib/bounds.ts';
+import { parseId } from '../lib/ids.ts';
+import { sentId, type JsonSchema } from './schema.ts';
+
+/**
+ * One field, for all who know it: how it is read from a request, what the OpenAPI document says of it, how it is stored
+ * in its column, and how it is answered. A record that people write declares its fields once (decision 0115).
+ */
+export interface Field<T, Column = T> {
+  readonly required: boolean;
+  /** The value of an optional field that was not sent, or sent blank. */
+  readonly fallback: T;
+  readonly schema: JsonSchema;
+  /** Whether white space alone is a valid value. */
+  readonly takesBlank?: boolean;
+  /** Reads what was sent (http/raw.ts). It throws an ApiError, whose code is reported under the field's name. */
+  parse(raw: unknown): T;
+  toColumn(value: T): Column;
+  fromColumn(column: Column): T;
+}
+
+/** Fields by name; brackets nest (`options[url]`). */
+export type FieldSet = Record<string, Field<unknown>>;
+
+export type NoFields = Record<string, never>;
+
+type ValueOf<F> = F extends Field<infer T, infer _Column> ? T : never;
+type ColumnOf<F> = F extends Field<infer _T, infer Column> ? Column : never;
+/** The column of `options[url]` is `url`. */
+type ColumnName<Name> = Name extends `${string}[${infer Column}]` ? Column : Name;
+
+export type ValuesOf<F extends FieldSet> = { [Name in keyof F]: ValueOf<F[Name]> };
+export type ColumnsOf<F extends FieldSet> = { [Name in keyof F as ColumnName<Name>]: ColumnOf<F[Name]> };
+
+/** The parts of a field's name; the last one is its column. */
+export function pathOf(name: string): string[] {
+  return name.split(/[[\]]+/).filter((part) => part !== '');
+}
+
+export function columnName(name: string): string {
+  return pathOf(name).at(-1) ?? name;
+}
+
+/** The columns of the fields that were sent. One that was not sent is not written: it would undo another's change. */
+export function columnsOf<F extends FieldSet, Sent extends Partial<ValuesOf<F>>>(
+  fields: F,
+  sent: Sent,
+): { [Name in keyof Sent as Name extends keyof F ? ColumnName<Name> : never]: ColumnOf<F[Name & keyof F]> } {
+  const columns = Object.entries(fields)
+    .filter(([name]) => sent[name] !== undefined)
+    .map(([name, field]) => [columnName(name), field.toColumn(sent[name])]);
+  return Object.fromEntries(columns) as never;
+}
+
+/** The values of fields whose columns have their names. */
+export function valuesIn<F extends FieldSet>(fields: F, row: Readonly<ColumnsOf<F>>): ValuesOf<F> {
+  const columns: Readonly<Record<string, unknown>> = row;
+  const values = Object.entries(fields).map(([name, field]) => [name, field.fromColumn(columns[name])]);
+  return Object.fromEntries(values) as ValuesOf<F>;
+}
+
+/** How fields are answered. Limits hold for what is sent: a row that is there is never wrong. */
+export function answersOf<F extends FieldSet>(fields: F): { [Name in keyof F]: TUnsafe<ValueOf<F[Name]>> } {
+  const answers = Object.entries(fields).map(([name, { schema }]) => [name, Type.Unsafe(answered(schema))]);
+  return Object.fromEntries(answers) as never;
+}
+
+function answered({ type, enum: choices, items }: JsonSchema): JsonSchema {
+  return { ...(type && { type }), ...(choices && { enum: choices }), ...(items && { items: answered(items) }) };
+}
+
+/** The same fields inside a group: `options[url]`. */
+export function grouped<Group extends string, F extends FieldSet>(
+  group: Group,
+  fields: F,
+): { [Name in keyof F & string as `${Group}[${Name}]`]: F[Name] } {
+  return Object.fromEntries(Object.entries(fields).map(([name, field]) => [`${group}[${name}]`, field])) as never;
+}
+
+/** A number of JSON as it was written, so that no digit is lost. */
+export class Digits {
+  readonly digits: string;
+
+  constructor(digits: string) {
+    this.digits = digits;
+  }
+}
+
+/** The text of a number: JSON may have it as one, a form as text only. */
+export function digitsIn(raw: unknown): string {
+  if (raw instanceof Digits) return raw.digits;
+  return typeof raw === 'string' ? raw : '';
+}
+
+export function isBlank(raw: unknown): boolean {
+  return typeof raw === 'string' && raw.trim() === '';
+}
+
+function invalid(): ApiError {
+  return new ApiError('invalid_format');
+}
+
+/** Whether a text has more characters, as JSON Schema counts them: some are two units of a JavaScript text. */
+function isLonger(text: string, most: number): boolean {
+  return text.length > most && (text.length > 2 * most || Array.from(text).length > most);
+}
+
+export interface TextRules {
+  /** Whether it may contain line breaks. */
+  lines?: 'one' | 'many';
+  pattern?: RegExp;
+  check?: (value: string) => boolean;
+  description?: string;
+}
+
+/** A text without a bound does not compile: the bounds of all fields stand in one table. */
+export function text(bound: TextBound, rules: TextRules = {}): Field<string> {
+  const max = longest[bound];
+  // One line: no control characters at all. Many: only NUL is refused, because no database and no process can hold it.
+  const unfit = rules.lines === 'many' ? /\0/ : /\p{Cc}/u;
+  const schema: JsonSchema = { type: 'string', maxLength: max };
+  if (rules.pattern) schema.pattern = rules.pattern.source;
+  if (rules.description) schema.description = rules.description;
+  return optional('', schema, (raw) => {
+    if (typeof raw !== 'string' || isLonger(raw, max) || !raw.isWellFormed() || unfit.test(raw)) throw invalid();
+    if (rules.pattern && !rules.pattern.test(raw)) throw invalid();
+    if (rules.check && !rules.check(raw)) throw invalid();
+    return raw;
+  });
+}
+
+export function oneOf<const Choice extends string>(choices: readonly Choice[]): Field<Choice> {
+  const [first] = choices;
+  if (first === undefined) throw new Error('a choice needs at least one value');
+  return optional<Choice>(first, { type: 'string', enum: [...choices] }, (raw) => {
+    const choice = choices.find((one) => one === raw);
+    if (choice === undefined) throw invalid();
+    return choice;
+  });
+}
+
+/** A list, stored as one text with commas in it. */
+const withCommas = {
+  toColumn: (list: readonly string[]): string => list.join(','),
+  fromColumn: (column: string): string[] => (column === '' ? [] : column.split(',')),
+};
+
+/** A list, stored as JSON. */
+const asJson = {
+  toColumn: (list: readonly string[]): string => JSON.stringify(list),
+  fromColumn: (column: string): string[] => JSON.parse(column) as string[],
+};
+
+/** A list of some of the choices, each once and in order; all choices where none is named. */
+export function severalOf<const Choice extends string>(choices: readonly Choice[]): Field<Choice[], string> {
+  const schema: JsonSchema = {
+    type: 'array',
+    items: { type: 'string', enum: [...choices] },
+    maxItems: choices.length,
+    uniqueItems: true,
+    default: [...choices],
+  };
+  const parse = (raw: unknown): Choice[] => {
+    if (!Array.isArray(raw)) throw invalid();
+    const named = raw.filter((item) => !isBlank(item));
+    const chosen = choices.filter((choice) => named.includes(choice));
+    if (chosen.length !== named.length) throw invalid();
+    return chosen.length === 0 ? [...choices] : chosen;
+  };
+  const fromColumn = (column: string): Choice[] => withCommas.fromColumn(column) as Choice[];
+  return { ...optional([...choices], schema, parse), ...withCommas, fromColumn };
+}
+
+/** Stored as 1 or 0. */
+export function flag(): Field<boolean, number> {
+  const field = optional(false, { type: 'boolean', default: false }, (raw) => {
+    if (raw === true || raw === 'true' || raw === '1') return true;
+    if (raw === false || raw === 'false' || raw === '0') return false;
+    throw invalid();
+  });
+  return { ...field, toColumn: Number, fromColumn: (column) => column === 1 };
+}
+
+export function identifier(): Field<bigint | undefined> {
+  return optional<bigint | undefined>(undefined, sentId, (raw) => {
+    const id = parseId(digitsIn(raw));
+    if (id === undefined) throw invalid();
+    return id;
+  });
+}
+
+/** A list of identifiers, in the order sent; blank entries (with which a form empties a list) do not count. */
+export function identifiers(bound: ListBound): Field<bigint[]> {
+  const maxItems = most[bound];
+  const schema: JsonSchema = { type: 'array', items: sentId, maxItems, uniqueItems: true };
+  return optional<bigint[]>([], schema, (raw) => {
+    if (!Array.isArray(raw)) throw invalid();
+    const ids = raw.filter((item) => !isBlank(item)).map((item) => parseId(digitsIn(item)));
+    const known = ids.filter((id) => id !== undefined);
+    if (known.length !== ids.length || known.length > maxItems || new Set(known).size !== known.length) throw invalid();
+    return known;
+  });
+}
+
+/** The texts of a list, each of which may be several. */
+function textsIn(raw: unknown, separator: RegExp): string[] {
+  if (!Array.isArray(raw) || !raw.every((item) => typeof item === 'string')) throw invalid();
+  return raw.flatMap((item) => item.split(separator));
+}
+
+export interface WordRules {
+  most: ListBound;
+  longest: TextBound;
+  pattern: RegExp;
+  description: string;
+}
+
+/**
+ * A list of words, sorted and each once. Blanks and commas, which no word has, separate words as well, so that a form
+ * with one line for all of them needs no script; entries without a word do not count.
+ */
+export function words({ pattern, description, ...bounds }: WordRules): Field<string[], string> {
+  const maxItems = most[bounds.most];
+  const maxLength = longest[bounds.longest];
+  const items: JsonSchema = { type: 'string', maxLength, pattern: pattern.source };
+  const parse = (raw: unknown): string[] => {
+    const named = [...new Set(textsIn(raw, /[ ,]+/))].filter((word) => word !== '');
+    const isFit = named.every((word) => !isLonger(word, maxLength) && pattern.test(word));
+    if (named.length > maxItems || !isFit) throw invalid();
+    return named.toSorted();
+  };
+  return { ...optional([], { type: 'array', items, maxItems, description }, parse), ...withCommas };
+}
+
+export interface LineRules {
+  most: ListBound;
+  longest: TextBound;
+  /** Whether a line is one of those that the field takes, if not every line is. */
+  check?: (line: string) => boolean;
+  /** Whether a line that was sent twice counts once. */
+  isSet?: boolean;
+  description: string;
+}
+
+/**
+ * A list of texts of one line each, in the order sent, without blanks around them. Line breaks separate texts as well, so
+ * that a form with one text area for all of them needs no script; blank texts do not count.
+ */
+export function lines({ check = () => true, isSet, description, ...bounds }: LineRules): Field<string[], string> {
+  const maxItems = most[bounds.most];
+  const maxLength = longest[bounds.longest];
+  const items: JsonSchema = { type: 'string', maxLength };
+  const isFit = (line: string): boolean =>
+    !isLonger(line, maxLength) && line.isWellFormed() && !/\p{Cc}/u.test(line) && check(line);
+  const parse = (raw: unknown): string[] => {
+    const trimmed = textsIn(raw, /\r?\n/).map((line) => line.trim());
+    const named = trimmed.filter((line) => line !== '');
+    const kept = isSet ? [...new Set(named)] : named;
+    if (kept.length > maxItems || !kept.every(isFit)) throw invalid();
+    return kept;
+  };
+  return { ...optional([], { type: 'array', items, maxItems, description }, parse), ...asJson };
+}
+
+export function wholeNumber({ min, max, fallback }: { min: number; max: number; fallback: number }): Field<number> {
+  return optional(fallback, { type: 'integer', minimum: min, maximum: max, default: fallback }, (raw) => {
+    const digits = digitsIn(raw);
+    if (!/^[0-9]{1,15}$/.test(digits)) throw invalid();
+    const value = Number(digits);
+    if (value < min || value > max) throw invalid();
+    return value;
+  });
+}
+
+export function required<T, Column>(field: Field<T, Column>): Field<Exclude<T, undefined>, Column> {
+  const isFreeText = field.schema.type === 'string' && field.schema.enum === undefined;
+  const schema = { ...field.schema, ...(isFreeText && { minLength: 1 }) };
+  return { ...(field as unknown as Field<Exclude<T, undefined>, Column>), required: true, schema };
+}
+
+/** The same field, with words for the OpenAPI document. */
+export function described<T, Column>(field: Field<T, Column>, description: string): Field<T, Column> {
+  return { ...field, schema: { ...field.schema, description } };
+}
+
+export function withDefault<T, Column>(field: Field<T, Column>, fallback: T): Field<T, Column> {
+  return { ...field, fallback, schema: { ...field.schema, default: fallback } };
+}
+
+/** The same field, whose value is changed or refused once it was read. */
+export function refined<T, Column>(field: Field<T, Column>, refine: (value: T) => T): Field<T, Column> {
+  return { ...field, parse: (raw) => refine(field.parse(raw)) };
+}
+
+/** Keeps white space and the empty text as they were sent. */
+export function takingBlank<T, Column>(field: Field<T, Column>): Field<T, Column> {
+  return { ...field, takesBlank: true };
+}
+
+/** A field that need not be sent, and whose column holds its value as it is. */
+function optional<T>(fallback: T, schema: JsonSchema, parse: (raw: unknown) => T): Field<T> {
+  return { required: false, fallback, schema, parse, toColumn: (value) => value, fromColumn: (column) => column };
+}

@@ -1,0 +1,106 @@
+import { ApiError } from '../errors.ts';
+import { areCachePaths } from '../lib/cache-paths.ts';
+import { compileGlob } from '../lib/globs.ts';
+import { parseImageReference } from '../lib/image-reference.ts';
+import { readMatrix, textOfAxis } from '../lib/matrix.ts';
+import { tagForm } from '../lib/tags.ts';
+import { isReservedVariable, variableNameForm } from '../lib/variable-names.ts';
+import { lines, refined, text, words, type Field } from './fields.ts';
+
+/** Forms of fields: those that several records share, and those that take more than a line. */
+
+export const name = text('name');
+export const description = text('description', { lines: 'many' });
+export const command = text('command', { lines: 'many' });
+export const tags = words({
+  most: 'tags',
+  longest: 'tag',
+  pattern: tagForm,
+  description: 'only runners that have all of them',
+});
+export const image = text('image', {
+  check: (value) => parseImageReference(value) !== undefined,
+  description: "an OCI reference, such as registry/name:tag; blank for the machine's programs",
+});
+/** Files in the workspace. */
+export const globs = (description: string): Field<string[], string> =>
+  lines({ most: 'globs', longest: 'glob', check: (glob) => compileGlob(glob) !== undefined, isSet: true, description });
+export const cachePaths = refined(
+  lines({
+    most: 'cachePaths',
+    longest: 'cachePath',
+    isSet: true,
+    description: 'paths that a passed build leaves to the next one, in the workspace or under ~',
+  }),
+  (paths) => {
+    if (!areCachePaths(paths)) throw new ApiError('invalid_format');
+    return paths;
+  },
+);
+export const matrix = refined(
+  lines({
+    most: 'matrixLines',
+    longest: 'matrixLine',
+    description: 'NAME=a,b,c: one build for every combination',
+  }),
+  (entries) => {
+    const axes = readMatrix(entries);
+    if (!axes) throw new ApiError('invalid_format');
+    axes.forEach((axis) => freeVariable(axis.name));
+    return axes.map(textOfAxis);
+  },
+);
+
+/** A name that a shell can use. Names that the service sets itself are refused. */
+export const variableName = refined(text('variableName', { pattern: variableNameForm }), freeVariable);
+
+function freeVariable(variable: string): string {
+  if (isReservedVariable(variable)) throw new ApiError('is_reserved');
+  return variable;
+}
+
+/** A document in the repository. Its path is one that git has: relative, without steps up or names of git's own. */
+export const configFile = text('file', {
+  check: isDocumentPath,
+  description: 'a path in the repository, such as .headrace.toml; blank for none',
+});
+
+function isDocumentPath(path: string): boolean {
+  const isPlain = /^[^\p{Cc}\\:*?"<>|-][^\p{Cc}\\:*?"<>|]*\.(?:toml|json)$/u.test(path);
+  return isPlain && path.split('/').every((part) => !['', '.', '..'].includes(part) && part.toLowerCase() !== '.git');
+}
+
+/**
+ * `user@host:path`. Neither part can begin with a dash, because git and ssh would read it as an option. Transport
+ * helpers (`ext::…`) do not fit this form. A path of slashes only, or with nothing before `.git`, is refused.
+ */
+const scpLike =
+  /^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}@(?:[A-Za-z0-9][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):(?!\/*(?:\.git)?\/*$)[^-:\s][^\s]*$/;
+
+export const repositoryUrl = text('repositoryUrl', {
+  pattern: scpLike,
+  description: 'user@host:path, without a protocol',
+});
+
+/** The rules of git-check-ref-format for a branch, without names that git would take for an option. */
+export const branch = text('ref', { check: isBranchName });
+
+function isBranchName(value: string): boolean {
+  if (/[\s~^:?*[\\\p{Cc}]|\.\.|@\{|\/\/|^[-/]|[/.]$|\.lock(\/|$)|(^|\/)\./u.test(value)) return false;
+  return value !== '@' && value !== 'HEAD';
+}
+
+/** A branch, a tag, or a full or short SHA: any name of a commit that cannot be an option. */
+export const commitRef = text('ref', { check: (value) => isBranchName(value) || value === 'HEAD' });
+
+/** A web address without credentials, because those would be stored and shown in clear. */
+export function isWebAddress(value: string): boolean {
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  return (
+    url !== undefined &&
+    /^https?:$/.test(url.protocol) &&
+    url.hostname !== '' &&
+    url.username === '' &&
+    url.password === ''
+  );
+}
