@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
+import { existsSync } from 'node:fs';
 import { describe, test, type TestContext } from 'node:test';
+import { run } from '../../src/lib/processes.ts';
 import type { FoundCache } from '../../src/protocol/index.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
+import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import { Blobs, CachingRunner } from '../support/caching.ts';
 import { createRepository, type Content } from '../support/repository.ts';
 import { workplace, type Workplace } from './git/workplace.ts';
@@ -33,11 +36,15 @@ interface Elsewhere {
   mirrors: Mirrors;
 }
 
-async function site(t: TestContext): Promise<Site> {
+/** `paths` are directories of the machine that builds see. */
+async function site(t: TestContext, paths: string[] = []): Promise<Site> {
   const place = await workplace(t);
+  const options = { network: 'none', isolation: 'required', log: () => {}, paths } as const;
+  const sandboxes = await openSandboxes({ stateDir: join(place.folder, 'sandboxes'), ...options });
+  t.after(() => sandboxes.close());
   const blobs = new Blobs();
   const elsewhere = async (name: string): Promise<Elsewhere> => ({
-    runner: await CachingRunner.open(join(place.folder, name), place.sandboxes, blobs),
+    runner: await CachingRunner.open(join(place.folder, name), sandboxes, blobs),
     mirrors: await place.openMirrors({ dir: join(place.folder, name, 'git') }),
   });
   const here = await elsewhere('here');
@@ -212,4 +219,149 @@ test('what differs is newer in its own build alone, whatever its name is', async
   const look = `find src -type f -newer out/f -printf . | wc -c | sed 's/^/built /'; find src -type f ! -newer out/f | sed 's/^/built /'`;
   for (const _ of [1, 2])
     assert.equal((await build(second, first.cache, { command: look })).built, `${names.length} src/same`);
+});
+
+/** Where a toolchain of Rust is: Debian's, or one that was installed for this user. */
+async function rustToolchain(): Promise<string | undefined> {
+  if (existsSync('/usr/bin/cargo')) return '/usr';
+  const found = await run('rustc', ['--print', 'sysroot']).catch(() => undefined);
+  return found?.status === 0 ? found.stdout.toString().trim() : undefined;
+}
+
+/** Small projects of the usual shapes, with the tools of this machine: a file changes, and only what it is part of is made. */
+describe('only what changed is made again by', () => {
+  interface Project {
+    files: Record<string, string>;
+    command: string;
+    /** Finds in the output what was made. */
+    made: RegExp;
+    changes: Record<string, string>;
+    first: string;
+    then: string;
+    paths?: string[];
+  }
+  const check = async (t: TestContext, { files, command, made, changes, first, then, paths = [] }: Project) => {
+    const { commit, build } = await site(t, paths);
+    const told = `(${command}) >/tmp/said 2>&1 || cat /tmp/said; perl -ne 'print "built $1\\n" if m{${made.source}}' /tmp/said`;
+    const one = await build(await commit(files), undefined, { command: told });
+    assert.equal(one.built, first);
+    const two = await build(await commit({ ...files, 'README.md': 'Words.\n' }), one.cache, { command: told });
+    assert.equal(two.built, '', 'where nothing of it changed');
+    assert.equal((await build(await commit({ ...files, ...changes }), two.cache, { command: told })).built, then);
+  };
+  const c = {
+    'a.c': '#include "a.h"\nint a(void) { return A; }\n',
+    'a.h': '#define A 1\n',
+    'b.c': 'int b(void) { return 2; }\n',
+    'main.c': '#include "a.h"\nint a(void), b(void);\nint main(void) { return a() - A + b() - 2; }\n',
+  };
+  const lacks = (path: string, name: string): string | false => !existsSync(path) && `there is no ${name}`;
+
+  test('make, with a compiler that writes down what it includes', { skip: lacks('/usr/bin/cc', 'cc') }, (t) =>
+    check(t, {
+      files: {
+        ...c,
+        Makefile: `out/program: out/a.o out/b.o out/main.o
+\tcc -o $@ $^
+out/%.o: %.c
+\t@mkdir -p out
+\tcc -MMD -c -o $@ $<
+-include $(wildcard out/*.d)
+`,
+      },
+      command: 'make && out/program',
+      made: /^cc .*-o out.(\S+)/,
+      changes: { 'a.h': '#define A 3\n' },
+      first: 'a.o b.o main.o program',
+      then: 'a.o main.o program',
+    }),
+  );
+
+  test('ninja', { skip: lacks('/usr/bin/ninja', 'ninja') }, (t) =>
+    check(t, {
+      files: {
+        ...c,
+        'build.ninja': `builddir = out
+rule cc
+  command = cc -MMD -MF $out.d -c -o $out $in
+  depfile = $out.d
+  deps = gcc
+rule link
+  command = cc -o $out $in
+build out/a.o: cc a.c
+build out/b.o: cc b.c
+build out/main.o: cc main.c
+build out/program: link out/a.o out/b.o out/main.o
+`,
+      },
+      command: 'ninja -v && out/program',
+      made: /cc .*-o out.(\S+)/,
+      changes: { 'b.c': 'int b(void) { return 1 + 1; }\n' },
+      first: 'a.o b.o main.o program',
+      then: 'b.o program',
+    }),
+  );
+
+  test('cargo, in a workspace', async (t) => {
+    const toolchain = await rustToolchain();
+    if (toolchain === undefined) return t.skip('there is no cargo');
+    const crate = (name: string, more = ''): string =>
+      `[package]\nname = "${name}"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]\n${more}`;
+    await check(t, {
+      files: {
+        'Cargo.toml': '[workspace]\nmembers = ["app", "one", "two"]\nresolver = "2"\n',
+        'one/Cargo.toml': crate('one'),
+        'one/src/lib.rs': 'pub fn one() -> i32 { 1 }\n',
+        'two/Cargo.toml': crate('two'),
+        'two/src/lib.rs': 'pub fn two() -> i32 { 2 }\n',
+        'app/Cargo.toml': crate('app', 'one = { path = "../one" }\ntwo = { path = "../two" }\n'),
+        'app/src/main.rs': 'fn main() { assert_eq!(one::one() + 1, two::two()); }\n',
+      },
+      command: `export PATH=${toolchain}/bin:$PATH CARGO_TARGET_DIR=out; cargo run --offline`,
+      made: /Compiling (\w+) /,
+      changes: { 'two/src/lib.rs': 'pub fn two() -> i32 { 1 + 1 }\n' },
+      first: 'app one two',
+      then: 'app two',
+      paths: toolchain === '/usr' ? [] : [toolchain],
+    });
+  });
+
+  test('tsc -b, in a project with references', async (t) => {
+    const packages = resolve('node_modules');
+    const node = dirname(process.execPath);
+    const options = (name: string, more = ''): string =>
+      `{ "compilerOptions": { "composite": true, "rootDir": ".", "outDir": "../out/${name}", "tsBuildInfoFile": "../out/${name}.tsbuildinfo", "types": [] }, "include": ["*.ts"]${more} }`;
+    await check(t, {
+      files: {
+        'tsconfig.json': '{ "files": [], "references": [{ "path": "one" }, { "path": "two" }] }',
+        'one/tsconfig.json': options('one'),
+        'one/index.ts': 'export const one: number = 1;\n',
+        'two/tsconfig.json': options('two'),
+        'two/index.ts': 'export const two: number = 2;\n',
+      },
+      command: `PATH=${node}:$PATH node ${packages}/typescript/lib/tsc.js -b --verbose`,
+      made: /Building project .*?(one|two).tsconfig/,
+      changes: { 'two/index.ts': 'export const two: number = 1 + 1;\n' },
+      first: 'one two',
+      then: 'two',
+      paths: node.startsWith(`${packages}/`) ? [packages] : [packages, node],
+    });
+  });
+
+  test('go', { skip: lacks('/usr/bin/go', 'go') }, (t) =>
+    check(t, {
+      files: {
+        'go.mod': 'module example.test/app\n',
+        'one/one.go': 'package one\n\nfunc One() int { return 1 }\n',
+        'two/two.go': 'package two\n\nfunc Two() int { return 2 }\n',
+        'main.go':
+          'package main\n\nimport ("example.test/app/one"; "example.test/app/two")\n\nfunc main() { println(one.One() + two.Two()) }\n',
+      },
+      command: 'GOCACHE=$PWD/out go build -v -o /tmp/app .',
+      made: /^example.test.app.?(\w*)$/,
+      changes: { 'two/two.go': 'package two\n\nfunc Two() int { return 3 }\n' },
+      first: ' one two',
+      then: ' two',
+    }),
+  );
 });
