@@ -63,14 +63,14 @@ async function deliver({ outbox, link, disk, signal, log }: Delivering, parcel: 
   try {
     if (lost === undefined && existsSync(parcel.artifactsFile)) {
       lost = await unlessRefused(() => sendFiles(link, parcel, signal), log);
-      // Should the layer have to wait longer, they are not sent again.
+      // Should the cache have to wait longer, they are not sent again.
       await rm(parcel.artifactsFile);
     }
     if (lost !== 'too_late' && lost !== 'no_room' && cache) {
       const refused = await unlessRefused(async () => {
-        const digest = await storeBlob(link, claim, parcel.layerFile, signal, unlessStoreAway);
+        const digest = await storeBlob(link, claim, parcel.cacheFile, signal, unlessStoreAway);
         if (digest === undefined) throw new LostClaimError('the claim expired');
-        if (digest !== cache.at(-1)?.digest) throw new BrokenFramesError('a packed layer has another digest');
+        if (digest !== cache.digest) throw new BrokenFramesError('a packed cache has another digest');
       }, log);
       if (refused === undefined) saved.cache = cache;
       lost ??= refused;

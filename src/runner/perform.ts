@@ -6,7 +6,6 @@ import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { StoreAwayError } from './failures.ts';
 import { fetchCommit } from './fetch-commit.ts';
-import { foldCache } from './fold-cache.ts';
 import type { RunnerServices, Task } from './job-runner.ts';
 import { createLogSender } from './log-sender.ts';
 import { pushDeploy } from './push-deploy.ts';
@@ -98,8 +97,6 @@ async function outcomeOf(
         return await pushDeploy(services, work, task);
       case 'check_connection':
         return await checkConnection(services, work, task);
-      case 'fold_cache':
-        return await foldCache(services, work, task);
       default:
         return { kind: 'lost', message: `this runner is too old for ${(work satisfies never as Work).kind}` };
     }

@@ -123,8 +123,7 @@ async function runOver(
   using image =
     order.image && imageDigest !== undefined ? await images.again(order.image, imageDigest, signal) : undefined;
   using cached = cache && (await caches.take(source.projectId, cache, signal));
-  const layersIn = (part: 'workspace' | 'home'): string[] =>
-    cached ? cached.trees.map((tree) => join(tree, part)) : [];
+  const layersIn = (part: 'workspace' | 'home'): string[] => (cached ? [join(cached.path, part)] : []);
   const variables = { ...image?.environment, ...order.environment };
   const job: Job = {
     id: `shell-${id}`,
@@ -137,7 +136,6 @@ async function runOver(
     workspace: {
       checkout: checkout.path,
       over: [...layersIn('workspace'), join(files, wholeRun.workspace)],
-      isKept: cache !== undefined,
     },
     home: [...layersIn('home'), join(files, wholeRun.home)],
     tmp: [join(files, wholeRun.tmp)],

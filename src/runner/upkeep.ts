@@ -98,7 +98,7 @@ export interface TidyingOptions {
 const askEvery = 10;
 
 /**
- * Removes the layers that no cache has any more, and makes room where the disk lacks it; writes the others to disk while
+ * Removes the trees that no cache has any more, and makes room where the disk lacks it; writes the others to disk while
  * there is no job. A server that does not answer, or is older, is asked again later.
  */
 export async function tidyCaches({ link, caches, isBusy, signal, log, everyMs }: TidyingOptions): Promise<void> {
@@ -107,7 +107,7 @@ export async function tidyCaches({ link, caches, isBusy, signal, log, everyMs }:
     if (signal.aborted) return;
     try {
       const idle = turn % askEvery === 0 ? caches.idle() : [];
-      const stale = idle.length > 0 ? await link.stale({ layers: idle }, signal).catch(() => []) : [];
+      const stale = idle.length > 0 ? await link.stale({ trees: idle }, signal).catch(() => []) : [];
       await caches.drop(
         stale.filter((one) => idle.some(({ project, name }) => project === one.project && name === one.name)),
       );
