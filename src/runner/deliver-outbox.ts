@@ -2,6 +2,7 @@ import { createReadStream, existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { DiskFullError, type DiskReserve } from '../lib/disk-reserve.ts';
+import { messageOf } from '../lib/error-code.ts';
 import { BrokenFramesError, frameReader } from '../lib/frames.ts';
 import { orAborted } from '../lib/or-aborted.ts';
 import type { Link, UploadReport } from '../protocol/index.ts';
@@ -43,7 +44,7 @@ export async function deliverOutbox(delivering: Delivering): Promise<void> {
         const isAway = error instanceof StoreAwayError;
         outbox.note(isAway);
         if (isAway) break;
-        log(`the files of a build still wait here: ${error instanceof Error ? error.message : String(error)}`);
+        log(`the files of a build still wait here: ${messageOf(error)}`);
       }
     }
     wait = delivered > 0 ? shortestPauseMs : Math.min(wait * 2, longestPauseMs);

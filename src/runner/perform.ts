@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { isNoSpace } from '../lib/disk-reserve.ts';
+import { messageOf } from '../lib/error-code.ts';
 import type { CutReason, FinishReport, KeptFiles, Link, LogPart, Order, Outcome, Work } from '../protocol/index.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
@@ -103,7 +104,7 @@ async function outcomeOf(
     if (calledOff.reason === cancelled) return { kind: 'cancelled' };
     if (isNoSpace(error)) return { kind: 'cut_short', reason: 'disk_full' };
     if (error instanceof StoreAwayError) return { kind: 'store_away' };
-    return { kind: 'lost', message: error instanceof Error ? error.message : String(error) };
+    return { kind: 'lost', message: messageOf(error) };
   }
 }
 

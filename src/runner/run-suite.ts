@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { messageOf } from '../lib/error-code.ts';
 import { createMask } from '../lib/masking.ts';
 import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
@@ -147,7 +148,7 @@ async function keepFiles(
   try {
     onKept?.(await kept.keep(left, build, keep));
   } catch (error) {
-    log(`the files of a failed build are not kept: ${error instanceof Error ? error.message : String(error)}`);
+    log(`the files of a failed build are not kept: ${messageOf(error)}`);
   }
 }
 

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { messageOf } from '../lib/error-code.ts';
 import { bounded, readWindow, textOf, type Hello } from '../lib/shell-frames.ts';
 import type { ShellEnd, ShellOrder, SuiteOrder } from '../protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
@@ -62,7 +63,7 @@ export async function runShell(
     return io.signal.aborted ? 'client_gone' : 'exited';
   } catch (error) {
     if (io.signal.aborted) return 'client_gone';
-    services.log(`a shell failed: ${error instanceof Error ? error.message : String(error)}`);
+    services.log(`a shell failed: ${messageOf(error)}`);
     await finish('The shell cannot be opened: what the build ran with is not here any more.', noStatus);
     return 'failed';
   } finally {

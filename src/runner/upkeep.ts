@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { most } from '../lib/bounds.ts';
+import { messageOf } from '../lib/error-code.ts';
 import { isId } from '../lib/ids.ts';
 import type { Link } from '../protocol/index.ts';
 import type { CacheStore } from './cache-store.ts';
@@ -40,7 +41,7 @@ export async function tidyMirrors({
     try {
       await mirrors.collect(undefined, signal);
     } catch (error) {
-      if (!signal.aborted) log(`cleanup of mirrors failed: ${error instanceof Error ? error.message : String(error)}`);
+      if (!signal.aborted) log(`cleanup of mirrors failed: ${messageOf(error)}`);
     }
     due = now + day;
   }
@@ -112,7 +113,7 @@ export async function tidyCaches({ link, caches, isBusy, signal, log, everyMs }:
       );
       await caches.tidy(isBusy());
     } catch (error) {
-      if (!signal.aborted) log(`cleanup of caches failed: ${error instanceof Error ? error.message : String(error)}`);
+      if (!signal.aborted) log(`cleanup of caches failed: ${messageOf(error)}`);
     }
   }
 }
