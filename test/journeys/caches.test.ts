@@ -172,6 +172,22 @@ onOneDatabase((database) => {
     assert.ok(shas.includes(found ?? ''), log);
   });
 
+  test('what changed since the cache was saved is newer than it, also in the cache of another branch', async (t) => {
+    const look =
+      'mkdir -p out; [ -e out/f ] && echo "newer: $(find . -name .git -prune -o -path ./out -prune -o -type f -newer out/f -print)."; date +%N >out/f';
+    const suite = await cached(t, look, 'out');
+    const commit = async (on: string, name: string, content: string): Promise<string> => {
+      const sha = await project.repository.commit({ on, files: { [name]: content } });
+      await project.build(on);
+      return project.log(await newest(suite, sha));
+    };
+    assert.match(await commit('main', 'one', '1'), /^There is no cache yet/);
+    assert.match(await commit('main', 'two', '2'), /\nnewer: \.\/two\.\n/);
+    await project.repository.branch('beside', 'main');
+    assert.match(await commit('beside', 'one', '3'), /^Restored the cache of main .*\nnewer: \.\/one\.\n/);
+    assert.match(await commit('beside', 'one', '3'), /^Restored the cache of beside .*\nnewer: \.\n/);
+  });
+
   test('a deleted cache is not found, also when it is deleted under a build', async (t) => {
     const suite = await cached(t, 'mkdir -p deps; ls deps; echo x >deps/f', 'deps');
     await built(suite);

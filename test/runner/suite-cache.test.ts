@@ -308,5 +308,12 @@ describe('the cache of a suite', () => {
     await third.caches.tidy(false);
     assert.ok(!readdirSync(join(caches, '7', cache?.name ?? '')).includes('boot'));
     assert.match((await (await open(blobs, 'again')).build('cat deps/f', cache)).said, /^Restored/);
+    // The clock was set back since: its times may be ahead, so it is made anew.
+    const about = join(caches, '7', cache?.name ?? '', 'about');
+    const facts = JSON.parse(readFileSync(about, 'utf8')) as object;
+    writeFileSync(about, JSON.stringify({ ...facts, madeAt: Date.now() + 3_600_000 }));
+    const fourth = await open(blobs, 'again');
+    assert.match((await fourth.build('cat deps/f', cache)).said, /^Fetching .*\nRestored/);
+    assert.match((await fourth.build('cat deps/f', cache)).said, /^Restored/);
   });
 });
