@@ -13,14 +13,14 @@ export async function caches(): Promise<Figure[]> {
   await using bench = await openBenchSandboxes(2);
   const runner = await CachingRunner.open(join(bench.folder, 'runner'), bench.sandboxes, new Blobs());
   const fill = `mkdir deps; for d in $(seq ${files / 100}); do mkdir deps/$d; (cd deps/$d; touch $(seq 100)); done`;
-  const { layers } = await runner.build(fill, undefined);
-  if (!layers) throw new Error('the cache was not saved');
+  const { cache } = await runner.build(fill, undefined);
+  if (!cache) throw new Error('the cache was not saved');
   const [without, restored]: [number[], number[]] = [[], []];
   for (let turn = 0; turn < turns; turn += 1) {
     without.push(await timed(() => runner.build(glance('/usr'), undefined, { paths: [] })));
     restored.push(
       await timed(async () => {
-        const { said } = await runner.build(glance('deps/7'), layers);
+        const { said } = await runner.build(glance('deps/7'), cache);
         if (!said.endsWith('The cache is unchanged.\n')) throw new Error(`the cache was not there: ${said}`);
       }),
     );

@@ -5,7 +5,7 @@ import { fetches } from './fetches.ts';
 import { archiveStarts, backups, seekable } from './files.ts';
 import { gitObjects } from './git-objects.ts';
 import { hookPayloads } from './hook-payloads.ts';
-import { cacheLayers, imageTrees } from './layers.ts';
+import { cacheTrees, imageTrees } from './layers.ts';
 import { firehose, logs } from './logs.ts';
 import { masking, maskingDelay } from './masking.ts';
 import { refListings } from './ref-listings.ts';
@@ -20,7 +20,7 @@ export const targets: readonly Target[] = [
   archiveStarts,
   backups,
   bodies,
-  cacheLayers,
+  cacheTrees,
   commits,
   configFiles,
   fetches,

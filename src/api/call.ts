@@ -16,8 +16,8 @@ import type { Observers } from '../lifecycle/write-context.ts';
 import type { ByteRelay } from '../streams/byte-relay.ts';
 import type { SearchThread } from '../streams/search.ts';
 
-/** A route by its method and path. */
-type RouteName = `${RouteDescription['method']} /${string}`;
+/** A route by its method and path, as it was declared: `POST /projects/:project_id/suites`. */
+export type RouteName = `${RouteDescription['method']} /${string}`;
 
 /** The services that every handler gets. */
 export interface Services {
@@ -69,24 +69,10 @@ export interface Call<
   Path extends string = string,
   Body extends FieldSet = FieldSet,
   Query extends FieldSet = FieldSet,
-> {
+> extends Omit<Services, 'db'> {
   db: Store<M>;
   /** The database itself, for announcements and for work after the answer has begun. */
   database: Database;
-  ids: IdSource;
-  observers: Observers;
-  vault: Vault;
-  subscriptions: Subscriptions;
-  broadcasts: Broadcasts;
-  blobs: Blobs;
-  searches: SearchThread;
-  disk: DiskReserve;
-  checkMs?: number;
-  buildTimeout: number;
-  shellHours: number;
-  archiveBytes: number;
-  assembling: Map<bigint, Promise<UploadedDependency>>;
-  relay: ByteRelay;
   headers: Incoming['headers'];
   /** The public address of this server, without a slash at the end. */
   origin: string;

@@ -15,7 +15,7 @@ import { noteDone } from './audit.ts';
 import type { Call, Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
 import { holdRoom, isBounded, type Parents } from './room.ts';
-import { routesByName, type FindRoute, type Route, type RouteName } from './route.ts';
+import { routesByName, type FindRoute, type Route } from './route.ts';
 
 /** The services of endpoints, in addition to those of handlers. */
 export interface EndpointServices extends Services {
@@ -81,28 +81,15 @@ export async function perform(
   const address = addressOf(request.raw, isBehindProxy);
   const around: Surroundings = {
     headers: request.headers,
-    get origin() {
-      return originOf(request.raw, baseUrl, !isBehindProxy);
-    },
+    origin: originOf(request.raw, baseUrl, !isBehindProxy),
     address,
     signal,
   };
-  const callOn = (db: Queries): AnyCall => ({
-    ...services,
-    database: services.db,
-    ...admitted,
-    headers: request.headers,
-    get origin() {
-      return around.origin;
-    },
-    signal,
-    db,
-    within: (name, params, body) =>
-      performWithin(find(name), services, around, { caller: admitted.caller, params, body, db }),
-    input,
-    query,
-    page,
-  });
+  const callOn = (db: Queries): AnyCall => {
+    const within: Call['within'] = (name, params, body) =>
+      performWithin(find(name), services, around, { caller: admitted.caller, params, body, db });
+    return callWith(services, around, { ...admitted, db, within, input, query, page });
+  };
 
   if (Object.keys(errors).length > 0) {
     const call = await loaded(route, callOn(services.db.read));
@@ -186,6 +173,10 @@ export function callsWithin(
     performWithin(find(name), services, around, { caller, params, body, db });
 }
 
+async function noFurther(): Promise<never> {
+  throw new Error('a route that is called by another calls none itself');
+}
+
 /** One route called by another, on the other's transaction. What it throws ends the transaction of both. */
 async function performWithin(
   route: Route,
@@ -202,39 +193,32 @@ async function performWithin(
   const { values: input, errors } = readFields(fields, body, route.method === 'PUT' ? 'change' : 'create');
   const wrong = { ...unknownFields(fields, body), ...errors };
   if (Object.keys(wrong).length > 0) throw ApiError.ofFields(wrong);
-  const call: AnyCall = {
-    ...services,
-    database: services.db,
-    ...admitted,
-    headers: around.headers,
-    origin: around.origin,
-    signal: around.signal,
-    db,
-    within: async () => {
-      throw new Error('a route that is called by another calls none itself');
-    },
-    input,
-    query: {},
-    page: {},
-  };
+  const call = callWith(services, around, { ...admitted, db, within: noFurther, input, query: {}, page: {} });
   const answer = await handle(route, call, input);
   if (route.method !== 'GET')
     await noteDone(route, { trx: db as Transaction, ids: services.ids, address: around.address, call, answer });
   return answer;
 }
 
-interface AnyCall extends Admitted {
+interface Asked extends Admitted {
   db: Queries;
+  within: Call['within'];
+  input: unknown;
+  query: unknown;
+  page: Partial<Page>;
+}
+
+interface AnyCall extends Asked {
   database: Services['db'];
   headers: Incoming['headers'];
   origin: string;
   signal: AbortSignal;
-  within: (name: RouteName, params: Readonly<Record<string, bigint>>, body?: RawGroup) => Promise<unknown>;
-  input: unknown;
-  query: unknown;
-  page: Partial<Page>;
   /** Found by `load`. */
   suite?: { id: bigint };
+}
+
+function callWith(services: Services, { headers, origin, signal }: Surroundings, asked: Asked): AnyCall {
+  return { ...services, database: services.db, headers, origin, signal, ...asked };
 }
 
 /** Most routes neither load nor verify anything, and skip those steps. */

@@ -2,7 +2,8 @@ import type { Caller } from '../auth/callers.ts';
 import type { Answer, Incoming } from '../http/route.ts';
 import { admitCaller } from './admission.ts';
 import { perform, type EndpointServices } from './endpoints.ts';
-import { routesByName, type Route, type RouteName } from './route.ts';
+import { routesByName, type Route } from './route.ts';
+import type { RouteName } from './call.ts';
 
 export type { RouteName };
 

@@ -6,7 +6,7 @@ import type { Static, TArray, TSchema } from 'typebox';
 import type { PageOf } from '../http/paging.ts';
 import type { RouteDescription, StreamAnswer, WithHeaders } from '../http/route.ts';
 import type { BoundedTable } from '../lib/bounds.ts';
-import type { Call, WithCaller, WithProject, WithUpload } from './call.ts';
+import type { Call, RouteName, WithCaller, WithProject, WithUpload } from './call.ts';
 
 /** A route of the API. Plain data: the services it needs come with each call. */
 export interface Route<
@@ -40,9 +40,6 @@ export interface Route<
  * may wait (lifecycle/full-queue.ts), and an upload replaces the last one of its dependency.
  */
 export type Created = BoundedTable | 'account' | 'work' | 'upload';
-
-/** A route by its method and path, as it was declared: `POST /projects/:project_id/suites`. */
-export type RouteName = `${Route['method']} /${string}`;
 
 /** What the routes of a list answer, by their names: the record or list; of a paged list, its rows. */
 export type AnswersOf<Routes extends readonly Route[]> = {

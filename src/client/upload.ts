@@ -1,5 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
+import { inUnits } from '../lib/amounts.ts';
 import type { Client, Params } from './client.ts';
 import { Failure } from './failure.ts';
 
@@ -51,11 +52,7 @@ export async function uploadArchive(
 function givenUp({ message, more }: Failure, arrived: number, size: number): Failure {
   return new Failure(
     'unreachable',
-    `The upload broke off ${mostBreaks} times at ${megabytes(arrived)} of ${megabytes(size)} MB. ${message}`,
+    `The upload broke off ${mostBreaks} times at ${inUnits(arrived)} of ${inUnits(size)}. ${message}`,
     more,
   );
-}
-
-function megabytes(bytes: number): string {
-  return (bytes / 1e6).toFixed(1);
 }

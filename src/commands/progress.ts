@@ -1,3 +1,4 @@
+import { inUnits } from '../lib/amounts.ts';
 import { Live } from './live.ts';
 import type { Screen } from './screen.ts';
 import { fit, width } from './text.ts';
@@ -26,14 +27,14 @@ export class ProgressBar {
 
   end(): void {
     if (this.#live) this.#live.end();
-    else this.#screen.say(`${this.#name}: ${size(this.#done)} of ${size(this.#all)}`);
+    else this.#screen.say(`${this.#name}: ${inUnits(this.#done)} of ${inUnits(this.#all)}`);
   }
 
   #line(): string {
     const share = this.#all === 0 ? 1 : this.#done / this.#all;
     const seconds = (Date.now() - this.#began) / 1000;
-    const rate = seconds < 0.5 ? '' : ` ${size(this.#done / seconds)}/s`;
-    const right = ` ${String(Math.floor(share * 100)).padStart(3)}% ${size(this.#done)}${rate}`;
+    const rate = seconds < 0.5 ? '' : ` ${inUnits(this.#done / seconds)}/s`;
+    const right = ` ${String(Math.floor(share * 100)).padStart(3)}% ${inUnits(this.#done)}${rate}`;
     const room = this.#screen.columns - 1;
     const name = fit(this.#name, Math.max(8, room - width(right) - 12));
     const cells = Math.min(30, room - width(name) - width(right) - 3);
@@ -41,11 +42,4 @@ export class ProgressBar {
     const full = Math.round(share * cells);
     return `${name} ${'█'.repeat(full)}${'░'.repeat(cells - full)}${right}`;
   }
-}
-
-export function size(bytes: number): string {
-  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
-  const power = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
-  const value = bytes / 1000 ** power;
-  return `${power === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[power] ?? ''}`;
 }

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { sql } from 'kysely';
+import { messageOf } from '../lib/error-code.ts';
 import { createMasterKey, openVault, sealedWith, type Vault } from '../lib/vault.ts';
 import type { Database, Queries } from './open.ts';
 import { sealedColumns, sealedPlace } from './schema.ts';
@@ -67,7 +68,7 @@ function vaultThatOpens(file: string, samples: Sample[]): Vault {
     try {
       vault.open(sealed, place);
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
+      const why = messageOf(error);
       throw new MasterKeyError(`the master key at ${file} is not the one of this database: ${why}. ${whatToDo}`);
     }
   }

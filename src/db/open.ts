@@ -1,6 +1,6 @@
 import { Kysely, sql, type SelectQueryBuilder, type Transaction as KyselyTransaction } from 'kysely';
 import { setTimeout as pause } from 'node:timers/promises';
-import { codeOf } from '../lib/error-code.ts';
+import { codeOf, messageOf } from '../lib/error-code.ts';
 import type { Schema } from './schema.ts';
 import { localAnnouncements } from './announcements.ts';
 import { postgresIdioms, sqliteIdioms, type Idioms } from './idioms.ts';
@@ -116,10 +116,15 @@ const tieBreaks = new Set(['40001', '40P01']);
 const longestTiePause = 200;
 
 /**
- * Thrown in a transaction that needs something first which would hold up others: the transaction is rolled back, `first`
- * is done without one, and it is run again. `first` puts what it finds into the transaction's `foundBefore`.
+ * What a transaction needs that would hold up others while it is found: the transaction is rolled back, it is found without
+ * one, and then the transaction is run again. `name` stands for the same thing in each run.
  */
-export class NotYetError extends Error {
+export function orNotYet<T>({ foundBefore }: Transaction, name: string, find: () => Promise<T>): T {
+  if (foundBefore.has(name)) return foundBefore.get(name) as T;
+  throw new NotYetError(async () => void foundBefore.set(name, await find()));
+}
+
+class NotYetError extends Error {
   readonly first: () => Promise<void>;
 
   constructor(first: () => Promise<void>) {
@@ -227,7 +232,7 @@ export async function openDatabase({
 }
 
 function tooBusy(error: unknown, onLost: (error: Error) => void): UnavailableError {
-  const why = error instanceof Error ? error.message : String(error);
+  const why = messageOf(error);
   const busy = new UnavailableError(`a transaction was rolled back repeatedly: ${why}`);
   onLost(busy);
   return busy;

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
+import { messageOf } from '../lib/error-code.ts';
 import { randomName } from '../lib/random-name.ts';
 import { Listeners, type Announcements } from './announcements.ts';
 import { Neighbours, sayEveryMs } from './neighbours.ts';
-import { messageOf } from './postgres-pool.ts';
 import type { Reach } from './reach.ts';
 
 const channel = 'headrace';

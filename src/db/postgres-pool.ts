@@ -1,6 +1,6 @@
 import type { PostgresPool, PostgresPoolClient } from 'kysely';
 import type { Client, ClientConfig, Pool, PoolClient, QueryResult } from 'pg';
-import { codeOf } from '../lib/error-code.ts';
+import { codeOf, messageOf } from '../lib/error-code.ts';
 import type { Reach } from './reach.ts';
 import { isUnavailable, UnavailableError } from './unavailable.ts';
 
@@ -166,10 +166,4 @@ export class QueryError extends Error {
 /** The error without the driver's objects, and without the rows that the database may have put into its details. */
 export function plain(error: unknown): Error {
   return new QueryError(messageOf(error), codeOf(error));
-}
-
-/** Where a host has several addresses, the combined error has no message. */
-export function messageOf(error: unknown): string {
-  if (error instanceof AggregateError && error.message === '') return messageOf(error.errors[0]);
-  return error instanceof Error ? error.message : String(error);
 }

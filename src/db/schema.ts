@@ -12,7 +12,7 @@ import type {
   SignInFailureRow,
   UserRow,
 } from './rows/access.ts';
-import type { CacheLayerRow, CacheRow } from './rows/caches.ts';
+import type { CacheRow } from './rows/caches.ts';
 import type { HookDeliveryRow, HookRow } from './rows/hooks.ts';
 import type { PolledRefsRow, PollRow, ScheduleRow } from './rows/clock.ts';
 import type { ArtifactRow, UploadRow } from './rows/outputs.ts';
@@ -76,7 +76,6 @@ export interface Schema {
   collaborators: CollaboratorRow;
   suites: SuiteRow;
   caches: CacheRow;
-  cache_layers: CacheLayerRow;
   suite_rules: SuiteRuleRow;
   suite_dependencies: SuiteDependencyRow;
   environment_variables: EnvironmentVariableRow;
@@ -161,7 +160,7 @@ export const blobColumns = [
   { table: 'dependencies', column: 'result' },
   { table: 'archive_parts', column: 'digest' },
   { table: 'dependency_pins', column: 'digest' },
-  { table: 'cache_layers', column: 'digest' },
+  { table: 'caches', column: 'digest' },
   { table: 'jobs', column: 'stored_blob' },
   { table: 'uploads', column: 'stored_blob' },
 ] as const;

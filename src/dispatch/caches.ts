@@ -1,7 +1,7 @@
 import type { Queries } from '../db/open.ts';
-import type { BuildRequestRow, BuildRow, ProjectRow, SuiteRow } from '../db/schema.ts';
-import { saveCache, useCache, type CacheLayer as StoredLayer, type CachePlace } from '../lifecycle/caches.ts';
-import type { CacheLayer, CacheOrder } from '../protocol/index.ts';
+import type { BuildRequestRow, BuildRow, CacheRow, ProjectRow, SuiteRow } from '../db/schema.ts';
+import { saveCache, useCache, type CachePlace } from '../lifecycle/caches.ts';
+import type { CacheOrder, FoundCache, SavedCache } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';
 import type { JobContext } from './job-handler.ts';
@@ -19,7 +19,7 @@ export async function cacheOrder(context: JobContext, build: CachedBuild): Promi
   const found = await useCache(context, placeOf(build), build.default_branch);
   return {
     paths,
-    ...(found && { found: { branch: found.branch, layers: found.layers.map(layerAsSent) } }),
+    ...(found && { found: foundIn(found) }),
     ...(mayWrite(build) && { savesAs: String(build.id) }),
     ...(build.cache_save === 'always' && { savesFailed: true }),
     mostBytes: context.cacheBytes,
@@ -30,28 +30,29 @@ export async function cacheOrder(context: JobContext, build: CachedBuild): Promi
 interface Leaving {
   buildId: bigint;
   stored: Pick<ClaimedJob, 'stored_blob' | 'stored_bytes'>;
-  accountId: bigint;
   /** How it ends, where that is not written yet. */
   state?: string;
   /** It comes after the build: a cache that a newer build has saved meanwhile stays. */
   isLate?: boolean;
 }
 
-/** A build left a cache. Its newest layer must be the blob that was stored under the claim. */
+/** A build left a cache. It must be the blob that was stored under the claim. */
 export async function keepCache(
   context: JobContext,
-  { buildId, stored, accountId, state, isLate = false }: Leaving,
-  sent: readonly CacheLayer[],
+  { buildId, stored, state, isLate = false }: Leaving,
+  { digest, began }: SavedCache,
 ): Promise<void> {
   const build = await cachedBuild(context.trx, buildId);
-  if (!build || sent.length === 0 || !mayWrite(build)) return;
-  if (!isSavedBy(build, state ?? build.build_state)) return;
-  const { stored_blob: digest, stored_bytes: bytes } = stored;
+  if (!build || !mayWrite(build) || !isSavedBy(build, state ?? build.build_state)) return;
+  // A runner creates a tree and cannot choose one: otherwise it could name another account's blob.
+  if (digest !== stored.stored_blob) return;
   const isSaved = await saveCache(context, placeOf(build), {
-    layers: sent.map((layer) => ({ build_id: BigInt(layer.name), digest: layer.digest })),
-    newest: { build_id: build.id, digest: digest ?? '', bytes: bytes ?? 0n },
+    build_id: build.id,
+    sha: build.sha,
+    digest,
+    size: stored.stored_bytes ?? 0n,
+    began: began === undefined ? undefined : BigInt(began),
     mostBytes: BigInt(context.cacheBytes),
-    accountId,
     isLate,
   });
   if (!isSaved) await addLine(context.db, context.trx, build.id, notKept);
@@ -60,7 +61,7 @@ export async function keepCache(
 const notKept =
   'The cache is not kept: while the build ran, the one it began with was deleted, or what the suite keeps was changed.';
 
-/** Whether a build may store a layer: its suite keeps something, and it may write. */
+/** Whether a build may store a cache: its suite keeps something, and it may write. */
 export async function writesCache(db: Queries, buildId: bigint): Promise<boolean> {
   const build = await cachedBuild(db, buildId);
   return build !== undefined && build.cache !== '[]' && mayWrite(build);
@@ -69,7 +70,7 @@ export async function writesCache(db: Queries, buildId: bigint): Promise<boolean
 async function cachedBuild(
   db: Queries,
   buildId: bigint,
-): Promise<(CachedBuild & Pick<BuildRow, 'build_state'>) | undefined> {
+): Promise<(CachedBuild & Pick<BuildRow, 'build_state'> & { sha: string }) | undefined> {
   return db
     .selectFrom('builds')
     .innerJoin('suites', 'suites.id', 'builds.suite_id')
@@ -84,7 +85,8 @@ async function cachedBuild(
       'suites.cache',
       'suites.cache_save',
     ])
-    .select(['build_requests.from_fork', 'build_requests.branch', 'projects.default_branch'])
+    .innerJoin('commits', 'commits.id', 'builds.commit_id')
+    .select(['build_requests.from_fork', 'build_requests.branch', 'projects.default_branch', 'commits.ref as sha'])
     .where('builds.id', '=', buildId)
     .executeTakeFirst();
 }
@@ -104,6 +106,6 @@ function placeOf(build: CachedBuild): CachePlace {
   return { projectId, suiteId, variant, branch, paths };
 }
 
-export function layerAsSent({ build_id: by, digest, bytes }: StoredLayer): CacheLayer {
-  return { name: String(by), digest, bytes: Number(bytes) };
+function foundIn({ id, branch, build_id: by, sha, digest, size }: CacheRow): FoundCache {
+  return { id: String(id), branch, sha, name: String(by), digest, bytes: Number(size) };
 }

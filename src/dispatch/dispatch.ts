@@ -21,14 +21,13 @@ import { createConfiguring, type Configure, type JudgedReport } from './configur
 import { createConnections, type Connections } from './connections.ts';
 import { createDispatcher } from './dispatcher.ts';
 import { goneProjects } from './gone-projects.ts';
-import { staleLayers } from './stale-layers.ts';
+import { staleTrees } from './stale-trees.ts';
 import { endUploads } from './held-builds.ts';
 import type { ArtifactLimits, JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
 import { logIntake } from './log-intake.ts';
 import { createLooks } from './looks.ts';
 import { createOrdering } from './ordering.ts';
 import { createPacking } from './packing.ts';
-import { foldCache } from './fold-cache.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { registryOf } from './images.ts';
 import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
@@ -45,7 +44,6 @@ const kinds: Record<WorkKind, JobHandler> = {
   compile_dependency: compileDependency,
   push_deploy: pushDeploy,
   check_connection: checkConnection,
-  fold_cache: foldCache,
 };
 
 export interface DispatchParts extends Services {
@@ -162,7 +160,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     key: ({ holder }, { claim }) => keyOf(db.read, vault, holder, claim),
     registry: ({ holder }, { claim }) => registryOf(db.read, vault, holder, claim),
     gone: (runner, { projects }) => goneProjects(db, runner, projects),
-    stale: (runner, { layers }) => staleLayers(db, runner, layers),
+    stale: (runner, { trees }) => staleTrees(db, runner, trees),
 
     async extend(runner, { claims }, signal) {
       const { holder } = runner;

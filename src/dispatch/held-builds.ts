@@ -63,8 +63,8 @@ export async function endUploads(
   return db.transaction(async (trx) => {
     const upload = await holdUpload(db, trx, claim);
     if (upload?.holder !== holder) return { gone: true };
-    const { id: buildId, account_id: accountId } = upload;
-    if (cache) await keepCache(contextOf(trx), { buildId, accountId, stored: upload, isLate: true }, cache);
+    const { id: buildId } = upload;
+    if (cache) await keepCache(contextOf(trx), { buildId, stored: upload, isLate: true }, cache);
     await endUpload(db, trx, upload, lost);
     return { taken: true };
   });

@@ -1,8 +1,6 @@
-import type { FastifyBaseLogger } from 'fastify';
 import { holdRunner, type Runner } from '../auth/runners.ts';
-import { isUniqueViolation, type Database, type Transaction } from '../db/open.ts';
+import { isUniqueViolation, type Transaction } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
-import type { IdSource } from '../lib/ids.ts';
 import { placeOf, type PlaceKind } from '../lib/places.ts';
 import * as protocol from '../protocol/index.ts';
 import type { Order, WorkKind } from '../protocol/index.ts';
@@ -12,8 +10,9 @@ import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { findLog } from '../streams/logs.ts';
 import { isAwaited } from './awaited.ts';
-import type { JobContext, JobHandler, Later } from './job-handler.ts';
+import type { Later } from './job-handler.ts';
 import { blobsOf } from './runner-blobs.ts';
+import type { SettlingParts } from './settling.ts';
 
 /** A fetch is short, and what it brings can be seen at once. */
 const placesInTurn: readonly PlaceKind[] = ['fetches', 'builds'];
@@ -34,14 +33,7 @@ interface PutOff extends Later {
   job: bigint;
 }
 
-export interface OrderingParts {
-  db: Database;
-  ids: IdSource;
-  kinds: Record<WorkKind, JobHandler>;
-  context: (trx: Transaction) => JobContext;
-  logBytes: number;
-  accountConcurrency: number;
-  log: FastifyBaseLogger;
+export interface OrderingParts extends SettlingParts {
   giveUp: (trx: Transaction, job: ClaimedJob) => Promise<void>;
 }
 

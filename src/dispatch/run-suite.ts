@@ -117,10 +117,8 @@ export const runSuite: JobHandler = {
   async settle(context, job, outcome, { output }) {
     if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
     const [state, ending] = endingOf(outcome);
-    if (outcome.kind === 'exited' && outcome.cache && job.cancelled === 0) {
-      const { subject_id: buildId, account_id: accountId } = job;
-      await keepCache(context, { buildId, accountId, stored: job, state }, outcome.cache);
-    }
+    if (outcome.kind === 'exited' && outcome.cache && job.cancelled === 0)
+      await keepCache(context, { buildId: job.subject_id, stored: job, state }, outcome.cache);
     const ended = { id: job.subject_id, accountId: job.account_id, isCancelled: job.cancelled === 1 };
     await endBuild(context, ended, state, { ...ending, output });
   },

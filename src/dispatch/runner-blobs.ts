@@ -40,7 +40,7 @@ export function runnerBlobs(parts: {
     if (job && job.holder !== runner.holder) return undefined;
     if (job?.kind === 'compile_dependency') return unpacked.bytes;
     const build = await buildUnder(db.read, runner, claim);
-    const isCache = job?.kind === 'fold_cache' || (build !== undefined && (await writesCache(db.read, build)));
+    const isCache = build !== undefined && (await writesCache(db.read, build));
     return isCache && cacheBytes > 0 ? cacheBytes : undefined;
   };
   return {
@@ -81,9 +81,8 @@ export function runnerBlobs(parts: {
 export function blobsOf(work: Work): string[] {
   const archive = work.kind === 'compile_dependency' ? [work.archive.digest] : [];
   const software = 'software' in work ? work.software.map(({ digest }) => digest) : [];
-  const kept = work.kind === 'run_suite' ? work.cache?.found?.layers : work.kind === 'fold_cache' ? work.layers : [];
-  const cache = kept ?? [];
-  return [...archive, ...software, ...cache.map(({ digest }) => digest)];
+  const cache = work.kind === 'run_suite' && work.cache?.found ? [work.cache.found.digest] : [];
+  return [...archive, ...software, ...cache];
 }
 
 /** The claim was lost during the transfer. */

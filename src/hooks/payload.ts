@@ -1,7 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { pathToFileURL } from 'node:url';
 import { ApiError } from '../errors.ts';
-import { sourceFile } from '../lib/source-files.ts';
 import { BusyThreadError, createWorkerThread, type WorkerThread } from '../lib/worker-thread.ts';
 import { PayloadError, type Facts } from './facts.ts';
 import { isModest, type Json } from './json.ts';
@@ -30,8 +28,7 @@ export type PayloadThread = WorkerThread<Sent, Found>;
 
 /** Those that wait are held in memory. */
 export function createPayloadThread(): PayloadThread {
-  const program = pathToFileURL(sourceFile('hooks/payload-worker.ts'));
-  return createWorkerThread(program, { mostOfOne: 2, mostOfAll: 8, timeoutMs: 30_000 });
+  return createWorkerThread('hooks/payload-worker.ts', { mostOfOne: 2, mostOfAll: 8, timeoutMs: 30_000 });
 }
 
 /** Up to this length a payload is read at once: that takes a few milliseconds. */

@@ -65,11 +65,7 @@ export class RawCollector {
   }
 }
 
-/** Most names have no brackets, and need no further parsing. */
-const plainName = /^(?!constructor$|prototype$)[a-z][a-z_]*$/;
-
 function splitName(name: string): string[] {
-  if (plainName.test(name)) return [name];
   const match = /^([^[\]]+)((?:\[[^[\]]*\])*)$/.exec(name);
   if (!match) throw unreadable();
   const [, first = '', brackets = ''] = match;

@@ -1,6 +1,10 @@
-/** A number of bytes in units that people read. */
-export function inUnits(bytes: number): string {
-  if (bytes < 1024) return bytes === 1 ? '1 byte' : `${bytes} bytes`;
-  const power = Math.min(4, Math.floor(Math.log2(bytes) / 10));
-  return `${(bytes / 1024 ** power).toFixed(1)} ${['', 'kB', 'MB', 'GB', 'TB'][power]}`;
+const units = ['bytes', 'kB', 'MB', 'GB', 'TB'];
+
+/** A number of bytes in units that people read, with two or three digits. */
+export function inUnits(bytes: number | bigint): string {
+  let value = Math.round(Number(bytes));
+  if (value <= 1000) return value === 1 ? '1 byte' : `${value} bytes`;
+  let power = 0;
+  for (; value >= 999.5 && power < units.length - 1; power += 1) value /= 1000;
+  return `${value.toFixed(value < 99.95 ? 1 : 0)} ${units[power]}`;
 }

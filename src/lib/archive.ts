@@ -4,6 +4,7 @@ import { rename, rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createZstdCompress, createZstdDecompress } from 'node:zlib';
+import { messageOf } from './error-code.ts';
 import { flushFolderOf } from './folders.ts';
 
 /**
@@ -101,7 +102,7 @@ async function* splitLines(file: string): AsyncGenerator<Buffer> {
       if (from < chunk.length) begun.push(chunk.subarray(from));
     }
   } catch (error) {
-    throw new ArchiveError(file, `cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+    throw new ArchiveError(file, `cannot be read: ${messageOf(error)}`);
   }
   if (begun.length > 0) throw new ArchiveError(file, 'is not a complete backup: its last line is cut');
 }

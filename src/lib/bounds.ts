@@ -99,8 +99,7 @@ export const most = {
   /** What runners send. */
   claims: 4096,
   steps: 1000,
-  cacheLayers: 8,
-  /** Projects, and layers of caches, that one message asks about. */
+  /** Projects, and trees of caches, that one message asks about. */
   askedAbout: 1000,
   /** Branches and files that a check of a repository found. */
   checked: 1000,

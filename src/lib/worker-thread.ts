@@ -1,4 +1,6 @@
+import { pathToFileURL } from 'node:url';
 import { parentPort, Worker } from 'node:worker_threads';
+import { sourceFile } from './source-files.ts';
 
 /**
  * A thread for work that would keep the server from answering others. Accounts take turns, however much one of them asks
@@ -32,9 +34,9 @@ interface Waiting<Task, Answer> {
   answered: PromiseWithResolvers<Answer>;
 }
 
-/** `program` runs in the thread and answers each task with one message. */
+/** `program`, a file below src, runs in the thread and answers each task with one message. */
 export function createWorkerThread<Task, Answer>(
-  program: URL,
+  program: string,
   { mostOfOne, mostOfAll, timeoutMs }: ThreadLimits,
 ): WorkerThread<Task, Answer> {
   /** By account, in the order in which they are served. */
@@ -102,8 +104,8 @@ export function createWorkerThread<Task, Answer>(
 
 const stopped = (): Error => new BusyThreadError('the server stops');
 
-function startWorker(program: URL): Worker {
-  const worker = new Worker(program, {
+function startWorker(program: string): Worker {
+  const worker = new Worker(pathToFileURL(sourceFile(program)), {
     resourceLimits: { maxOldGenerationSizeMb: 256 },
   });
   worker.unref();

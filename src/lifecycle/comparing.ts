@@ -1,15 +1,13 @@
-import { pathToFileURL } from 'node:url';
-import { NotYetError, type Database } from '../db/open.ts';
+import { orNotYet, type Database } from '../db/open.ts';
 import { noted } from '../db/notes.ts';
 import { UnavailableError } from '../db/unavailable.ts';
-import { sourceFile } from '../lib/source-files.ts';
 import { BusyThreadError, createWorkerThread, type WorkerThread } from '../lib/worker-thread.ts';
 import { compareListings, isQuick, type Compared, type Listings } from './polled-refs.ts';
 import type { WriteContext } from './write-context.ts';
 
 /** Where listings of refs are compared: the long ones in a thread, and never while a transaction waits for it. */
 const makeThread = (): WorkerThread<Listings, Compared | undefined> =>
-  createWorkerThread(pathToFileURL(sourceFile('lifecycle/polled-refs-worker.ts')), {
+  createWorkerThread('lifecycle/polled-refs-worker.ts', {
     mostOfOne: 4,
     mostOfAll: 64,
     timeoutMs: 30_000,
@@ -24,14 +22,9 @@ export function comparedIn(
   listings: Listings,
 ): Compared | undefined {
   if (isQuick(listings)) return compareListings(listings);
-  const found = trx.foundBefore;
-  if (found.has(look)) return found.get(look) as Compared | undefined;
-  throw new NotYetError(async () => {
-    try {
-      found.set(look, await noted(db, makeThread).ask(account, listings));
-    } catch (error) {
-      if (!(error instanceof BusyThreadError)) throw error;
-      throw new UnavailableError('too many listings are to be compared at once');
-    }
-  });
+  return orNotYet(trx, look, () => noted(db, makeThread).ask(account, listings).catch(refused));
+}
+
+function refused(error: unknown): never {
+  throw error instanceof BusyThreadError ? new UnavailableError('too many listings are to be compared at once') : error;
 }

@@ -1,9 +1,7 @@
-import { pathToFileURL } from 'node:url';
-import { NotYetError, type Database } from '../db/open.ts';
+import { orNotYet, type Database } from '../db/open.ts';
 import { noted } from '../db/notes.ts';
 import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
 import { UnavailableError } from '../db/unavailable.ts';
-import { sourceFile } from '../lib/source-files.ts';
 import { BusyThreadError, createWorkerThread, type WorkerThread } from '../lib/worker-thread.ts';
 import { isQuick, judge, type Judged, type Question, type Texts } from './rules.ts';
 import type { WriteContext } from './write-context.ts';
@@ -19,7 +17,7 @@ const mostMilliseconds = 1000;
 type RulesThread = WorkerThread<Question & { milliseconds: number }, Judged[]>;
 
 const makeThread = (): RulesThread =>
-  createWorkerThread(pathToFileURL(sourceFile('lifecycle/rules-worker.ts')), {
+  createWorkerThread('lifecycle/rules-worker.ts', {
     mostOfOne: 16,
     mostOfAll: 1024,
     timeoutMs: 60_000,
@@ -45,11 +43,7 @@ export async function judged(db: Database, account: bigint, question: Question):
 /** The same in a transaction, which is run again where it takes longer. */
 export function judgedIn({ db, trx }: WriteContext, account: bigint, question: Question): Judged[] {
   if (isQuick(question)) return judge(question);
-  const found = trx.foundBefore;
-  const key = JSON.stringify(question);
-  const known = found.get(key) as Judged[] | undefined;
-  if (known) return known;
-  throw new NotYetError(async () => void found.set(key, await judged(db, account, question)));
+  return orNotYet(trx, JSON.stringify(question), () => judged(db, account, question));
 }
 
 /** What rules compare. */

@@ -59,9 +59,9 @@ export type Wish = Static<typeof wish>;
 const logChunk = object({ claim, offset: whole(furthest), bytes: bytesOf(0, bytes.logChunk) });
 export type LogChunk = Static<typeof logChunk>;
 
-/** A layer of a cache of a project. */
-const keptLayer = object({ project: id, name: id });
-export type KeptLayer = Static<typeof keptLayer>;
+/** The tree of a cache of a project. */
+const keptTree = object({ project: id, name: id });
+export type KeptTree = Static<typeof keptTree>;
 
 /** What a runner calls. A call may be repeated; the repetition changes nothing. */
 export const calls = {
@@ -95,10 +95,10 @@ export const calls = {
   },
   /** Which of these projects, of which the runner has data, are gone. */
   gone: { says: object({ projects: listOf(most.askedAbout, id) }), answer: answer<string[]>(), mostBytes: 64 * 1024 },
-  /** Which of these layers, that the runner keeps, no cache has any more. */
+  /** Which of these trees, that the runner keeps, no cache has any more. */
   stale: {
-    says: object({ layers: listOf(most.askedAbout, keptLayer) }),
-    answer: answer<KeptLayer[]>(),
+    says: object({ trees: listOf(most.askedAbout, keptTree) }),
+    answer: answer<KeptTree[]>(),
     mostBytes: 256 * 1024,
   },
   /** The shells that were opened in files of this keeper, besides those that it runs. */

@@ -61,7 +61,7 @@ export * from './schema.ts';
  *
  * Where the server cannot store files, because its store of blobs is away, it answers 503 with `blobsAwayField` as the field
  * at fault. Then files and cache of a build stay on the runner, which reports the outcome at once and says that they wait
- * (`uploads`). The claim is over with it, but for this: the runner may still *keep* files and *store* a layer under it, until
+ * (`uploads`). The claim is over with it, but for this: the runner may still *keep* files and *store* a cache under it, until
  * it says with *uploaded* that everything is there, or what is lost, and why. The answer to any of these is `gone` when the
  * build is gone or the wait was given up.
  *
@@ -87,10 +87,9 @@ export * from './schema.ts';
  * A runner keeps fetched data for the next time. Every few seconds it asks which of the projects it has data of are
  * *gone*, and removes that data.
  *
- * A suite's cache is restored from layers that its order names, each a blob; a runner that has a layer from earlier mounts
- * it at once. What a passed build changed becomes one more layer, or takes the place of all of them; it is stored under
- * the claim like a compiled result, and the outcome names the layers that the cache has from then on. Now and then a
- * runner asks which of the layers that it keeps are *stale*, because no cache has them any more.
+ * A suite's cache is restored from a blob that its order names; a runner that has its tree from earlier mounts it at once.
+ * What a build leaves instead is stored under the claim like a compiled result, and the outcome says so. Now and then a
+ * runner asks which of the trees that it keeps are *stale*, because no cache has them any more.
  *
  * Beside its executors a runner looks at repositories that are polled. That is short and there is much of it, so it is no
  * work of the queue: a call for *looks* is answered with all that are due, as many as the runner has room for, and what was

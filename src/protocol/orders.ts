@@ -1,12 +1,9 @@
-import type { CacheLayer } from './outcomes.ts';
-
 export const workKinds = [
   'fetch_commit',
   'run_suite',
   'compile_dependency',
   'push_deploy',
   'check_connection',
-  'fold_cache',
 ] as const;
 
 export type WorkKind = (typeof workKinds)[number];
@@ -87,14 +84,31 @@ export interface SuiteOrder {
 export interface CacheOrder {
   /** The paths that are kept, in the workspace or under `~`. */
   paths: string[];
-  /** What is there to begin with: layers, the lowest first, and the branch whose builds made them. */
-  found?: { branch: string; layers: CacheLayer[] };
+  /** What is there to begin with. */
+  found?: FoundCache;
   /** Under this name the build saves what it leaves; builds without it, such as those of forks, save nothing. */
   savesAs?: string;
   /** Whether it saves that also when its command fails. */
   savesFailed?: boolean;
   /** A cache that is larger is not kept. */
   mostBytes: number;
+}
+
+/** A cache, and the branch whose builds save it. */
+export interface FoundCache extends CacheTree {
+  id: string;
+  branch: string;
+  /** The commit of the build that left it. */
+  sha: string;
+}
+
+/** What a build left at the paths, as a packed blob. */
+export interface CacheTree {
+  /** The name of the build. */
+  name: string;
+  digest: string;
+  /** The size of the blob. */
+  bytes: number;
 }
 
 /** Compiled software: a packed directory, and its prefix. */
@@ -140,18 +154,7 @@ export interface CheckOrder {
   timeoutMs: number;
 }
 
-/** The layers of a cache are to become one. It is reported as a build's cache is, and has no log. */
-export interface FoldOrder {
-  kind: 'fold_cache';
-  projectId: string;
-  /** The lowest first. */
-  layers: CacheLayer[];
-  /** The name of the new layer. */
-  savesAs: string;
-  mostBytes: number;
-}
-
-export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder | CheckOrder | FoldOrder;
+export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder | CheckOrder;
 
 export interface Order {
   claim: string;

@@ -30,17 +30,13 @@ const person = cutText(boundedPerson);
 const date = matching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d$/);
 const names = cutList(Infinity, gitName, boundedNames);
 
-/** What one build changed in a cache, as a packed blob. */
-export const cacheLayer = object({
-  /** The name of the build that made it, or of the work that made it of others. */
-  name: id,
+/** The cache that a build leaves: the blob that was stored under its claim. */
+const savedCache = object({
   digest,
-  /** The size of the blob. A server takes it from what it stored, and not from a runner. */
-  bytes: size,
+  /** The cache that the build began with. */
+  began: optional(id),
 });
-export type CacheLayer = Static<typeof cacheLayer>;
-
-const cacheLayers = listOf(most.cacheLayers, cacheLayer);
+export type SavedCache = Static<typeof savedCache>;
 
 /** The order's `trunk`, which the commit was compared with. */
 const before = orNull(sha);
@@ -102,8 +98,7 @@ const outcome = eitherOf([
   }),
   /** This runner cannot run it with the required isolation; the log says why. */
   object({ kind: literal('unrunnable'), reason }),
-  /** `cache` has the layers of the cache that the build leaves, the new one last, if it saved one. */
-  object({ kind: literal('exited'), status: whole(255), cache: optional(cacheLayers) }),
+  object({ kind: literal('exited'), status: whole(255), cache: optional(savedCache) }),
   /** A command that has to run before the suite's command failed; the log says which and how. */
   object({ kind: literal('launch_failed') }),
   object({ kind: literal('compiled'), digest }),
@@ -177,8 +172,7 @@ export const uploadsLost = ['too_late', 'no_room', 'not_taken', 'runner_gone'] a
 /** What became of the files of a build that waited on its runner. */
 export const uploadReport = object({
   claim,
-  /** The layers of the cache that the build leaves, as an outcome names them. */
-  cache: optional(cacheLayers),
+  cache: optional(savedCache),
   /** Why some of it does not arrive. */
   lost: optional(oneOf(uploadsLost)),
 });

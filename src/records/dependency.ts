@@ -33,7 +33,7 @@ function isReserved(path: string): boolean {
 /** An absolute path in normal form, so that two spellings cannot mean one place. */
 const prefix = refined(text('path', { pattern: /^\/(?!.*\/\/)[^\0]*$/, description: 'an absolute path' }), (value) => {
   const plain = value.length > 1 && value.endsWith('/') ? value.slice(0, -1) : value;
-  if (plain.split('/').some((part) => part === '.' || part === '..')) throw new ApiError('invalid_format');
+  if (plain.split('/').some((part) => part === '.' || part === '..')) return undefined;
   if (isReserved(plain)) throw new ApiError('is_reserved');
   return plain;
 });
@@ -107,11 +107,7 @@ export type Upload = Static<typeof uploadRecord>;
 /** A registry as references name it: a host and maybe a port, in one spelling. */
 const host = refined(
   text('host', { description: 'a host, with its port where it has one: registry.example.org:5000' }),
-  (value) => {
-    const found = normalHost(value.trim());
-    if (found === undefined) throw new ApiError('invalid_format');
-    return found;
-  },
+  (value) => normalHost(value.trim()),
 );
 
 /** Credentials for a registry of images, but for the password. */

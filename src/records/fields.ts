@@ -290,9 +290,14 @@ export function withDefault<T, Column>(field: Field<T, Column>, fallback: T): Fi
   return { ...field, fallback, schema: { ...field.schema, default: fallback } };
 }
 
-/** The same field, whose value is changed or refused once it was read. */
-export function refined<T, Column>(field: Field<T, Column>, refine: (value: T) => T): Field<T, Column> {
-  return { ...field, parse: (raw) => refine(field.parse(raw)) };
+/** The same field, whose value is changed once it was read, or refused where that is undefined. */
+export function refined<T, Column>(field: Field<T, Column>, refine: (value: T) => T | undefined): Field<T, Column> {
+  const parse = (raw: unknown): T => {
+    const value = refine(field.parse(raw));
+    if (value === undefined) throw invalid();
+    return value;
+  };
+  return { ...field, parse };
 }
 
 /** Keeps white space and the empty text as they were sent. */

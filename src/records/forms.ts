@@ -30,12 +30,9 @@ export const cachePaths = refined(
     most: 'cachePaths',
     longest: 'cachePath',
     isSet: true,
-    description: 'paths that a passed build leaves to the next one, in the workspace or under ~',
+    description: 'paths that a build leaves to the next one, in the workspace or under ~',
   }),
-  (paths) => {
-    if (!areCachePaths(paths)) throw new ApiError('invalid_format');
-    return paths;
-  },
+  (paths) => (areCachePaths(paths) ? paths : undefined),
 );
 export const matrix = refined(
   lines({
@@ -43,12 +40,7 @@ export const matrix = refined(
     longest: 'matrixLine',
     description: 'NAME=a,b,c: one build for every combination',
   }),
-  (entries) => {
-    const axes = readMatrix(entries);
-    if (!axes) throw new ApiError('invalid_format');
-    axes.forEach((axis) => freeVariable(axis.name));
-    return axes.map(textOfAxis);
-  },
+  (entries) => readMatrix(entries)?.map((axis) => textOfAxis({ ...axis, name: freeVariable(axis.name) })),
 );
 
 /** A name that a shell can use. Names that the service sets itself are refused. */

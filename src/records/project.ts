@@ -1,5 +1,4 @@
 import type { Static } from 'typebox';
-import { ApiError } from '../errors.ts';
 import { answersOf, flag, oneOf, refined, required, wholeNumber } from './fields.ts';
 import { configFile, description, name, repositoryUrl } from './forms.ts';
 import {
@@ -26,10 +25,9 @@ const shortestPoll = 15;
 const longestPoll = 86_400;
 
 /** Seconds; 0 for never. */
-const pollInterval = refined(wholeNumber({ min: 0, max: longestPoll, fallback: 0 }), (seconds) => {
-  if (seconds > 0 && seconds < shortestPoll) throw new ApiError('invalid_format');
-  return seconds;
-});
+const pollInterval = refined(wholeNumber({ min: 0, max: longestPoll, fallback: 0 }), (seconds) =>
+  seconds > 0 && seconds < shortestPoll ? undefined : seconds,
+);
 const inRanges: JsonSchema = {
   type: 'integer',
   default: 0,

@@ -1,14 +1,15 @@
 import { projectRoute } from '../api/route.ts';
-import { findUser, forgetInvited, insertUser, normalizeEmail } from '../auth/users.ts';
+import { findUser, forgetInvited, insertUser } from '../auth/users.ts';
 import type { Queries } from '../db/open.ts';
 import type { CollaboratorRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
-import { required, text } from '../records/fields.ts';
+import { required } from '../records/fields.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { collaboratorRecord, type Collaborator } from '../records/project.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, twin, type InProject } from './common.ts';
 import { orTaken } from './names.ts';
+import { address } from './users.ts';
 
 function view(collaborator: CollaboratorRow & { email: string }): Collaborator {
   const { id, email, created_at: createdAt } = collaborator;
@@ -31,8 +32,6 @@ async function loadCollaborator(
   return { collaborator: orNotFound(await named.executeTakeFirst()) };
 }
 
-const email = text('email', { check: (value) => normalizeEmail(value) !== undefined });
-
 export const routes = [
   projectRoute({
     method: 'GET',
@@ -51,23 +50,23 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary: 'Add a collaborator to a project; a person without an account is invited',
-    body: { email: required(email) },
+    body: { email: required(address) },
     creates: 'collaborators',
     answer: collaboratorRecord,
     audit: { action: 'collaborator.invited' },
     async handle({ db, project, caller, ids, input }) {
-      const address = normalizeEmail(input.email) ?? input.email;
-      if (address === caller.email) throw new ApiError('already_exists', 'email'); // the owner has access already
-      const known = await findUser(db, address);
+      const { email } = input;
+      if (email === caller.email) throw new ApiError('already_exists', 'email'); // the owner has access already
+      const known = await findUser(db, email);
       const invited = {
-        email: address,
+        email,
         kind: 'collaborator' as const,
         secrets: { password_hash: null, api_key_hash: null },
       };
       const userId = known?.id ?? (await insertUser(db, ids, invited));
       const row = { id: ids.next(), project_id: project.id, user_id: userId, created_at: BigInt(Date.now()) };
       await orTaken(db.insertInto('collaborators').values(row).execute(), 'email');
-      return view({ ...row, email: address });
+      return view({ ...row, email });
     },
   }),
   projectRoute({

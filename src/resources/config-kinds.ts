@@ -19,7 +19,7 @@ export interface Kind {
   /** The fields by which an entry is known again. */
   key: readonly string[];
   /** Whether an entry with another key may be one that was changed: those that have no name. */
-  isNameless: boolean;
+  isNameless?: boolean;
   /** Whether the list leaves out fields that the record has. */
   isShort?: boolean;
   fields: readonly DocumentField[];
@@ -61,7 +61,6 @@ export const variables: Kind = {
   param: 'environment_variable_id',
   fields: [...fieldsIn(variableFields), source],
   key: ['name'],
-  isNameless: false,
 };
 
 const suiteParts: readonly Kind[] = [
@@ -84,7 +83,6 @@ export const suites: Kind = {
   param: 'suite_id',
   fields: fieldsIn(suiteFields),
   key: ['name'],
-  isNameless: false,
   children: suiteParts,
 };
 
@@ -95,7 +93,6 @@ const strategies: Kind = {
   param: 'deploy_strategy_id',
   fields: fieldsIn(strategyFields),
   key: ['name'],
-  isNameless: false,
   isShort: true,
 };
 

@@ -6,7 +6,7 @@ import { findUserById, insertUser, normalizeEmail, updateUser } from '../auth/us
 import type { Queries, Transaction } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
-import { oneOf, required, text } from '../records/fields.ts';
+import { oneOf, refined, required, text } from '../records/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { timestamp } from '../lib/timestamps.ts';
@@ -50,6 +50,9 @@ async function linkFor(trx: Transaction, ids: IdSource, user: Readonly<UserRow>)
   return insertLink(trx, ids, user.id);
 }
 
+/** The e-mail address of a person, in one spelling. */
+export const address = refined(text('email'), normalizeEmail);
+
 export const routes = [
   accountRoute({
     method: 'GET',
@@ -73,7 +76,7 @@ export const routes = [
     scope: 'never',
     summary: 'Invite a person; only this answer has the link to set a password, which works once, within a week',
     body: {
-      email: required(text('email', { check: (value) => normalizeEmail(value) !== undefined })),
+      email: required(address),
       kind: oneOf(['user', 'collaborator']),
     },
     creates: 'account',
@@ -81,9 +84,9 @@ export const routes = [
     answer: invitedUserRecord,
     audit: { action: 'user.created', details: ({ input: { kind } }) => ({ kind, password: 'link' }) },
     async handle({ db, ids, input }) {
-      const email = normalizeEmail(input.email) ?? input.email;
+      const { email, kind } = input;
       const secrets = { password_hash: null, api_key_hash: null };
-      const id = await insertUser(db, ids, { email, kind: input.kind, secrets });
+      const id = await insertUser(db, ids, { email, kind, secrets });
       const user = orNotFound(await findUserById(db, id));
       return { ...view(user), ...linkView(await insertLink(db, ids, id)) };
     },

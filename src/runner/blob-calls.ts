@@ -1,9 +1,9 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { pipeline, Readable } from 'node:stream';
-import { json, text } from 'node:stream/consumers';
+import { json } from 'node:stream/consumers';
 import { followsHeader, type Kept, type Link, type Stored } from '../protocol/index.ts';
 import { fetchDirectly } from './direct-fetch.ts';
-import { failureOf } from './failures.ts';
+import { failureOf, refusalIn } from './failures.ts';
 
 type Open = (
   method: 'GET' | 'POST',
@@ -38,7 +38,7 @@ export function blobCalls(open: Open, note: (message: string) => void): Pick<Lin
     pipeline(Readable.from(content, { objectMode: false, highWaterMark: pieceSize }), request, () => {});
     const response = await answered;
     if (response.statusCode === 200) return json(response);
-    throw failureOf(path, response.statusCode, await text(response));
+    throw failureOf(path, response.statusCode, await refusalIn(response));
   };
   return {
     async read(digest, offset, signal) {
@@ -57,7 +57,7 @@ export function blobCalls(open: Open, note: (message: string) => void): Pick<Lin
         response = await ask(path, {}, signal);
       }
       if (response.statusCode === 200) return response as AsyncIterable<Buffer>;
-      const failure = failureOf(path, response.statusCode, await text(response));
+      const failure = failureOf(path, response.statusCode, await refusalIn(response));
       if (response.statusCode === 404) return undefined;
       throw failure;
     },

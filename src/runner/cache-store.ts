@@ -1,5 +1,4 @@
-import { chownSync, mkdirSync, rmdirSync } from 'node:fs';
-import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { chown, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import { isId } from '../lib/ids.ts';
@@ -8,52 +7,45 @@ import { orAborted } from '../lib/or-aborted.ts';
 import { run } from '../lib/processes.ts';
 import { randomName } from '../lib/random-name.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
-import type { CacheLayer, KeptLayer, Link } from '../protocol/index.ts';
-import { packedIn, parts, unpackLayer } from './cache-layers.ts';
+import type { CacheTree, KeptTree, Link } from '../protocol/index.ts';
+import { packedIn, parts, unpackTree, type Making } from './cache-trees.ts';
 import { unlessStoreAway } from './retry.ts';
 import type { Sandboxes } from './sandbox/types.ts';
 import { fetchBlob } from './transfers.ts';
 
 /**
- * The layers of caches that this runner keeps, by project and by the name of the build that made them. A build made what
- * is in them, so the runner itself never looks inside. A layer is complete or missing: it is made under another name and
+ * The trees of caches that this runner keeps, by project and by the name of the build that left them. A build made what is
+ * in them, so the runner itself never looks inside. A tree is complete or missing: it is made under another name and
  * renamed.
  *
- * A layer is only written to disk in a quiet moment. Until then it is worth something in this run of the machine only; a
- * power cut loses nothing, because the server has every layer as a blob.
+ * A tree is only written to disk in a quiet moment. Until then it is worth something in this run of the machine only; a
+ * power cut loses nothing, because the server has every tree as a blob.
  */
 export interface CacheStore {
-  /** The trees of these layers, the lowest first; those that are missing are fetched. They stay until it is disposed of. */
-  take(project: string, layers: readonly CacheLayer[], signal: AbortSignal): Promise<TakenLayers>;
-  /** Whether all of them are here already. */
-  has(project: string, layers: readonly CacheLayer[]): boolean;
-  /** A place to make a layer in. */
+  /** A tree, which is fetched if it is missing. It stays until it is disposed of. */
+  take(project: string, tree: CacheTree, signal: AbortSignal): Promise<TakenTree>;
+  /** Whether it is here already. */
+  has(project: string, tree: CacheTree): boolean;
+  /** A place to make a tree in. */
   begin(): Promise<Making>;
-  /** Keeps a layer that was made. */
-  place(project: string, layer: CacheLayer, making: Making): Promise<void>;
-  /** The layers that were not used for a while, as many as one question may name. */
-  idle(): KeptLayer[];
-  /** Removes those of the layers that nobody uses at the moment. */
-  drop(layers: readonly KeptLayer[]): Promise<void>;
+  /** Keeps a tree that was made. */
+  place(project: string, tree: CacheTree, making: Making): Promise<void>;
+  /** The trees that were not used for a while, as many as one question may name. */
+  idle(): KeptTree[];
+  /** Removes those of the trees that nobody uses at the moment. */
+  drop(trees: readonly KeptTree[]): Promise<void>;
   projects(): string[];
-  /** Removes the layers of a project. */
+  /** Removes the trees of a project. */
   forget(project: string): Promise<void>;
   /** Removes what was not used for longest while the disk lacks room; writes the rest to disk, unless jobs need the disk. */
   tidy(isBusy: boolean): Promise<void>;
 }
 
-export interface TakenLayers extends Disposable {
-  trees: string[];
+export interface TakenTree extends Disposable {
+  path: string;
 }
 
-/** A layer in the making, with its folder for other files. */
-export interface Making extends AsyncDisposable {
-  folder: string;
-  /** Has a directory for each part of a layer. */
-  tree: string;
-}
-
-interface Entry extends KeptLayer {
+interface Entry extends KeptTree {
   digest: string;
   ready: Promise<void>;
   isReady: boolean;
@@ -61,6 +53,8 @@ interface Entry extends KeptLayer {
   leave: AbortController;
   users: number;
   usedAt: number;
+  /** When it was unpacked: nothing in it is later. */
+  madeAt: number;
   bytes: number;
   isOnDisk: boolean;
 }
@@ -73,88 +67,54 @@ export interface CacheStoreOptions {
   log: (message: string) => void;
 }
 
-/** A layer that was just saved is not known to the server yet. */
+/** A tree that was just saved is not known to the server yet. */
 const idleMs = 10 * 60_000;
 const mostAsked = 1000;
 /** So much of the disk stays free for builds, besides its reserve. */
 const roomBytes = 1024 ** 3;
 
-const keyOf = ({ project, name }: KeptLayer): string => `${project}/${name}`;
+const isAhead = ({ madeAt }: Entry): boolean => madeAt > Date.now();
+const keyOf = ({ project, name }: KeptTree): string => `${project}/${name}`;
 
 export async function openCacheStore(options: CacheStoreOptions): Promise<CacheStore> {
   const { folder, link, sandboxes, disk, log } = options;
   await mkdir(folder, { recursive: true, mode: 0o711 });
   const entries = new Map<string, Entry>();
   for (const entry of await presentIn(folder, log)) entries.set(keyOf(entry), entry);
-  const placeOf = (entry: KeptLayer): string => join(folder, entry.project, entry.name);
+  const placeOf = (entry: KeptTree): string => join(folder, entry.project, entry.name);
 
   const begin = async (): Promise<Making> => {
     const making = join(folder, `making-${randomName()}`);
-    const tree = join(making, 'tree');
-    for (const path of [making, tree]) mkdirSync(path, { mode: 0o711 });
-    const { uid, gid } = sandboxes.owner;
-    const own = parts.map((part) => join(tree, part));
-    for (const path of own) {
-      mkdirSync(path, { mode: 0o755 });
-      if (process.getuid?.() === 0) chownSync(path, uid, gid);
+    const [tree, packed] = [join(making, 'tree'), join(making, 'packed')];
+    for (const path of [making, tree]) await mkdir(path, { mode: 0o711 });
+    for (const path of [packed, ...parts.map((part) => join(tree, part))]) {
+      await mkdir(path, { mode: 0o755 });
+      if (process.getuid?.() === 0) await chown(path, sandboxes.owner.uid, sandboxes.owner.gid);
     }
-    const remove = async (): Promise<void> => {
-      try {
-        // Mostly nothing was put there, and this costs no process.
-        for (const path of [...own, tree, making]) rmdirSync(path);
-      } catch {
-        await sweepTree(making, log);
-      }
-    };
-    return { folder: making, tree, [Symbol.asyncDispose]: remove };
+    return { packed, tree, [Symbol.asyncDispose]: () => sweepTree(making, log) };
   };
 
-  /** The layer gets its name only when it is complete. */
-  const finish = async (entry: Entry, { folder: making, tree }: Making): Promise<void> => {
-    const whole = join(making, 'layer');
-    await mkdir(whole, { mode: 0o711 });
-    for (const part of parts) await rename(join(tree, part), join(whole, part));
-    await writeFile(join(whole, 'about'), JSON.stringify({ digest: entry.digest, bytes: entry.bytes }));
-    await writeFile(join(whole, 'boot'), await bootOf());
+  /** The tree gets its name only when it is complete. */
+  const finish = async (entry: Entry, { tree }: Making): Promise<void> => {
+    entry.madeAt = Date.now();
+    const { digest, bytes, madeAt } = entry;
+    await writeFile(join(tree, 'about'), JSON.stringify({ digest, bytes, madeAt }));
+    await writeFile(join(tree, 'boot'), await bootOf());
     await mkdir(join(folder, entry.project), { recursive: true, mode: 0o711 });
-    await rename(whole, placeOf(entry));
+    await rename(tree, placeOf(entry));
     entry.isReady = true;
   };
 
-  const bring = async (entry: Entry, below: readonly string[]): Promise<void> => {
+  const bring = async (entry: Entry): Promise<void> => {
     await using making = await begin();
     const { signal } = entry.leave;
-    const packed = join(making.folder, 'packed');
-    await mkdir(packed, { mode: 0o755 });
     // A build can do without it, and does not wait for a store that is away.
-    await fetchBlob(link, entry.digest, packedIn(packed), signal, unlessStoreAway);
+    await fetchBlob(link, entry.digest, packedIn(making.packed), signal, unlessStoreAway);
     const packing = { id: `unpack-${randomName()}`, sandboxes, signal };
-    await unpackLayer(packing, { folder: packed, below, tree: making.tree });
+    await unpackTree(packing, making);
     await finish(entry, making);
   };
 
-  const hold = async (layer: CacheLayer & KeptLayer, below: readonly string[], signal: AbortSignal): Promise<Entry> => {
-    let entry = entries.get(keyOf(layer));
-    if (!entry || entry.leave.signal.aborted || entry.digest !== layer.digest) {
-      const fresh = entryOf(layer, false);
-      fresh.ready = bring(fresh, below);
-      fresh.ready.catch(() => {
-        if (entries.get(keyOf(fresh)) === fresh) entries.delete(keyOf(fresh)); // who waits for it gets the error
-      });
-      entries.set(keyOf(layer), fresh);
-      entry = fresh;
-    }
-    entry.users += 1;
-    try {
-      await orAborted(entry.ready, signal);
-    } catch (error) {
-      release(entry);
-      throw error;
-    }
-    entry.usedAt = Date.now();
-    void utimes(placeOf(entry), new Date(), new Date()).catch(() => {});
-    return entry;
-  };
   const release = (entry: Entry): void => {
     entry.users -= 1;
     if (entry.users === 0 && !entry.isReady) entry.leave.abort(new Error('nobody waits for this cache any more'));
@@ -189,32 +149,40 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
   };
 
   return {
-    async take(project, layers, signal) {
-      const held: Entry[] = [];
-      const letGo = (): void => held.splice(0).forEach(release);
+    async take(project, tree, signal) {
+      const key = keyOf({ project, name: tree.name });
+      let entry = entries.get(key);
+      // The clock was set back. What is unpacked again has times that are past.
+      if (entry && isAhead(entry)) await remove(entry);
+      entry = entries.get(key);
+      if (!entry || entry.leave.signal.aborted || entry.digest !== tree.digest) {
+        const fresh = entryOf({ ...tree, project }, false);
+        fresh.ready = bring(fresh);
+        fresh.ready.catch(() => {
+          if (entries.get(key) === fresh) entries.delete(key); // who waits for it gets the error
+        });
+        entries.set(key, fresh);
+        entry = fresh;
+      }
+      const mine = entry;
+      mine.users += 1;
       try {
-        for (const layer of layers)
-          held.push(
-            await hold(
-              { ...layer, project },
-              held.map((one) => placeOf(one)),
-              signal,
-            ),
-          );
+        await orAborted(mine.ready, signal);
       } catch (error) {
-        letGo();
+        release(mine);
         throw error;
       }
-      return { trees: held.map((one) => placeOf(one)), [Symbol.dispose]: letGo };
+      mine.usedAt = Date.now();
+      void utimes(placeOf(mine), new Date(), new Date()).catch(() => {});
+      return { path: placeOf(mine), [Symbol.dispose]: () => release(mine) };
     },
-    has: (project, layers) =>
-      layers.every(({ name, digest }) => {
-        const entry = entries.get(keyOf({ project, name }));
-        return entry?.isReady === true && entry.digest === digest;
-      }),
+    has: (project, { name, digest }) => {
+      const entry = entries.get(keyOf({ project, name }));
+      return entry?.isReady === true && entry.digest === digest && !isAhead(entry);
+    },
     begin,
-    async place(project, layer, making) {
-      const entry = entryOf({ ...layer, project }, false);
+    async place(project, tree, making) {
+      const entry = entryOf({ ...tree, project }, false);
       await finish(entry, making);
       entries.set(keyOf(entry), entry);
     },
@@ -228,9 +196,9 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
         .slice(0, mostAsked)
         .map(({ project, name }) => ({ project, name }));
     },
-    async drop(layers) {
-      for (const layer of layers) {
-        const entry = entries.get(keyOf(layer));
+    async drop(trees) {
+      for (const tree of trees) {
+        const entry = entries.get(keyOf(tree));
         if (entry) await remove(entry);
       }
     },
@@ -245,13 +213,13 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
   };
 }
 
-function entryOf({ project, name, digest, bytes }: CacheLayer & KeptLayer, isReady: boolean): Entry {
+function entryOf({ project, name, digest, bytes }: CacheTree & KeptTree, isReady: boolean): Entry {
   const leave = new AbortController();
-  const state = { ready: Promise.resolve(), isReady, leave, users: 0, usedAt: Date.now(), isOnDisk: false };
+  const state = { ready: Promise.resolve(), isReady, leave, users: 0, usedAt: Date.now(), madeAt: 0, isOnDisk: false };
   return { project, name, digest, bytes, ...state };
 }
 
-/** The layers of an earlier runner. What it was making or removing goes, and what a power cut may have spoiled. */
+/** The trees of an earlier runner. What it was making or removing goes, and what a power cut may have spoiled. */
 async function presentIn(folder: string, log: (message: string) => void): Promise<Entry[]> {
   const found: Entry[] = [];
   const boot = await bootOf();
@@ -269,14 +237,15 @@ async function presentIn(folder: string, log: (message: string) => void): Promis
   return found;
 }
 
-async function presentOne(folder: string, layer: KeptLayer, boot: string): Promise<Entry | undefined> {
-  const place = join(folder, layer.project, layer.name);
+async function presentOne(folder: string, tree: KeptTree, boot: string): Promise<Entry | undefined> {
+  const place = join(folder, tree.project, tree.name);
   const made = await readFile(join(place, 'boot'), 'utf8').catch(() => undefined);
   if (made !== undefined && made !== boot) return undefined;
   for (const part of parts) if (!(await isThere(join(place, part), 'directory'))) return undefined;
-  const { digest, bytes } = JSON.parse(await readFile(join(place, 'about'), 'utf8')) as CacheLayer;
+  const text = await readFile(join(place, 'about'), 'utf8');
+  const { digest, bytes, madeAt } = JSON.parse(text) as Pick<Entry, 'digest' | 'bytes' | 'madeAt'>;
   const { mtimeMs: usedAt } = await stat(place);
-  return { ...entryOf({ ...layer, digest, bytes }, true), usedAt, isOnDisk: made === undefined };
+  return { ...entryOf({ ...tree, digest, bytes }, true), usedAt, madeAt, isOnDisk: made === undefined };
 }
 
 async function bootOf(): Promise<string> {

@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http';
-import { text } from 'node:stream/consumers';
 import { WebSocket } from 'ws';
 import { orAborted } from '../lib/or-aborted.ts';
 import {
@@ -13,7 +12,7 @@ import {
   type CallName,
   type Says,
 } from '../protocol/index.ts';
-import { failureOf, otherVersion, RefusedError, revoked } from './failures.ts';
+import { failureOf, otherVersion, refusalIn, RefusedError, revoked } from './failures.ts';
 
 /** The server asks every ten seconds whether the runner is there: one that is silent for longer is gone, or the way to it. */
 const silentMs = 35_000;
@@ -171,7 +170,7 @@ async function opened({ open, inWords }: ConnectionParts): Promise<WebSocket> {
 
 async function refusal(response: IncomingMessage): Promise<Error> {
   const { statusCode: status, headers } = response;
-  const said = await text(response);
+  const said = await refusalIn(response);
   if (said.startsWith(`{"error":{"${protocolHeader}":`)) return otherVersion(String(headers['headrace-version']));
   if (status === 426)
     return new RefusedError(

@@ -2,6 +2,7 @@ import { createReadStream, existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { DiskFullError, type DiskReserve } from '../lib/disk-reserve.ts';
+import { messageOf } from '../lib/error-code.ts';
 import { BrokenFramesError, frameReader } from '../lib/frames.ts';
 import { orAborted } from '../lib/or-aborted.ts';
 import type { Link, UploadReport } from '../protocol/index.ts';
@@ -43,7 +44,7 @@ export async function deliverOutbox(delivering: Delivering): Promise<void> {
         const isAway = error instanceof StoreAwayError;
         outbox.note(isAway);
         if (isAway) break;
-        log(`the files of a build still wait here: ${error instanceof Error ? error.message : String(error)}`);
+        log(`the files of a build still wait here: ${messageOf(error)}`);
       }
     }
     wait = delivered > 0 ? shortestPauseMs : Math.min(wait * 2, longestPauseMs);
@@ -62,14 +63,14 @@ async function deliver({ outbox, link, disk, signal, log }: Delivering, parcel: 
   try {
     if (lost === undefined && existsSync(parcel.artifactsFile)) {
       lost = await unlessRefused(() => sendFiles(link, parcel, signal), log);
-      // Should the layer have to wait longer, they are not sent again.
+      // Should the cache have to wait longer, they are not sent again.
       await rm(parcel.artifactsFile);
     }
     if (lost !== 'too_late' && lost !== 'no_room' && cache) {
       const refused = await unlessRefused(async () => {
-        const digest = await storeBlob(link, claim, parcel.layerFile, signal, unlessStoreAway);
+        const digest = await storeBlob(link, claim, parcel.cacheFile, signal, unlessStoreAway);
         if (digest === undefined) throw new LostClaimError('the claim expired');
-        if (digest !== cache.at(-1)?.digest) throw new BrokenFramesError('a packed layer has another digest');
+        if (digest !== cache.digest) throw new BrokenFramesError('a packed cache has another digest');
       }, log);
       if (refused === undefined) saved.cache = cache;
       lost ??= refused;

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { get as getOverHttps } from 'node:https';
-import { codeOf } from '../lib/error-code.ts';
+import { codeOf, messageOf } from '../lib/error-code.ts';
 import { http } from '../lib/http.ts';
 
 /** How long the other place may take to answer, and how long it may be silent in the middle. */
@@ -70,5 +70,5 @@ async function* whileItComes(response: IncomingMessage, onTrouble: (why: string)
 
 /** Errors of the network name addresses and codes, none has what was asked for. */
 function wordFor(error: unknown): string {
-  return codeOf(error) || (error instanceof Error ? error.message : String(error));
+  return codeOf(error) || messageOf(error);
 }

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { blobsAwayField, version } from '../protocol/index.ts';
 import { hasUntrustedIssuer } from '../lib/untrusted-issuer.ts';
 
@@ -20,6 +21,25 @@ export function otherVersion(theirs: string): RefusedError {
 
 export function revoked(): RefusedError {
   return new RefusedError('the server does not know the token of this runner, or it was revoked');
+}
+
+/** Nothing that our server says about a failure is longer; a proxy in between can answer anything, and without end. */
+const longestRefusal = 4096;
+const refusalMs = 20_000;
+
+/** What an answer says that is no success: its beginning. */
+export async function refusalIn(response: IncomingMessage): Promise<string> {
+  const late = setTimeout(() => response.destroy(new Error('the server did not end its answer')), refusalMs);
+  let said = '';
+  try {
+    for await (const piece of response.setEncoding('utf8')) {
+      said += String(piece);
+      if (said.length > longestRefusal) break;
+    }
+    return said.slice(0, longestRefusal);
+  } finally {
+    clearTimeout(late);
+  }
 }
 
 /**

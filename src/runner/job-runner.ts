@@ -18,7 +18,7 @@ export interface RunnerServices {
   /** Ends all runs and removes their files. */
   close(): Promise<void>;
   dependencyCache: DependencyCache;
-  /** The layers of suites' caches. */
+  /** The trees of suites' caches. */
   caches: CacheStore;
   /** For data that orders and outcomes do not carry. */
   link: Pick<Link, 'read' | 'store' | 'keep' | 'key' | 'tests'>;

@@ -5,7 +5,7 @@ import type { DiskReserve } from '../lib/disk-reserve.ts';
 import { randomName } from '../lib/random-name.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import { treeSize } from '../lib/tree-size.ts';
-import type { CacheLayer, KeptFiles, SuiteOrder } from '../protocol/index.ts';
+import type { CacheTree, KeptFiles, SuiteOrder } from '../protocol/index.ts';
 import type { Left } from './sandbox/types.ts';
 
 /**
@@ -39,8 +39,8 @@ export interface BuildFacts {
   order: SuiteOrder;
   /** The very image that it ran in. */
   imageDigest?: string | undefined;
-  /** The layers of the cache that it began with, if it had a cache. */
-  cache?: CacheLayer[] | undefined;
+  /** The cache that it began with. */
+  cache?: CacheTree | undefined;
 }
 
 export interface OpenedBuild extends Disposable, BuildFacts {

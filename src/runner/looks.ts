@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { messageOf } from '../lib/error-code.ts';
 import { orAborted } from '../lib/or-aborted.ts';
 import { bytes } from '../lib/bounds.ts';
 import { longestLookMs, mostLooks, type Link, type LookOrder, type LookReport } from '../protocol/index.ts';
@@ -84,7 +85,7 @@ async function look({ mirrors, signal }: LookingParts, order: LookOrder): Promis
   } catch (error) {
     if (signal.aborted) return undefined;
     if (error instanceof FetchError) return { ...about, seen: { failed: error.kind, message: error.message } };
-    const message = `The runner could not do its part: ${error instanceof Error ? error.message : String(error)}`;
+    const message = `The runner could not do its part: ${messageOf(error)}`;
     return { ...about, seen: { failed: 'lost', message } };
   }
 }

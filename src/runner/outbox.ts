@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
 import { frameHead } from '../lib/frames.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
-import type { CacheLayer } from '../protocol/index.ts';
+import type { SavedCache } from '../protocol/index.ts';
 import type { CollectedFile } from './collector.ts';
 import { openMade } from './transfers.ts';
 
 /**
  * What builds left and the server could not store when they ended, because its store of blobs was away. Each build has a
- * folder, named by its claim: its artifacts as one file of frames, the packed layer of its cache, and what has to be known
+ * folder, named by its claim: its artifacts as one file of frames, its packed cache, and what has to be known
  * about them. It is made under another name, flushed and renamed before the outcome is reported; so a runner that is started
  * anew finds it, and goes on (deliver-outbox.ts). What a killed runner was making belongs to a build that is lost.
  */
@@ -35,11 +35,11 @@ export interface Waiting extends AsyncDisposable {
   /** The store is known to be away, so that it need not be tried. */
   isStuck(): boolean;
   addFile(file: CollectedFile): Promise<void>;
-  /** Takes a packed layer, and returns its digest. */
-  addLayer(packed: string): Promise<string>;
-  hasLayer(): boolean;
-  /** Whether anything waits. `cache` has the layers of the cache with the one that was added. */
-  complete(cache?: readonly CacheLayer[]): Promise<boolean>;
+  /** Takes a packed cache, and returns its digest. */
+  addCache(packed: string): Promise<string>;
+  hasCache(): boolean;
+  /** Whether anything waits. `cache` is what is to be said of the cache that was added. */
+  complete(cache?: SavedCache): Promise<boolean>;
 }
 
 /** What waits of one build. */
@@ -47,9 +47,9 @@ export interface Parcel {
   claim: string;
   project: string;
   since: number;
-  cache?: CacheLayer[];
+  cache?: SavedCache;
   artifactsFile: string;
-  layerFile: string;
+  cacheFile: string;
 }
 
 /** There is no room for it on the disk of this runner. */
@@ -80,7 +80,7 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
     ...about,
     claim,
     artifactsFile: join(folder, claim, 'artifacts'),
-    layerFile: join(folder, claim, 'layer'),
+    cacheFile: join(folder, claim, 'cache'),
   });
   for (const claim of await readdir(folder)) {
     const text = isName(claim)
@@ -102,7 +102,7 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
     begin(claim, project) {
       let making: string | undefined;
       let files: FrameFile | undefined;
-      let hasLayer = false;
+      let hasCache = false;
       const place = async (): Promise<string> => {
         if (making !== undefined) return making;
         making = join(folder, `${makingPrefix}${claim}`);
@@ -115,21 +115,21 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
           files ??= await createFrameFile(join(await place(), 'artifacts'), disk);
           await files.add(file);
         },
-        async addLayer(packed) {
-          const layer = join(await place(), 'layer');
-          await rename(packed, layer);
-          await using file = await openMade(layer);
+        async addCache(packed) {
+          const cache = join(await place(), 'cache');
+          await rename(packed, cache);
+          await using file = await openMade(cache);
           const hash = createHash('sha256');
           for await (const piece of file.createReadStream({ autoClose: false })) hash.update(piece as Buffer);
           await file.sync();
-          hasLayer = true;
+          hasCache = true;
           return hash.digest('hex');
         },
-        hasLayer: () => hasLayer,
+        hasCache: () => hasCache,
         async complete(cache) {
           if (making === undefined) return false;
           await files?.close();
-          const about: About = { project, since: Date.now(), ...(cache && { cache: [...cache] }) };
+          const about: About = { project, since: Date.now(), ...(cache && { cache }) };
           await writeFlushed(join(making, 'about'), JSON.stringify(about));
           await flushFolder(making);
           await rename(making, join(folder, claim));

@@ -1,11 +1,11 @@
 import { join } from 'node:path';
 import { isNoSpace } from '../lib/disk-reserve.ts';
+import { messageOf } from '../lib/error-code.ts';
 import type { CutReason, FinishReport, KeptFiles, Link, LogPart, Order, Outcome, Work } from '../protocol/index.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { StoreAwayError } from './failures.ts';
 import { fetchCommit } from './fetch-commit.ts';
-import { foldCache } from './fold-cache.ts';
 import type { RunnerServices, Task } from './job-runner.ts';
 import { createLogSender } from './log-sender.ts';
 import { pushDeploy } from './push-deploy.ts';
@@ -97,8 +97,6 @@ async function outcomeOf(
         return await pushDeploy(services, work, task);
       case 'check_connection':
         return await checkConnection(services, work, task);
-      case 'fold_cache':
-        return await foldCache(services, work, task);
       default:
         return { kind: 'lost', message: `this runner is too old for ${(work satisfies never as Work).kind}` };
     }
@@ -106,7 +104,7 @@ async function outcomeOf(
     if (calledOff.reason === cancelled) return { kind: 'cancelled' };
     if (isNoSpace(error)) return { kind: 'cut_short', reason: 'disk_full' };
     if (error instanceof StoreAwayError) return { kind: 'store_away' };
-    return { kind: 'lost', message: error instanceof Error ? error.message : String(error) };
+    return { kind: 'lost', message: messageOf(error) };
   }
 }
 

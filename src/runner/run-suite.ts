@@ -1,15 +1,18 @@
+import { join } from 'node:path';
+import { messageOf } from '../lib/error-code.ts';
 import { createMask } from '../lib/masking.ts';
 import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
-import type { CacheLayer, Link, Outcome, SuiteOrder } from '../protocol/index.ts';
+import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
 import { CannotMountError, type Ended, type Left, type Step } from './sandbox/types.ts';
+import type { Root } from './cache-trees.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
 import { untilAnswered } from './retry.ts';
 import { findable } from './search-paths.ts';
-import { openSuiteCache } from './suite-cache.ts';
+import { openSuiteCache, type SuiteCache } from './suite-cache.ts';
 import type { JobRunner, RunnerServices, Task } from './job-runner.ts';
 import type { BuildFacts } from './kept-builds.ts';
 
@@ -51,7 +54,8 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     await using waiting = services.outbox.begin(id, order.source.projectId);
     await using cache = await openSuiteCache(services, order.cache, {
       id,
-      project: order.source.projectId,
+      source: order.source,
+      sha: order.sha,
       checkout: checkout.path,
       say: async (text) => tell(text),
       waiting,
@@ -60,13 +64,15 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     await say(mask.flush());
     onOutput?.('from');
-    let saved: CacheLayer[] | undefined;
     const ended = await sandboxes.run({
       id,
       steps: [...order.launches.map(launchStep), { name: 'command', command: order.command }],
       environment: findable({ ...image?.environment, ...order.environment }, order.prefixes, software.placesAt),
-      workspace: { checkout: checkout.path, ...(cache && { over: cache.workspace, isKept: true }) },
-      ...(cache && { home: cache.home }),
+      workspace: {
+        checkout: checkout.path,
+        ...(cache && { over: partOf(cache, 'workspace'), changes: cache.changes }),
+      },
+      ...(cache && { home: partOf(cache, 'home') }),
       mounts: software.mounts,
       image: image?.tree,
       limits: { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 },
@@ -87,23 +93,19 @@ export const runSuite: JobRunner<SuiteOrder> = async (
           else await keepArtifacts(services, left, order.artifacts, { claim: id, waiting, tell, signal });
           steps.end();
         }
-        // Last: these take the files away.
         await cache?.take(left, how);
-        const began = cache && (cache.workspace.length > 0 ? (order.cache?.found?.layers ?? []) : []);
-        if (hasFailed(how)) {
-          // What was taken for the cache is no longer among the files: a shell finds it in its layers.
-          saved = await cache?.save();
-          const layers = (waiting.hasLayer() ? undefined : saved) ?? began;
-          await keepFiles(services, left, { order, imageDigest: image?.digest, cache: layers }, onKept);
-        }
+        const began = cache?.tree === undefined ? undefined : order.cache?.found;
+        // Last: this takes the files away.
+        if (hasFailed(how))
+          await keepFiles(services, left, { order, imageDigest: image?.digest, cache: began }, onKept);
       },
       signal,
     });
     const launch = order.launches.find((_, at) => stepName(at) === ended.step);
     if (!launch || ended.reason === 'cancelled' || ended.reason === 'timed_out') {
       const outcome = outcomeOf(ended);
-      if (outcome.kind === 'exited' && outcome.status === 0) saved = await cache?.save();
-      const isLate = waiting.hasLayer();
+      const saved = await cache?.save();
+      const isLate = waiting.hasCache();
       if (await waiting.complete(isLate ? saved : undefined)) onWaiting?.();
       return saved && !isLate && outcome.kind === 'exited' ? { ...outcome, cache: saved } : outcome;
     }
@@ -127,6 +129,8 @@ export const runSuite: JobRunner<SuiteOrder> = async (
   }
 };
 
+const partOf = ({ tree }: SuiteCache, part: Root): string[] => (tree === undefined ? [] : [join(tree, part)]);
+
 /** What was ended from outside is no failure, and the files of a full disk have to go. */
 function hasFailed({ exitStatus, reason }: Ended): boolean {
   return reason === null ? exitStatus !== 0 : reason === 'timed_out' || reason === 'out_of_memory';
@@ -144,7 +148,7 @@ async function keepFiles(
   try {
     onKept?.(await kept.keep(left, build, keep));
   } catch (error) {
-    log(`the files of a failed build are not kept: ${error instanceof Error ? error.message : String(error)}`);
+    log(`the files of a failed build are not kept: ${messageOf(error)}`);
   }
 }
 

@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
+import { messageOf } from '../lib/error-code.ts';
 import { fetchPlaces, type PlaceKind } from '../lib/places.ts';
 import { randomName } from '../lib/random-name.ts';
 import { DrainedError, type Link, type Order, type Outcome, type Wish } from '../protocol/index.ts';
@@ -218,8 +219,4 @@ class Contact {
     if (messageOf(error) !== this.#trouble) this.#log(`server unreachable, retrying: ${messageOf(error)}`);
     this.#trouble = messageOf(error);
   };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

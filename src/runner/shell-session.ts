@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { messageOf } from '../lib/error-code.ts';
 import { bounded, readWindow, textOf, type Hello } from '../lib/shell-frames.ts';
 import type { ShellEnd, ShellOrder, SuiteOrder } from '../protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
@@ -62,7 +63,7 @@ export async function runShell(
     return io.signal.aborted ? 'client_gone' : 'exited';
   } catch (error) {
     if (io.signal.aborted) return 'client_gone';
-    services.log(`a shell failed: ${error instanceof Error ? error.message : String(error)}`);
+    services.log(`a shell failed: ${messageOf(error)}`);
     await finish('The shell cannot be opened: what the build ran with is not here any more.', noStatus);
     return 'failed';
   } finally {
@@ -122,8 +123,7 @@ async function runOver(
   using image =
     order.image && imageDigest !== undefined ? await images.again(order.image, imageDigest, signal) : undefined;
   using cached = cache && (await caches.take(source.projectId, cache, signal));
-  const layersIn = (part: 'workspace' | 'home'): string[] =>
-    cached ? cached.trees.map((tree) => join(tree, part)) : [];
+  const layersIn = (part: 'workspace' | 'home'): string[] => (cached ? [join(cached.path, part)] : []);
   const variables = { ...image?.environment, ...order.environment };
   const job: Job = {
     id: `shell-${id}`,
@@ -136,7 +136,6 @@ async function runOver(
     workspace: {
       checkout: checkout.path,
       over: [...layersIn('workspace'), join(files, wholeRun.workspace)],
-      isKept: cache !== undefined,
     },
     home: [...layersIn('home'), join(files, wholeRun.home)],
     tmp: [join(files, wholeRun.tmp)],

@@ -1,3 +1,4 @@
+import { messageOf } from '../lib/error-code.ts';
 import { orAborted } from '../lib/or-aborted.ts';
 import { mostShells } from '../lib/shell-limits.ts';
 import type { Link, ShellOrder } from '../protocol/index.ts';
@@ -23,7 +24,7 @@ export async function serveShells({ link, services, signal, log, ...options }: S
   const running = new Map<string, Promise<void>>();
   const start = (order: ShellOrder): void => {
     const session = serveOne(link, services, order, signal, options)
-      .catch((error: unknown) => log(`a shell failed: ${error instanceof Error ? error.message : String(error)}`))
+      .catch((error: unknown) => log(`a shell failed: ${messageOf(error)}`))
       .finally(() => running.delete(order.id));
     running.set(order.id, session);
   };
@@ -40,7 +41,7 @@ export async function serveShells({ link, services, signal, log, ...options }: S
     }
   } catch (error) {
     // A server that is a little older knows no shells.
-    if (!signal.aborted) log(`no shells can be opened here: ${error instanceof Error ? error.message : String(error)}`);
+    if (!signal.aborted) log(`no shells can be opened here: ${messageOf(error)}`);
   } finally {
     await Promise.all(running.values());
   }

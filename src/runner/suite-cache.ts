@@ -1,46 +1,43 @@
 import { lstatSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { most } from '../lib/bounds.ts';
 import { placeOf } from '../lib/cache-paths.ts';
 import { isNoSpace } from '../lib/disk-reserve.ts';
-import type { CacheLayer, CacheOrder } from '../protocol/index.ts';
-import { packedIn, packLayer, packWhole, parts, unpackLayer } from './cache-layers.ts';
-import type { Making, TakenLayers } from './cache-store.ts';
+import type { CacheOrder, Place, SavedCache } from '../protocol/index.ts';
+import { listsChanged, packedIn, packTree, unpackTree } from './cache-trees.ts';
+import type { Making } from './cache-trees.ts';
 import { StoreAwayError } from './failures.ts';
 import type { RunnerServices } from './job-runner.ts';
+import { makeNewer } from './newer-files.ts';
 import type { Waiting } from './outbox.ts';
 import { unlessStoreAway } from './retry.ts';
 import type { Ended, Left } from './sandbox/types.ts';
 import { storeBlob, TooLargeError } from './transfers.ts';
 
 /**
- * The cache of a suite during one build. Its layers lie below what the build writes, so that restoring it costs a few
- * mounts. What a passed build has changed at the suite's paths is taken from its upper directory by a rename, and is the
- * next layer.
+ * The cache of a suite during one build. Its tree lies below what the build writes, so that restoring it costs a few mounts.
+ * What a passed build leaves at the suite's paths is packed as a new tree, if the build has changed anything there.
  */
 export interface SuiteCache extends AsyncDisposable {
-  /** The layers for the workspace and the home, the lowest first. */
-  workspace: string[];
-  home: string[];
-  /** To be called before the files of the run go. */
+  /** The directory of the tree that the build begins with; undefined where there is none. */
+  tree: string | undefined;
+  /** A directory with the files of the commit that have to be newer than the tree, if there are any. */
+  changes: string | undefined;
+  /** Packs what is to be kept. To be called before the files of the run go. */
   take(left: Left, ended: Ended): Promise<void>;
-  /** Stores what was taken, or leaves it to the outbox. Returns the layers of the cache from now on; undefined where there is nothing to keep. */
-  save(): Promise<CacheLayer[] | undefined>;
+  /** Stores what was taken, or leaves it to the outbox; undefined where there is nothing to keep. */
+  save(): Promise<SavedCache | undefined>;
 }
 
 export interface CacheTask {
   id: string;
-  project: string;
+  source: Place;
+  sha: string;
   checkout: string;
   say: (text: string) => Promise<void>;
   /** Takes what the server cannot store at the moment. */
-  waiting?: Pick<Waiting, 'isStuck' | 'addLayer' | 'hasLayer'> | undefined;
+  waiting?: Pick<Waiting, 'isStuck' | 'addCache' | 'hasCache'> | undefined;
   signal: AbortSignal;
 }
-
-/** Changes of up to this size never make a cache be packed anew as a whole. */
-const smallBytes = 16 * 1024 * 1024;
 
 /** Undefined where the suite has no cache, or none can be used; the log says why. */
 export async function openSuiteCache(
@@ -59,187 +56,148 @@ export async function openSuiteCache(
     await task.say(`No cache is used: ${tracked.said} is part of the repository, or something on the way to it is.\n`);
     return undefined;
   }
-  const { taken, layers } = await restore(services, order, task);
+  await using opening = new AsyncDisposableStack();
+  const restored = await restore(services, order, task, opening);
+  const held = opening.move();
+  const { savesAs, mostBytes } = order;
   let making: Making | undefined;
-  let isToBeSaved = false;
+  /** The size of the packed tree, when there is one. */
+  let bytes: number | undefined;
+  const orSay = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await work();
+    } catch (error) {
+      task.signal.throwIfAborted();
+      services.log(`a cache was not saved: ${messageOf(error)}`);
+      await task.say(`The cache is not saved: ${whyNot(error, order)}.\n`);
+      return undefined;
+    }
+  };
   return {
-    workspace: taken.trees.map((tree) => join(tree, 'workspace')),
-    home: taken.trees.map((tree) => join(tree, 'home')),
+    tree: restored?.tree,
+    changes: restored?.changes,
     async take(left, { step, exitStatus, reason }) {
       const hasFailed = step === 'command' && exitStatus !== null && order.savesFailed === true;
-      if (order.savesAs === undefined || reason !== null || (exitStatus !== 0 && !hasFailed)) return;
-      // Mostly nothing has changed: then looking is all it costs.
-      const found = await Promise.all(places.map(({ root, path }) => left.changed(root, path)));
-      isToBeSaved = true;
-      if (!found.some((what) => what === 'kept' || (what === 'gone' && layers.length > 0))) return;
-      making = await services.caches.begin();
-      for (const { root, path } of places) await left.keep(root, path, making.tree);
+      if (savesAs === undefined || reason !== null || (exitStatus !== 0 && !hasFailed)) return;
+      await orSay(async () => {
+        const { layers } = left;
+        // Mostly the build has written nothing there: then this look at names is all it costs.
+        if (places.some(({ root, path }) => hasWritten(layers[root].made, path))) {
+          making = held.use(await services.caches.begin());
+          const leaving = {
+            left: layers,
+            old: restored?.tree,
+            paths: places,
+            checkout: task.checkout,
+            into: making,
+            most: mostBytes,
+          };
+          bytes = await packTree(packingOf(services, task), leaving);
+        }
+        if (bytes === undefined && restored) await task.say('The cache is unchanged.\n');
+      });
     },
     async save() {
-      if (order.savesAs === undefined || !isToBeSaved) return undefined;
-      if (!making) {
-        if (layers.length > 0) await task.say('The cache is unchanged.\n');
-        return layers.length > 0 ? layers : undefined;
-      }
-      try {
-        const saved = await store(services, { name: order.savesAs, most: order.mostBytes }, task, {
-          making,
-          layers,
-          trees: taken.trees,
-        });
-        if (saved) await task.say(task.waiting?.hasLayer() ? waits : `Saved the cache (${inWords(sizeOf(saved))}).\n`);
-        return saved;
-      } catch (error) {
-        task.signal.throwIfAborted();
-        services.log(`a cache was not saved: ${messageOf(error)}`);
-        await task.say(`The cache is not saved: ${whyNot(error, order)}.\n`);
-        return undefined;
-      }
+      if (savesAs === undefined || !making || bytes === undefined) return undefined;
+      const tree = { name: savesAs, bytes, making };
+      const digest = await orSay(() => store(services, task, tree));
+      if (digest === undefined) return undefined;
+      await task.say(task.waiting?.hasCache() ? waits : `Saved the cache (${inWords(bytes)}).\n`);
+      return { digest, ...(restored && order.found && { began: order.found.id }) };
     },
-    async [Symbol.asyncDispose]() {
-      taken[Symbol.dispose]();
-      await making?.[Symbol.asyncDispose]();
-    },
+    [Symbol.asyncDispose]: () => held.disposeAsync(),
   };
 }
 
-/** A build without its cache is slower, and works. */
+function packingOf({ sandboxes }: RunnerServices, { id, signal }: CacheTask) {
+  return { id: `${id}-cache`, sandboxes, signal };
+}
+
+type Restored = Pick<SuiteCache, 'tree' | 'changes'>;
+
+/** A build without its cache is slower, and works. What it holds goes to the stack. */
 async function restore(
-  { caches, log }: RunnerServices,
+  services: RunnerServices,
   { found }: CacheOrder,
-  { project, say, signal }: CacheTask,
-): Promise<{ taken: TakenLayers; layers: CacheLayer[] }> {
-  const nothing = { taken: { trees: [], [Symbol.dispose]: () => {} }, layers: [] };
+  task: CacheTask,
+  held: AsyncDisposableStack,
+): Promise<Restored | undefined> {
+  const { caches, log } = services;
+  const { say, signal, source } = task;
   if (!found) {
     await say('There is no cache yet.\n');
-    return nothing;
+    return undefined;
   }
-  const { branch, layers } = found;
-  const named = `the cache of ${branch} (${inWords(sizeOf(layers))})`;
-  if (!caches.has(project, layers)) await say(`Fetching ${named}.\n`);
+  const named = `the cache of ${found.branch} (${inWords(found.bytes)})`;
+  if (!caches.has(source.projectId, found)) await say(`Fetching ${named}.\n`);
   try {
-    const taken = await caches.take(project, layers, signal);
+    const { path: tree } = held.use(await caches.take(source.projectId, found, signal));
+    const changes = await newerFiles(services, { from: found.sha, tree }, task, held);
     await say(`Restored ${named}.\n`);
-    return { taken, layers };
+    return { tree, changes };
   } catch (error) {
     signal.throwIfAborted();
     log(`a cache was not restored: ${messageOf(error)}`);
     const why = isNoSpace(error) ? 'the disk of the runner is full' : 'it could not be fetched';
     await say(`The build begins without ${named}: ${why}.\n`);
-    return nothing;
+    return undefined;
   }
 }
 
-interface Changes {
-  making: Making;
-  /** The layers below, and their trees on this machine. */
-  layers: CacheLayer[];
-  trees: readonly string[];
-}
-
-/** Packs what has changed, or everything where that is hardly more, and stores it on the server and here. */
-async function store(
+/** The files that differ from the commit of the cache are newer than the cache, so that tools make them anew. */
+async function newerFiles(
   services: RunnerServices,
-  { name, most }: { name: string; most: number },
-  { id, project, waiting, signal }: CacheTask,
-  { making, layers, trees }: Changes,
-): Promise<CacheLayer[] | undefined> {
-  const { sandboxes, caches } = services;
-  const packing = { id: `${id}-cache`, sandboxes, signal };
-  const { folder, tree } = making;
-  const into = join(folder, 'packed');
-  await mkdir(into, { mode: 0o755 });
-  const room = roomFor(layers, most);
-  const adding = room > 0 ? packLayer(packing, { tree, below: trees, into, most }) : Promise.resolve(Infinity);
-  const added = await adding.catch((error: unknown) => {
-    if (error instanceof TooLargeError && layers.length > 0) return Infinity;
-    throw error;
-  });
-  if (layers.length > 0 && added > room) {
-    const whole = await packAsOne(services, { id, project, name, most, waiting, signal }, folder, [...trees, tree]);
-    return whole && [whole];
-  }
-  const digest = await send(services, { id, waiting, signal }, packedIn(into));
-  if (digest === undefined) return undefined; // the claim is lost, and the build with it
-  const layer = { name, digest, bytes: added };
-  if (!waiting?.hasLayer()) await keepHere(services, signal, () => caches.place(project, layer, making));
-  return [...layers, layer];
+  { from, tree }: { from: string; tree: string },
+  task: CacheTask,
+  held: AsyncDisposableStack,
+): Promise<string | undefined> {
+  const { source, sha: to, checkout, signal } = task;
+  const nothing = { changed: [], lessened: [] };
+  const differing = from === to ? nothing : await services.mirrors.difference({ ...source, from, to, signal });
+  if (differing && !differing.changed.length && !differing.lessened.length && !listsChanged(tree)) return undefined;
+  const making = held.use(await services.caches.begin());
+  return makeNewer(packingOf(services, task), { checkout, tree, differing, making });
 }
 
 const waits = 'The cache waits on the runner, because the server cannot store it now.\n';
 
-/** Stores a packed layer on the server; while that cannot store it, it goes to the outbox. Returns its digest. */
-async function send(
-  { link }: Pick<RunnerServices, 'link'>,
-  { id, waiting, signal }: Pick<CacheTask, 'id' | 'waiting' | 'signal'>,
-  packed: string,
+/**
+ * Stores a packed tree on the server, and unpacks it here meanwhile, as every other runner will. While the server cannot
+ * store it, it goes to the outbox. Returns its digest; undefined where the claim is lost, and the build with it.
+ */
+async function store(
+  services: RunnerServices,
+  task: CacheTask,
+  { name, bytes, making }: { name: string; bytes: number; making: Making },
 ): Promise<string | undefined> {
-  if (waiting?.isStuck()) return waiting.addLayer(packed);
-  try {
-    return await storeBlob(link, id, packed, signal, unlessStoreAway);
-  } catch (error) {
-    if (!(error instanceof StoreAwayError) || !waiting) throw error;
-    return waiting.addLayer(packed);
+  const { link, caches, log } = services;
+  const { id, source, waiting, signal } = task;
+  const packed = packedIn(making.packed);
+  if (waiting?.isStuck()) return waiting.addCache(packed);
+  const [sent, unpacked] = await Promise.allSettled([
+    storeBlob(link, id, packed, signal, unlessStoreAway),
+    unpackTree(packingOf(services, task), making),
+  ]);
+  if (sent.status === 'rejected') {
+    if (sent.reason instanceof StoreAwayError && waiting) return waiting.addCache(packed);
+    throw sent.reason;
   }
-}
-
-export interface AsOne extends Pick<CacheTask, 'id' | 'project' | 'waiting' | 'signal'> {
-  name: string;
-  most: number;
-}
-
-/** Packs what these layers show together as one layer, in a folder, and stores it on the server and here. */
-export async function packAsOne(
-  services: Pick<RunnerServices, 'sandboxes' | 'link' | 'caches' | 'log'>,
-  { id, project, name, most, waiting, signal }: AsOne,
-  folder: string,
-  layers: readonly string[],
-): Promise<CacheLayer | undefined> {
-  const { sandboxes, caches } = services;
-  const packing = { id: `${id}-cache`, sandboxes, signal };
-  const [into, scratch] = [join(folder, 'whole'), join(folder, 'scratch')];
-  for (const path of [into, scratch, ...parts.map((part) => join(scratch, part))]) await mkdir(path, { mode: 0o755 });
-  const bytes = await packWhole(packing, { layers, into, scratch, most });
-  const digest = await send(services, { id, waiting, signal }, packedIn(into));
-  if (digest === undefined) return undefined; // the claim is lost, and the work with it
-  const layer = { name, digest, bytes };
-  if (waiting?.hasLayer()) return layer;
-  await keepHere(services, signal, async () => {
-    await using whole = await caches.begin();
-    await unpackLayer(packing, { folder: into, below: [], tree: whole.tree });
-    await caches.place(project, layer, whole);
-  });
-  return layer;
-}
-
-/** The server has the layer. If it cannot be kept here, the next build fetches it. */
-async function keepHere(
-  { log }: Pick<RunnerServices, 'log'>,
-  signal: AbortSignal,
-  place: () => Promise<void>,
-): Promise<void> {
+  const { value: digest } = sent;
+  if (digest === undefined) return undefined;
   try {
-    await place();
+    if (unpacked.status === 'rejected') throw unpacked.reason;
+    await caches.place(source.projectId, { name, digest, bytes }, making);
   } catch (error) {
     signal.throwIfAborted();
-    log(`a cache is not kept on this machine: ${messageOf(error)}`);
+    log(`a cache is not kept on this machine: ${messageOf(error)}`); // the next build fetches it
   }
+  return digest;
 }
 
-/**
- * How large one more layer may be: all layers together take at most about twice the room of the lowest, so that what is
- * fetched is not mostly out of date. Else everything is packed anew, as one layer.
- */
-function roomFor(layers: readonly CacheLayer[], all: number): number {
-  const [lowest] = layers;
-  if (!lowest) return all;
-  if (layers.length >= most.cacheLayers) return 0;
-  const above = sizeOf(layers) - lowest.bytes;
-  return Math.min(Math.max(lowest.bytes, smallBytes) - above, all - sizeOf(layers));
-}
-
-function sizeOf(layers: readonly CacheLayer[]): number {
-  return layers.reduce((sum, { bytes }) => sum + bytes, 0);
+/** Whether a run may have changed something at a path. A directory on the way may hide what lies below it. */
+function hasWritten(made: string, path: string): boolean {
+  const [first = ''] = path.split('/');
+  return lstatSync(join(made, first), { throwIfNoEntry: false }) !== undefined;
 }
 
 /** Whether something of the commit lies at a path, or is a file or a link on the way to it. No link is followed. */

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { most } from '../lib/bounds.ts';
+import { messageOf } from '../lib/error-code.ts';
 import { isId } from '../lib/ids.ts';
 import type { Link } from '../protocol/index.ts';
 import type { CacheStore } from './cache-store.ts';
@@ -40,7 +41,7 @@ export async function tidyMirrors({
     try {
       await mirrors.collect(undefined, signal);
     } catch (error) {
-      if (!signal.aborted) log(`cleanup of mirrors failed: ${error instanceof Error ? error.message : String(error)}`);
+      if (!signal.aborted) log(`cleanup of mirrors failed: ${messageOf(error)}`);
     }
     due = now + day;
   }
@@ -97,7 +98,7 @@ export interface TidyingOptions {
 const askEvery = 10;
 
 /**
- * Removes the layers that no cache has any more, and makes room where the disk lacks it; writes the others to disk while
+ * Removes the trees that no cache has any more, and makes room where the disk lacks it; writes the others to disk while
  * there is no job. A server that does not answer, or is older, is asked again later.
  */
 export async function tidyCaches({ link, caches, isBusy, signal, log, everyMs }: TidyingOptions): Promise<void> {
@@ -106,13 +107,13 @@ export async function tidyCaches({ link, caches, isBusy, signal, log, everyMs }:
     if (signal.aborted) return;
     try {
       const idle = turn % askEvery === 0 ? caches.idle() : [];
-      const stale = idle.length > 0 ? await link.stale({ layers: idle }, signal).catch(() => []) : [];
+      const stale = idle.length > 0 ? await link.stale({ trees: idle }, signal).catch(() => []) : [];
       await caches.drop(
         stale.filter((one) => idle.some(({ project, name }) => project === one.project && name === one.name)),
       );
       await caches.tidy(isBusy());
     } catch (error) {
-      if (!signal.aborted) log(`cleanup of caches failed: ${error instanceof Error ? error.message : String(error)}`);
+      if (!signal.aborted) log(`cleanup of caches failed: ${messageOf(error)}`);
     }
   }
 }

@@ -1,10 +1,8 @@
-import { pathToFileURL } from 'node:url';
 import { countBreaks, findBreak } from '../lib/line-scan.ts';
 import type { LineIndex, LineStorage } from './line-index.ts';
 import { readLog } from './logs.ts';
 import { origin } from './marks.ts';
 import { createWorkerThread, type WorkerThread } from '../lib/worker-thread.ts';
-import { sourceFile } from '../lib/source-files.ts';
 
 export interface Match {
   number: number;
@@ -56,8 +54,7 @@ export interface SearchAnswer {
 export type SearchThread = WorkerThread<SearchTask, SearchAnswer>;
 
 export function createSearchThread(): SearchThread {
-  const program = pathToFileURL(sourceFile('streams/search-worker.ts'));
-  return createWorkerThread(program, { mostOfOne: 8, mostOfAll: 64, timeoutMs: 10_000 });
+  return createWorkerThread('streams/search-worker.ts', { mostOfOne: 8, mostOfAll: 64, timeoutMs: 10_000 });
 }
 
 /** After this time the matches found so far are returned; the client may ask for more. */

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { InnerCalls } from '../api/inner-calls.ts';
-import type { Route, RouteName } from '../api/route.ts';
+import type { RouteName } from '../api/call.ts';
+import type { Route } from '../api/route.ts';
 import { callerInBrowser } from '../auth/callers.ts';
 import type { Person } from '../auth/sessions.ts';
 import { ApiError } from '../errors.ts';

@@ -1,5 +1,6 @@
 import { ApiError } from '../errors.ts';
 import type { PageOf } from '../http/paging.ts';
+import { inUnits } from '../lib/amounts.ts';
 import { html, type Html } from './html.ts';
 
 /** Small parts of many pages. */
@@ -104,16 +105,5 @@ export function orMissing<T>(found: T | undefined): T {
   return found;
 }
 
-const units = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
-
-/** A size for people, with two or three digits and a fitting unit. */
-export function sizeInWords(bytes: number | bigint): string {
-  let value = Number(bytes);
-  let at = 0;
-  while (value >= 1000 && at < units.length - 1) {
-    value /= 1000;
-    at += 1;
-  }
-  const digits = at > 0 && value < 10 ? 1 : 0;
-  return `${value.toFixed(digits)} ${units[at]}`;
-}
+/** A size for people. */
+export const sizeInWords = inUnits;

@@ -23,7 +23,12 @@ export const places: Place[] = projectPage({
         </div>
         <p class="aside">What you change here is gone with the shell. It ends when you leave this page.</p>
         <p id="shell-told" role="status">Opening&hellip;</p>
-        <div id="shell" data-key="${formKey}" data-at="${at.replace('/ui/', '/ui/data/')}/shell"></div>
+        <div
+          id="shell"
+          class="log log-live"
+          data-key="${formKey}"
+          data-at="${at.replace('/ui/', '/ui/data/')}/shell"
+        ></div>
         <noscript
           ><p>A shell needs scripts. In a terminal: <code>headrace shell ${build.id_str}</code></p></noscript
         >`,

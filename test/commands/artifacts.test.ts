@@ -45,7 +45,7 @@ describeCommands('headrace artifacts', [], ({ service, runner, at }) => {
     const listed = await at.developer.run(['artifacts', 'unit']);
     assert.deepEqual([listed.status, listed.err], [0, '']);
     const digest = createHash('sha256').update(noise).digest('hex');
-    assert.match(listed.out, /^PATH +SIZE +SHA-256\na\.log +0 B +e3b0c4/);
+    assert.match(listed.out, /^PATH +SIZE +SHA-256\na\.log +0 bytes +e3b0c4/);
     assert.match(listed.out, new RegExp(`^dist/b/noise +700 kB +${digest}$`, 'm'));
     const some = await at.developer.run(['artifacts', build, 'dist', '--json']);
     const paths = (JSON.parse(some.out) as { path: string }[]).map(({ path }) => path);

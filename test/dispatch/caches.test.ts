@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { before, test } from 'node:test';
 import { collectBlobs } from '../../src/lifecycle/collect.ts';
-import type { CacheLayer, SuiteOrder, Stored } from '../../src/protocol/index.ts';
+import type { KeptTree, SavedCache, SuiteOrder, Stored } from '../../src/protocol/index.ts';
 import type { Record_ } from '../support/client.ts';
 import { assertWrongFields } from '../support/expect.ts';
 import { describeWithRunner, type Task } from '../support/runner.ts';
@@ -50,13 +50,15 @@ describeWithRunner(
       assert.ok('digest' in answer);
       return answer.digest;
     };
-    /** Ends a build that leaves a layer of this size. */
-    const save = async (task: Task<SuiteOrder>, bytes: number): Promise<CacheLayer> => {
-      const { savesAs = '', found } = cacheOf(task);
-      const layer = { name: savesAs, digest: await stored(task, randomBytes(bytes)), bytes };
-      await task.finish({ kind: 'exited', status: 0, cache: [...(found?.layers ?? []), layer] });
-      return layer;
+    /** Ends a build that leaves a cache of this size. */
+    const save = async (task: Task<SuiteOrder>, bytes: number) => {
+      const { savesAs: name = '', found } = cacheOf(task);
+      const digest = await stored(task, randomBytes(bytes));
+      await task.finish({ kind: 'exited', status: 0, cache: { digest, ...(found && { began: found.id }) } });
+      return { name, sha: task.order.work.sha, digest, bytes };
     };
+    const shown = async (project: Record_): Promise<Record_[]> =>
+      (await alice.get(`/projects/${project.id}/caches`)).list;
     const branches = async (project: Record_): Promise<string> =>
       (await alice.get(`/projects/${project.id}/caches`)).list
         .map(({ branch, size }) => `${String(branch)} ${String(size)}`)
@@ -66,31 +68,61 @@ describeWithRunner(
       const { project } = await projectWithCache();
       await save(await begin(project, 'main'), 300);
       await save(await begin(project, 'one'), 300);
-      assert.equal(await branches(project), 'one 600, main 300', 'the layer of main counts once');
       await save(await begin(project, 'two'), 300);
-      assert.equal(await branches(project), 'two 600, main 300, one 600');
+      assert.equal(await branches(project), 'two 300, main 300, one 300');
       // 900 of 1000 are taken. main is used by this one, so the first to go is the cache of one.
       await save(await begin(project, 'three'), 200);
-      assert.equal(await branches(project), 'three 500, main 300, two 600');
-      await save(await begin(project, 'main'), 700);
+      assert.equal(await branches(project), 'three 200, main 300, two 300');
+      await save(await begin(project, 'main'), 300);
+      assert.equal(await branches(project), 'main 300, three 200, two 300', 'what was there before takes no room');
+      await save(await begin(project, 'main'), 1000);
       assert.equal(await branches(project), 'main 1000');
       const whole = await begin(project, 'main');
       assert.deepEqual(await store(whole, randomBytes(1001)), { refused: 'too_large' });
-      const layer = { name: cacheOf(whole).savesAs ?? '', digest: await stored(whole, 'one more'), bytes: 0 };
-      const layers = cacheOf(whole).found?.layers ?? [];
-      await whole.finish({ kind: 'exited', status: 0, cache: [...layers, layer] });
-      assert.equal(await branches(project), 'main 1000', 'one that is too large is not kept');
+      await whole.exit(0);
+      assert.equal(await branches(project), 'main 1000');
     });
 
-    test('is named to who does the build, who may read its layers meanwhile', async () => {
+    test('is the last one of those that end at the same time', async () => {
+      const { project } = await projectWithCache();
+      await save(await begin(project), 10);
+      const [first, second] = [await begin(project), await begin(project)];
+      const [before] = await shown(project);
+      await save(second, 30);
+      await save(first, 20);
+      assert.equal(await branches(project), 'main 20');
+      assert.equal((await shown(project))[0]?.id, before?.id, 'and it is the same cache');
+    });
+
+    test('that was deleted is not brought back by a build that began with it', async () => {
+      const { project } = await projectWithCache();
+      await save(await begin(project), 10);
+      const [own, other] = [await begin(project), await begin(project, 'other')];
+      const [cache] = await shown(project);
+      await alice.delete(`/projects/${project.id}/caches/${cache?.id}`);
+      const fresh = await begin(project);
+      for (const task of [own, other]) await save(task, 20);
+      assert.equal(await branches(project), '');
+      await save(fresh, 30);
+      assert.equal(await branches(project), 'main 30', 'one that began without it is kept');
+      const id = own.order.work.environment['HEADRACE_BUILD_ID'];
+      const log = (await alice.get(`/projects/${project.id}/builds/${id}/log`)).text;
+      assert.match(log, /The cache is not kept: while the build ran, the one it began with was deleted/);
+    });
+
+    test('is named to who does the build, who may read it meanwhile', async () => {
       const { project } = await projectWithCache();
       const first = await begin(project);
       assert.deepEqual(cacheOf(first), { paths: ['deps'], savesAs: cacheOf(first).savesAs, mostBytes });
-      const layer = await save(first, 10);
-      assert.equal(await runner.dispatch.read(runner.self, layer.digest), undefined, 'nobody builds with it');
+      const tree = await save(first, 10);
+      assert.equal(await runner.dispatch.read(runner.self, tree.digest), undefined, 'nobody builds with it');
       const second = await begin(project);
-      assert.deepEqual(cacheOf(second).found, { branch: 'main', layers: [layer] });
-      const blob = await runner.dispatch.read(runner.self, layer.digest);
+      assert.deepEqual(cacheOf(second).found, {
+        id: String((await shown(project))[0]?.id_str),
+        branch: 'main',
+        ...tree,
+      });
+      const blob = await runner.dispatch.read(runner.self, tree.digest);
       assert.ok(blob);
       await blob[Symbol.asyncDispose]();
       await second.exit(1);
@@ -101,42 +133,35 @@ describeWithRunner(
       await third.exit(0);
     });
 
-    test('takes from a runner only what it stored under its claim, and layers of the same project [promise: cache-branches]', async () => {
+    test('takes from a runner only what it stored under its claim [promise: cache-branches]', async () => {
       const { project: theirs } = await projectWithCache();
       const foreign = await save(await begin(theirs), 10);
+      const [other] = await shown(theirs);
       const { project } = await projectWithCache();
-      const isRefused = async (layers: (name: string, own: string) => CacheLayer[]): Promise<void> => {
+      const isRefused = async (cache: (own: string) => SavedCache): Promise<void> => {
         const task = await begin(project);
-        const name = cacheOf(task).savesAs ?? '';
-        const own = await stored(task, `own ${name}`);
-        assert.deepEqual(await task.finish({ kind: 'exited', status: 0, cache: layers(name, own) }), { taken: true });
+        const own = await stored(task, `own ${cacheOf(task).savesAs}`);
+        assert.deepEqual(await task.finish({ kind: 'exited', status: 0, cache: cache(own) }), { taken: true });
         assert.equal(await branches(project), '');
       };
-      await isRefused((name) => [{ name, digest: foreign.digest, bytes: 10 }]);
-      await isRefused((name, digest) => [foreign, { name, digest, bytes: 10 }]);
-      await isRefused(() => [foreign]);
-      await isRefused((name, digest) => [
-        { name: '1', digest, bytes: 1 },
-        { name, digest, bytes: 10 },
-      ]);
-      await isRefused(() => []);
+      await isRefused(() => ({ digest: foreign.digest }));
+      await isRefused((digest) => ({ digest, began: String(other?.id_str) }));
       assert.equal(await branches(theirs), 'main 10');
     });
 
     test('is not written by a fork’s build, nor by one that did not pass [promise: cache-branches]', async () => {
       const { project } = await projectWithCache();
-      const layer = await save(await begin(project), 10);
+      const tree = await save(await begin(project), 10);
+      const found = { id: String((await shown(project))[0]?.id_str), branch: 'main', ...tree };
       await alice.requestBuild(project, 'refs/pull/1/head');
       const fetch = await runner.take('fetch_commit');
       await fetch.fetched({ sha: 'b'.repeat(40), branch: null, branches: [], tags: [], ref: null, trunk: 'kept' });
       const fork = await runner.take('run_suite');
-      assert.deepEqual(cacheOf(fork), { paths: ['deps'], found: { branch: 'main', layers: [layer] }, mostBytes });
-      const name = fork.order.work.environment['HEADRACE_BUILD_ID'] ?? '';
+      assert.deepEqual(cacheOf(fork), { paths: ['deps'], found, mostBytes });
       assert.deepEqual(await store(fork, 'evil'), { gone: true });
-      await fork.finish({ kind: 'exited', status: 0, cache: [layer, { ...layer, name }] });
+      await fork.finish({ kind: 'exited', status: 0, cache: { digest: tree.digest, began: found.id } });
       const failed = await begin(project);
-      const evil = { name: cacheOf(failed).savesAs ?? '', digest: await stored(failed, 'failed'), bytes: 1 };
-      await failed.finish({ kind: 'exited', status: 1, cache: [layer, evil] });
+      await failed.finish({ kind: 'exited', status: 1, cache: { digest: await stored(failed, 'failed') } });
       assert.equal(await branches(project), 'main 10');
     });
 
@@ -147,26 +172,25 @@ describeWithRunner(
       assertWrongFields(await alice.put(at, { cache_save: 'never' }), { cache_save: 'invalid_format' });
       assert.equal((await alice.put(at, { cache_save: 'always' })).record.cache_save, 'always');
       /** Ends a build as a runner does that saved a cache. */
-      const end = async (task: Task<SuiteOrder>, status: number): Promise<CacheLayer> => {
-        const { savesAs = '', savesFailed } = cacheOf(task);
-        assert.equal(savesFailed, true);
-        const layer = { name: savesAs, digest: await stored(task, randomBytes(10)), bytes: 10 };
-        await task.finish({ kind: 'exited', status, cache: [layer] });
-        return layer;
+      const end = async (task: Task<SuiteOrder>, status: number): Promise<string> => {
+        assert.equal(cacheOf(task).savesFailed, true);
+        const digest = await stored(task, randomBytes(10));
+        await task.finish({ kind: 'exited', status, cache: { digest } });
+        return digest;
       };
-      const layer = await end(await begin(project), 1);
+      const digest = await end(await begin(project), 1);
       assert.equal(await branches(project), 'main 10');
       const cancelled = await begin(project);
-      assert.deepEqual(cacheOf(cancelled).found, { branch: 'main', layers: [layer] });
+      assert.equal(cacheOf(cancelled).found?.digest, digest);
       const { HEADRACE_BUILD_ID: build = '' } = cancelled.order.work.environment;
       await alice.post(`/projects/${project.id}/builds/${build}/cancel`);
       await end(cancelled, 1);
       const last = await begin(project);
-      assert.deepEqual(cacheOf(last).found?.layers, [layer], 'what the cancelled one brought is not kept');
+      assert.equal(cacheOf(last).found?.digest, digest, 'what the cancelled one brought is not kept');
       await alice.put(at, { cache_save: 'passed' });
       await end(last, 1);
       const next = await begin(project);
-      assert.deepEqual(cacheOf(next).found?.layers, [layer], 'the suite changed while it ran');
+      assert.equal(cacheOf(next).found?.digest, digest, 'the suite changed while it ran');
       await next.exit(0);
       await alice.put(at, { cache_save: 'always' });
       await trigger(service.store, project, 'd'.repeat(40), fromFork);
@@ -175,100 +199,44 @@ describeWithRunner(
       const fork = await runner.take('run_suite');
       assert.equal(cacheOf(fork).savesAs, undefined);
       assert.deepEqual(await store(fork, 'evil'), { gone: true });
-      await fork.finish({ kind: 'exited', status: 1, cache: [{ ...layer, name: '1' }] });
+      await fork.finish({ kind: 'exited', status: 1, cache: { digest } });
       assert.equal(await branches(project), 'main 10');
     });
 
     test('is not written by a fork’s build of a commit that a branch has, too [promise: cache-branches]', async () => {
       const { project } = await projectWithCache();
-      const layer = await save(await begin(project), 10);
+      const tree = await save(await begin(project), 10);
+      const found = { id: String((await shown(project))[0]?.id_str), branch: 'main', ...tree };
       await trigger(service.store, project, 'c'.repeat(40), fromFork);
       const fetch = await runner.take('fetch_commit');
       await fetch.fetched({ sha: 'c'.repeat(40), branch: 'main', branches: ['main'], ref: 'refs/heads/main' });
       const fork = await runner.take('run_suite');
-      assert.deepEqual(cacheOf(fork), { paths: ['deps'], found: { branch: 'main', layers: [layer] }, mostBytes });
+      assert.deepEqual(cacheOf(fork), { paths: ['deps'], found, mostBytes });
       assert.deepEqual(await store(fork, 'evil'), { gone: true });
-      await fork.finish({ kind: 'exited', status: 0, cache: [] });
+      await fork.finish({ kind: 'exited', status: 0, cache: { digest: tree.digest } });
       assert.equal(await branches(project), 'main 10');
     });
 
-    test('is folded when it has several layers and rests, and not under a build', async () => {
-      const { project } = await projectWithCache();
-      const { db } = service.store;
-      /** The rest is over. */
-      const rested = () =>
-        db.transaction((trx) =>
-          trx.updateTable('jobs').set({ run_after: 0n }).where('kind', '=', 'fold_cache').execute(),
-        );
-      const folds = async (): Promise<number> =>
-        (await db.read.selectFrom('jobs').select('id').where('kind', '=', 'fold_cache').execute()).length;
-      const layers: CacheLayer[] = [];
-      for (const bytes of [10, 20, 30]) layers.push(await save(await begin(project), bytes));
-      assert.equal(await folds(), 0);
-      layers.push(await save(await begin(project), 40));
-      assert.equal(await folds(), 1);
-      await rested();
-      const task = await runner.take('fold_cache');
-      const { work, claim } = task.order;
-      const { savesAs: name } = work;
-      assert.deepEqual(work, { kind: 'fold_cache', projectId: String(project.id), layers, savesAs: name, mostBytes });
-      for (const { digest } of layers) await (await runner.dispatch.read(runner.self, digest))?.[Symbol.asyncDispose]();
-      const content = (async function* pieces() {
-        yield randomBytes(95);
-      })();
-      const answer = await runner.dispatch.store(runner.self, claim, content);
-      assert.ok('digest' in answer);
-      const whole = { name, digest: answer.digest, bytes: 95 };
-      await task.finish({ kind: 'exited', status: 0, cache: [whole] });
-      assert.equal(await branches(project), 'main 95');
-      const next = await begin(project);
-      assert.deepEqual(cacheOf(next).found, { branch: 'main', layers: [whole] });
-      await save(next, 5);
-      for (const bytes of [6, 7]) await save(await begin(project), bytes);
-      await rested();
-      // What it did not store is not taken from a runner, and what fails changes nothing.
-      const second = await runner.take('fold_cache');
-      const own = second.order.work.savesAs;
-      await second.finish({ kind: 'exited', status: 0, cache: [{ name: own, digest: whole.digest, bytes: 1 }] });
-      assert.equal(await branches(project), 'main 113');
-      // A build that runs has begun with the layers: nobody is asked to fold them under it.
-      await save(await begin(project), 8);
-      const running = await begin(project);
-      await rested();
-      assert.equal(
-        await runner.dispatch.next(runner.self, { claim: randomUUID(), holdMs: 0 }, AbortSignal.timeout(5000)),
-        undefined,
-      );
-      assert.equal(await folds(), 0);
-      await save(running, 9);
-      assert.equal(await branches(project), 'main 130');
-      await alice.delete(`/projects/${project.id}`);
-    });
-
-    test('keeps its blobs, and what it had is collected', async () => {
+    test('keeps its blob, and what it had is collected', async () => {
       const { project } = await projectWithCache();
       const collect = (): Promise<number> => collectBlobs(service.store.db, service.store.blobs, -1000);
+      const stale = (trees: { project: string; name: string }[]) => runner.dispatch.stale(runner.self, { trees });
       await collect();
-      const lower = await save(await begin(project), 10);
-      const upper = await save(await begin(project), 20);
+      const first = await save(await begin(project), 10);
+      const second = await save(await begin(project, 'other'), 20);
       assert.equal(await collect(), 0);
-      const asked = [lower, upper].map((layer) => ({ project: String(project.id), name: layer.name }));
-      const [, second] = asked;
-      assert.deepEqual(await runner.dispatch.stale(runner.self, { layers: asked }), []);
-      assert.deepEqual(await runner.dispatch.stale(runner.self, { layers: [{ project: '1', name: upper.name }] }), [
-        { project: '1', name: upper.name },
-      ]);
-      const task = await begin(project, 'other');
-      await task.finish({ kind: 'exited', status: 0, cache: [lower] }); // a branch that goes on from one of its layers
-      const [cache] = (await alice.get(`/projects/${project.id}/caches`)).list.filter(
-        ({ branch }) => branch === 'main',
-      );
-      await alice.delete(`/projects/${project.id}/caches/${cache?.id}`);
+      const [one, two] = [first, second].map(({ name }) => ({ project: String(project.id), name })) as [
+        KeptTree,
+        KeptTree,
+      ];
+      assert.deepEqual(await stale([one, two]), []);
+      assert.deepEqual(await stale([{ ...one, project: '1' }]), [{ ...one, project: '1' }]);
+      await save(await begin(project), 30);
       assert.equal(await collect(), 1);
-      assert.deepEqual(await runner.dispatch.stale(runner.self, { layers: asked }), [second]);
+      assert.deepEqual(await stale([one, two]), [one]);
       await alice.delete(`/projects/${project.id}`);
-      assert.equal(await collect(), 1);
-      assert.deepEqual(await runner.dispatch.stale(runner.self, { layers: asked }), asked);
+      assert.equal(await collect(), 2);
+      assert.deepEqual(await stale([one, two]), [one, two]);
     });
   },
   { cacheBytes: mostBytes },

@@ -8,7 +8,6 @@ import { registered, type Registered } from '../support/registered.ts';
 import { aCommit } from '../support/runner.ts';
 import { describeService } from '../support/service.ts';
 
-const digest = '0'.repeat(64);
 const aTest = { name: '', class: '', suite: '', file: '', state: 'passed', durationMs: 0, message: '' };
 
 /** A message with one text or list in it of the given length. */
@@ -58,9 +57,9 @@ const bounds: Bound[] = [
   { call: 'gone', field: 'projects', most: most.askedAbout, message: (length) => ({ projects: list(length, '1') }) },
   {
     call: 'stale',
-    field: 'layers',
+    field: 'trees',
     most: most.askedAbout,
-    message: (length) => ({ layers: list(length, { project: '1', name: '1' }) }),
+    message: (length) => ({ trees: list(length, { project: '1', name: '1' }) }),
   },
   {
     call: 'looked',
@@ -98,12 +97,6 @@ const bounds: Bound[] = [
   inCommit('branches', (length) => [text(length)], longest.gitName),
   inCommit('tags', (length) => [text(length)], longest.gitName),
   inCommit('files', (length) => [text(length)], longest.gitName),
-  {
-    call: 'finish',
-    field: 'outcome[cache]',
-    most: most.cacheLayers,
-    message: finish((length) => ({ kind: 'exited', status: 0, cache: list(length, { name: '1', digest, bytes: 1 }) })),
-  },
   {
     call: 'finish',
     field: 'outcome[config][text]',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { frameHead } from '../../src/lib/frames.ts';
 import { forgetOldUploads, loseUploadsOf } from '../../src/lifecycle/uploads.ts';
-import type { CacheLayer, Kept, Outcome, Receipt, SuiteOrder, UploadReport } from '../../src/protocol/index.ts';
+import type { Kept, Outcome, Receipt, SuiteOrder, UploadReport } from '../../src/protocol/index.ts';
 import { assertDestroyed } from '../support/expect.ts';
 import { describeWithRunner, type ScriptedRunner, type Task } from '../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../support/running-build.ts';
@@ -56,7 +56,6 @@ describeWithRunner(
       (await alice.get(`${path}/artifacts`)).list.map(({ path: name }) => String(name)).toSorted();
     const cachesOf = async ({ project }: RunningBuild): Promise<number[]> =>
       (await alice.get(`/projects/${project.id}/caches`)).list.map(({ size }) => Number(size));
-    const nameOf = ({ task }: RunningBuild): string => task.order.work.cache?.savesAs ?? assert.fail();
 
     test('is over at once, and says that they wait until they are there', async () => {
       const build = await runningBuild(alice, runner, suite);
@@ -66,9 +65,8 @@ describeWithRunner(
       assert.deepEqual(await shown(build), ['passed', true, '']);
       assert.match((await tab.get(`/ui${build.path}`)).text, /wait on its runner.*They follow when it can/s);
       assert.deepEqual(await keep(build, runner, 'dist/before', 'dist/after'), { kept: true });
-      const digest = (await store(build.task, 'a layer')) ?? assert.fail();
-      const layer: CacheLayer = { name: nameOf(build), digest, bytes: 7 };
-      assert.deepEqual(await end(build, { cache: [layer] }), { taken: true });
+      const digest = (await store(build.task, 'a cache')) ?? assert.fail();
+      assert.deepEqual(await end(build, { cache: { digest } }), { taken: true });
       assert.deepEqual(await shown(build), ['passed', false, '']);
       assert.doesNotMatch((await tab.get(`/ui${build.path}`)).text, /wait on its runner/);
       assert.deepEqual(await pathsOf(build), ['dist/after', 'dist/before']);
@@ -97,10 +95,9 @@ describeWithRunner(
         },
       );
       assert.deepEqual(await keep(build, runner, 'a', 'b', 'c', 'd'), { refused: 'too_large' });
-      // A layer that was not stored under the claim is another's.
+      // A cache that was not stored under the claim is another's.
       await store(build.task, 'own');
-      const foreign = { name: nameOf(build), digest: 'a'.repeat(64), bytes: 1 };
-      assert.deepEqual(await end(build, { cache: [foreign] }), { taken: true });
+      assert.deepEqual(await end(build, { cache: { digest: 'a'.repeat(64) } }), { taken: true });
       assert.deepEqual([await shown(build), await cachesOf(build)], [['passed', false, ''], []]);
     });
 
@@ -113,29 +110,27 @@ describeWithRunner(
       const id = task.order.work.environment.HEADRACE_BUILD_ID;
       const build = { project, task, path: `/projects/${project.id}/builds/${id}` } as RunningBuild;
       await over(build);
-      assert.equal(await store(task, 'a layer'), undefined);
-      const layer = { name: String(id), digest: 'b'.repeat(64), bytes: 1 };
-      assert.deepEqual(await end(build, { cache: [layer] }), { taken: true });
+      assert.equal(await store(task, 'a cache'), undefined);
+      assert.deepEqual(await end(build, { cache: { digest: 'b'.repeat(64) } }), { taken: true });
       assert.deepEqual(await cachesOf(build), []);
     });
 
     test('stores no cache of a build that failed', async () => {
       const build = await runningBuild(alice, runner, suite);
       await over(build, { kind: 'exited', status: 1 });
-      const layer = { name: nameOf(build), digest: (await store(build.task, 'failed')) ?? '', bytes: 1 };
-      assert.deepEqual(await end(build, { cache: [layer] }), { taken: true });
+      const digest = (await store(build.task, 'failed')) ?? '';
+      assert.deepEqual(await end(build, { cache: { digest } }), { taken: true });
       assert.deepEqual([await shown(build), await cachesOf(build)], [['failed', false, ''], []]);
     });
 
     test('keeps the cache that a newer build has saved meanwhile', async () => {
       const build = await waiting();
-      const older = { name: nameOf(build), digest: (await store(build.task, 'the older one')) ?? '', bytes: 3 };
+      const older = (await store(build.task, 'the older one')) ?? '';
       await alice.post(`${build.path}/restart`);
       const task = await runner.take('run_suite');
       const digest = (await store(task, 'newer')) ?? '';
-      const newer = { name: task.order.work.cache?.savesAs ?? '', digest, bytes: 5 };
-      await task.finish({ kind: 'exited', status: 0, cache: [newer] });
-      assert.deepEqual(await end(build, { cache: [older] }), { taken: true });
+      await task.finish({ kind: 'exited', status: 0, cache: { digest } });
+      assert.deepEqual(await end(build, { cache: { digest: older } }), { taken: true });
       assert.deepEqual(await cachesOf(build), [5]);
     });
 

@@ -62,7 +62,7 @@ onOneDatabase((database) => {
     assert.match((await built(suite)).log, /^Restored the cache of main \(1 KB\)\.\n2\nThe cache is unchanged\.\n$/);
     const [cache] = await caches(suite);
     assert.equal(cache?.branch, 'main');
-    assert.ok(Number(cache?.size) > 100, 'the bytes of two packed layers');
+    assert.ok(Number(cache?.size) > 100, 'the bytes of the packed files');
     assert.equal(cache?.id_str, before?.id_str);
     // What does not pass leaves everything as it was.
     for (const bad of ['echo z >>deps/a/n; exit 1', 'echo z >>deps/a/n; kill -9 $$']) {
@@ -172,6 +172,22 @@ onOneDatabase((database) => {
     assert.ok(shas.includes(found ?? ''), log);
   });
 
+  test('what changed since the cache was saved is newer than it, also in the cache of another branch', async (t) => {
+    const look =
+      'mkdir -p out; [ -e out/f ] && echo "newer: $(find . -name .git -prune -o -path ./out -prune -o -type f -newer out/f -print)."; date +%N >out/f';
+    const suite = await cached(t, look, 'out');
+    const commit = async (on: string, name: string, content: string): Promise<string> => {
+      const sha = await project.repository.commit({ on, files: { [name]: content } });
+      await project.build(on);
+      return project.log(await newest(suite, sha));
+    };
+    assert.match(await commit('main', 'one', '1'), /^There is no cache yet/);
+    assert.match(await commit('main', 'two', '2'), /\nnewer: \.\/two\.\n/);
+    await project.repository.branch('beside', 'main');
+    assert.match(await commit('beside', 'one', '3'), /^Restored the cache of main .*\nnewer: \.\/one\.\n/);
+    assert.match(await commit('beside', 'one', '3'), /^Restored the cache of beside .*\nnewer: \.\n/);
+  });
+
   test('a deleted cache is not found, also when it is deleted under a build', async (t) => {
     const suite = await cached(t, 'mkdir -p deps; ls deps; echo x >deps/f', 'deps');
     await built(suite);
@@ -233,7 +249,7 @@ onOneDatabase((database) => {
     assert.match((await built(suite)).log, /^Fetching the cache of main .*\nRestored the cache of main .*\n4\nSaved/);
   });
 
-  test('a layer that a runner of the account made by hand reaches nothing on the one that uses it [promise: cache-confinement]', async (t) => {
+  test('a cache that a runner of the account made by hand reaches nothing on the one that uses it [promise: cache-confinement]', async (t) => {
     const target = join(installation.folder, 'runner'); // with what every account has on that machine
     const made = await command(
       ['admin', 'runner', 'create', 'bound', '--account', installation.admin.email, '--data-dir', installation.folder],
@@ -253,18 +269,16 @@ onOneDatabase((database) => {
       for (const wait = growingPauses(); !(await newest(suite, sha)); await wait());
       const { claim, work } = (await bound.next({ claim: randomName() }, signal)) ?? assert.fail();
       assert.ok(work.kind === 'run_suite');
-      const layer = zstdCompressSync(
-        tarOf([{ name: 'removed' }, { name: `tree/${root}`, type: 'symbolic link', target }]),
-      );
+      const tree = zstdCompressSync(tarOf([{ name: root, type: 'symbolic link', target }]));
       const stored = await bound.store(
         claim,
         (async function* pieces() {
-          yield layer;
+          yield tree;
         })(),
         signal,
       );
       assert.ok('digest' in stored);
-      const cache = [{ name: work.cache?.savesAs ?? '', digest: stored.digest, bytes: 1 }];
+      const cache = { digest: stored.digest };
       await bound.finish({ claim, outcome: { kind: 'exited', status: 0, cache }, logSize: 0 }, signal);
       assert.equal((await project.end(request)).build_state, 'passed');
       await project.api().put(`${project.path}/suites/${suite}`, { 'tags[]': '' });

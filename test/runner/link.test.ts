@@ -53,6 +53,20 @@ test('an answer that is none of our server is a failed call, and the runner live
   assert.deepEqual(await untilAnswered(patient, () => link.extend({ claims: ['claim'] }, patient)), {});
 });
 
+test('a refusal without end is read no further than its beginning', async (t) => {
+  const server = createServer((_, response) => {
+    const piece = 'x'.repeat(64 * 1024);
+    const more = (): void => {
+      while (!response.destroyed && response.write(piece));
+    };
+    response.writeHead(502).on('drain', more);
+    more();
+  });
+  const link = await linkTo(t, server);
+  await assert.rejects(link.extend({ claims: ['claim'] }, patient), /answered .* with 502: x{200}$/);
+  await assert.rejects(link.read('0'.repeat(64), 0, patient), /answered .* with 502: x{200}$/);
+});
+
 test('a call without an answer fails with its connection, and is repeated over the next one', async (t) => {
   const seen: string[] = [];
   const link = await linkTo(

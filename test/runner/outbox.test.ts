@@ -6,7 +6,7 @@ import { buffer } from 'node:stream/consumers';
 import { after, describe, test, type TestContext } from 'node:test';
 import { frameHead, frameReader } from '../../src/lib/frames.ts';
 import { randomName } from '../../src/lib/random-name.ts';
-import type { CacheLayer, Kept, Link, Receipt, Stored, UploadReport } from '../../src/protocol/index.ts';
+import type { Kept, Link, Receipt, SavedCache, Stored, UploadReport } from '../../src/protocol/index.ts';
 import { deliverOutbox, emptyOutbox, type Delivering } from '../../src/runner/deliver-outbox.ts';
 import { StoreAwayError } from '../../src/runner/failures.ts';
 import { openOutbox, type Outbox } from '../../src/runner/outbox.ts';
@@ -68,22 +68,18 @@ describe('the outbox of a runner', () => {
       yield Buffer.from(text);
     })(),
   });
-  const layerIn = (text: string): string => {
+  const cacheIn = (text: string): string => {
     const path = fresh();
     writeFileSync(path, text);
     return path;
   };
-  /** What waits of a build, with two files and a layer on another one. */
-  const fill = async (outbox: Outbox, project = '7'): Promise<{ claim: string; cache: CacheLayer[] }> => {
+  /** What waits of a build, with two files and a cache. */
+  const fill = async (outbox: Outbox, project = '7'): Promise<{ claim: string; cache: SavedCache }> => {
     const claim = randomName();
     await using waiting = outbox.begin(claim, project);
     await waiting.addFile(fileOf('a', 'first'));
     await waiting.addFile(fileOf('b', ''));
-    const digest = await waiting.addLayer(layerIn('the layer'));
-    const cache = [
-      { name: '1', digest: digestOf('below'), bytes: 1 },
-      { name: '2', digest, bytes: 2 },
-    ];
+    const cache = { digest: await waiting.addCache(cacheIn('the cache')), began: '1' };
     assert.equal(await waiting.complete(cache), true);
     return { claim, cache };
   };
@@ -121,7 +117,7 @@ describe('the outbox of a runner', () => {
     outbox.release(claim);
     await told;
     assert.deepEqual(server.kept, ['a first', 'b ']);
-    assert.deepEqual(server.stored, ['the layer']);
+    assert.deepEqual(server.stored, ['the cache']);
     assert.deepEqual(server.reports, [{ claim, cache }]);
     await untilEmpty(outbox);
   });
@@ -152,7 +148,7 @@ describe('the outbox of a runner', () => {
     assert.deepEqual(readdirSync(folder), []);
   });
 
-  test('tries until the store is back, sends no file twice for the sake of the layer, and says that it is stuck', async (t) => {
+  test('tries until the store is back, sends no file twice for the sake of the cache, and says that it is stuck', async (t) => {
     const outbox = await open(fresh());
     const server = new Server();
     const { claim } = await fill(outbox);
@@ -166,9 +162,9 @@ describe('the outbox of a runner', () => {
     await using next = outbox.begin(randomName(), '7');
     assert.equal(next.isStuck(), true);
     let refusals = 1;
-    server.onTry = () => void (server.isAway = server.kept.length === 2 && refusals-- > 0); // in time for the layer
+    server.onTry = () => void (server.isAway = server.kept.length === 2 && refusals-- > 0); // in time for the cache
     await reported(server);
-    assert.deepEqual([server.kept, server.stored], [['a first', 'b '], ['the layer']]);
+    assert.deepEqual([server.kept, server.stored], [['a first', 'b '], ['the cache']]);
     await untilEmpty(outbox);
     assert.equal(next.isStuck(), false);
   });
@@ -221,14 +217,14 @@ describe('the outbox of a runner', () => {
 
   test('says that something is lost where the disk has spoiled it, and brings the rest', async (t) => {
     const folder = fresh();
-    const cache = [{ name: '2', digest: digestOf('another layer'), bytes: 1 }];
+    const cache = { digest: digestOf('another cache') };
     const artifacts = Buffer.concat([
       frameHead('F', 1, 'a'),
       Buffer.from('x'),
       frameHead('F', 9, 'b'),
       Buffer.from('y'),
     ]);
-    const claim = completed(folder, { project: '7', since: Date.now(), cache }, { artifacts, layer: 'the layer' });
+    const claim = completed(folder, { project: '7', since: Date.now(), cache }, { artifacts, cache: 'the cache' });
     const server = new Server();
     const told = reported(server);
     start(t, await open(folder), server);
@@ -236,12 +232,12 @@ describe('the outbox of a runner', () => {
     assert.deepEqual(server.reports, [{ claim, lost: 'not_taken' }]);
   });
 
-  test('follows no link in the place of a layer', async () => {
+  test('follows no link in the place of a cache', async () => {
     const outbox = await open(fresh());
     await using waiting = outbox.begin(randomName(), '7');
     const link = fresh();
     symlinkSync('/etc/passwd', link);
-    await assert.rejects(waiting.addLayer(link), { code: 'ELOOP' });
+    await assert.rejects(waiting.addCache(link), { code: 'ELOOP' });
   });
 
   test('is waited for by a runner that ends, for a while', async (t) => {

@@ -1,12 +1,11 @@
-import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { keepReserve, type DiskReserve } from '../../src/lib/disk-reserve.ts';
-import type { CacheLayer, CacheOrder, Link } from '../../src/protocol/index.ts';
+import type { CacheOrder, FoundCache, Link, Place } from '../../src/protocol/index.ts';
 import { openCacheStore, type CacheStore } from '../../src/runner/cache-store.ts';
-import { foldCache } from '../../src/runner/fold-cache.ts';
-import type { RunnerServices, Task } from '../../src/runner/job-runner.ts';
+import type { RunnerServices } from '../../src/runner/job-runner.ts';
+import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { openSuiteCache } from '../../src/runner/suite-cache.ts';
 
@@ -42,7 +41,8 @@ export interface Built {
   /** What the command wrote, and what was said about the cache. */
   text: string;
   said: string;
-  layers: CacheLayer[] | undefined;
+  /** What it saved, if it saved anything. */
+  cache: FoundCache | undefined;
   /** Why it was ended, if it was. */
   reason: string | null;
 }
@@ -51,6 +51,10 @@ interface BuildChanges {
   signal?: AbortSignal;
   timeoutMs?: number;
   onOutput?: () => void;
+  /** Of another commit than the usual one. */
+  sha?: string;
+  checkout?: string;
+  source?: Place;
 }
 
 let builds = 1;
@@ -60,6 +64,8 @@ export class CachingRunner {
   readonly caches: CacheStore;
   readonly blobs: Blobs;
   readonly logged: string[];
+  /** Knows the commits of builds that have other ones. */
+  mirrors: Pick<Mirrors, 'difference'> | undefined;
   readonly #folder: string;
   readonly #sandboxes: Sandboxes;
 
@@ -94,46 +100,44 @@ export class CachingRunner {
     return join(this.#folder, 'checkout');
   }
 
-  /** Makes one layer of these; undefined where that does not work. */
-  async fold(layers: readonly CacheLayer[]): Promise<CacheLayer[] | undefined> {
-    const order = { projectId: '7', layers: [...layers], savesAs: String(builds++), mostBytes: 1024 ** 3 };
-    const task = { id: 'fold', signal: new AbortController().signal } as Task;
-    const outcome = await foldCache(this.#services(), { kind: 'fold_cache', ...order }, task);
-    assert.ok(outcome.kind === 'exited');
-    return outcome.cache;
-  }
-
   #services(): RunnerServices {
     return {
       sandboxes: this.#sandboxes,
       caches: this.caches,
+      mirrors: this.mirrors,
       link: this.blobs,
       log: (line: string) => void this.logged.push(line),
     } as unknown as RunnerServices;
   }
 
-  /** Runs a command with a cache of these layers, and saves what it leaves; without paths there is no cache. */
+  /** Runs a command with a cache, and saves what it leaves; without paths there is no cache. */
   async build(
     command: string,
-    layers: readonly CacheLayer[] | undefined,
+    found: FoundCache | undefined,
     { paths = ['deps', 'a/b/cache', '~/.tool'], ...changes }: Partial<CacheOrder> & BuildChanges = {},
   ): Promise<Built> {
     const id = String(builds++);
     const said: string[] = [];
     const written: Buffer[] = [];
-    const { signal = new AbortController().signal, timeoutMs = limits.timeoutMs, onOutput, ...others } = changes;
+    const { signal = new AbortController().signal, timeoutMs = limits.timeoutMs, onOutput, ...most } = changes;
+    const {
+      sha = 'c'.repeat(40),
+      checkout = this.checkout,
+      source = { projectId: '7', repositoryUrl: '' },
+      ...others
+    } = most;
     const services = this.#services();
-    const found = layers && { branch: 'main', layers: [...layers] };
     const order: CacheOrder = { paths, ...(found && { found }), savesAs: id, mostBytes: 1024 ** 3, ...others };
     const say = async (text: string): Promise<void> => void said.push(text);
-    const task = { id: `build-${id}`, project: '7', checkout: this.checkout, say, signal };
+    const task = { id: `build-${id}`, source, sha, checkout, say, signal };
     await using cache = await openSuiteCache(services, paths.length > 0 ? order : undefined, task);
+    const part = (name: string): string[] => (cache?.tree === undefined ? [] : [join(cache.tree, name)]);
     const ended = await this.#sandboxes.run({
       id: task.id,
       steps: [{ name: 'command', command: `set +e; ${command}` }],
       environment: {},
-      workspace: { checkout: this.checkout, ...(cache && { over: cache.workspace, isKept: true }) },
-      ...(cache && { home: cache.home }),
+      workspace: { checkout, ...(cache && { over: part('workspace'), changes: cache.changes }) },
+      ...(cache && { home: part('home') }),
       limits: { ...limits, timeoutMs },
       output: (chunk) => {
         written.push(chunk);
@@ -144,6 +148,8 @@ export class CachingRunner {
     });
     const saved = await cache?.save();
     const text = Buffer.concat(written).toString('latin1');
-    return { text, said: said.join(''), layers: saved, reason: ended.reason };
+    const bytes = this.blobs.all.get(saved?.digest ?? '')?.length ?? 0;
+    const next = saved && { id: '1', branch: 'main', sha, name: id, digest: saved.digest, bytes };
+    return { text, said: said.join(''), cache: next, reason: ended.reason };
   }
 }

@@ -159,7 +159,6 @@ export async function setDependencyState(
   );
 }
 
-/** A cache of one layer. */
 export async function addCache(
   { db, ids }: Services,
   { project, suite }: { project: Named; suite: Named },
@@ -173,17 +172,15 @@ export async function addCache(
     variant: '',
     branch: 'main',
     paths: '["node_modules"]',
+    build_id: 1n,
+    sha: 'c'.repeat(40),
+    digest: ids.next().toString(16).padStart(64, '0'),
     size: 4096n,
     created_at: now,
     last_used_at: now,
     ...fields,
   };
-  const { id, size } = cache;
-  await db.transaction(async (trx) => {
-    await trx.insertInto('caches').values(cache).execute();
-    const layer = { cache_id: id, position: 0, build_id: id, digest: id.toString(16).padStart(64, '0'), bytes: size };
-    await trx.insertInto('cache_layers').values(layer).execute();
-  });
+  await db.transaction((trx) => trx.insertInto('caches').values(cache).execute());
   return cache;
 }
 

@@ -92,8 +92,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       reports: JSON.stringify([awkward]),
     });
     const cached = { project_id: project, suite_id: suite, variant: awkward, branch: awkward, paths: '["~/x"]' };
-    await put('caches', { id: 1n, ...cached, size: largestId, created_at: 1n, last_used_at: 2n });
-    await put('cache_layers', { cache_id: 1n, position: 0, build_id: 1n, digest: 'a'.repeat(64), bytes: largestId });
+    const tree = { build_id: 1n, sha: 'c'.repeat(40), digest: 'a'.repeat(64), size: largestId };
+    await put('caches', { id: 1n, ...cached, ...tree, created_at: 1n, last_used_at: 2n });
     await put('suite_rules', {
       id: 1n,
       suite_id: suite,

@@ -509,23 +509,17 @@ create table caches (
   variant text not null,
   branch text not null,
   paths text not null,
+  build_id bigint not null,
+  sha text not null,
+  digest text not null,
   size bigint not null,
   created_at bigint not null,
   last_used_at bigint not null
 );
 create unique index caches_of_suite on caches (suite_id, variant, branch);
 create index caches_of_project on caches (project_id, id);
-
-create table cache_layers (
-  cache_id bigint not null references caches (id) on delete cascade,
-  position integer not null,
-  build_id bigint not null,
-  digest text not null,
-  bytes bigint not null,
-  constraint cache_layers_key primary key (cache_id, position)
-);
-create index cache_layers_by_build on cache_layers (build_id);
-create index cache_layers_by_digest on cache_layers (digest);
+create index caches_by_build on caches (build_id);
+create index caches_by_digest on caches (digest);
 
 create table test_runs (
   build_id bigint not null primary key references builds (id) on delete cascade,

@@ -10,18 +10,11 @@ export interface CacheRow {
   branch: string;
   /** The suite's paths when it was saved, as a JSON list: with other paths it is of no use. */
   paths: string;
-  /** The bytes of all its layers. */
+  /** The build that saved it, its commit, and what it left, packed. */
+  build_id: bigint;
+  sha: string;
+  digest: BlobDigest;
   size: bigint;
   created_at: bigint;
   last_used_at: bigint;
-}
-
-/** A part of a cache: what one build changed. Layers of a lower position lie below. */
-export interface CacheLayerRow {
-  cache_id: bigint;
-  position: number;
-  /** The build that made the layer. */
-  build_id: bigint;
-  digest: BlobDigest;
-  bytes: bigint;
 }

@@ -10,6 +10,7 @@ import { bringLargeFiles, findPointers, type PointedTree } from './large-files.t
 import { packsOf, whileSharing, type Mirror } from './mirror.ts';
 import { inTime, mirrorOf, obtain, reason, sourceOf, reportingTrouble, withRepair } from './obtain.ts';
 import type { Source, SourceRequest, GitServices } from './obtain.ts';
+import { oldTime, setOldTimes } from './old-times.ts';
 import { parseCommitRef } from './refs.ts';
 import type { Session } from './session.ts';
 import { submodulesOf, type Submodule } from './submodules.ts';
@@ -293,6 +294,7 @@ async function fillTree(
       source.narrator.line(error.said);
       throw reason(source, 'malformed_repository');
     }
+    await setOldTimes(session);
     return findPointers(session);
   });
 }
@@ -309,7 +311,7 @@ async function placeAll(services: GitServices, source: Source, making: Making): 
   const request = { directory: making.folder, access: 'write', signal: source.signal } as const;
   await services.sessions.use(request, async ({ directory, run }) => {
     for (const { from, tree, path } of making.placements) {
-      const places = [join(directory, from), join(directory, tree), path];
+      const places = [join(directory, from), join(directory, tree), path, `${oldTime}`];
       const { status, stderr } = await run(['perl', '-e', placeProgram, '--', ...places]);
       if (status === 1) leaveOut(making, source, `Submodule ${path} is left out: its place is not an empty directory.`);
       else if (status !== 0) throw new Error(`a submodule could not be moved into its place: ${stderr.toString()}`);

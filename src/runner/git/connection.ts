@@ -1,4 +1,5 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
+import { messageOf } from '../../lib/error-code.ts';
 import { serveSshAgent } from '../../lib/ssh-agent.ts';
 import type { AddressRules } from '../../lib/public-addresses.ts';
 import type { SshPrivateKey } from '../../lib/ssh-private-key.ts';
@@ -124,7 +125,7 @@ async function operatorsConfig(path: string | undefined): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = messageOf(error);
     throw new FetchError('ssh_misconfigured', `The file named by HEADRACE_SSH_CONFIG cannot be read: ${why}`);
   }
 }

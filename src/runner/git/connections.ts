@@ -1,9 +1,8 @@
 import { symlink } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { orAborted } from '../../lib/or-aborted.ts';
-import type { AddressRules } from '../../lib/public-addresses.ts';
 import { parseSshPrivateKey, type SshPrivateKey } from '../../lib/ssh-private-key.ts';
-import { startConnection, type Connection } from './connection.ts';
+import { startConnection, type Connection, type ConnectionSettings } from './connection.ts';
 import { explain, FetchError, recognize } from './failures.ts';
 import type { Narrator } from './narrator.ts';
 import type { RepositoryAddress } from './repository-url.ts';
@@ -25,20 +24,11 @@ import { MasterError } from './ssh-master.ts';
  *   runner dies   the kernel ends the master (git ends with its sandbox)
  */
 
-export interface ConnectionOptions {
+export interface ConnectionOptions extends Omit<ConnectionSettings, 'knownHosts'> {
   /** The folder of the known host keys. */
   dir: string;
   /** For sockets and their files; see run-folder.ts. */
   folder: string;
-  /** Path of an OpenSSH client configuration for every connection. */
-  sshConfig?: string | undefined;
-  connectSeconds: number;
-  /** How long others may join a connection after its start. */
-  connectionMs: number;
-  /** Additional ssh settings, which the operator's configuration can override. */
-  defaults?: readonly string[];
-  /** For hosts that repositories name. */
-  rules: AddressRules;
 }
 
 export interface ConnectionRequest {

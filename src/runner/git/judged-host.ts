@@ -1,3 +1,4 @@
+import { messageOf } from '../../lib/error-code.ts';
 import { ForbiddenAddressError, judgedAddresses, type AddressRules } from '../../lib/public-addresses.ts';
 import { run } from '../../lib/processes.ts';
 import { FetchError } from './failures.ts';
@@ -32,6 +33,6 @@ export async function judgedHost(
     return ['-o', `HostName=${first?.address}`, '-o', `HostKeyAlias=${known}`];
   } catch (error) {
     if (error instanceof ForbiddenAddressError) throw new FetchError('not_public', notPublic);
-    throw new MasterError(error instanceof Error ? error.message : String(error));
+    throw new MasterError(messageOf(error));
   }
 }

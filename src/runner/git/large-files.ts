@@ -7,6 +7,7 @@ import { FetchError } from './failures.ts';
 import { git, GitError } from './git.ts';
 import { connected, mirrorOf, sshRemote, type Source, type GitServices } from './obtain.ts';
 import { whyUnavailable, type Unavailable } from './public-failures.ts';
+import { setOldTimes } from './old-times.ts';
 import { publicLfsUrl } from './repository-url.ts';
 import type { Session } from './session.ts';
 import { trimEnd } from './words.ts';
@@ -143,6 +144,7 @@ async function writeAgain(
       const plain = await session.run([...git, ...here, ...write]);
       if (plain.status !== 0) throw new GitError('writing large files', plain);
     }
+    await setOldTimes(session, lfsSettings(url, session.store));
     await session.run(['rm', '-rf', '--', join(directory, '.git', 'lfs'), join(session.store, 'logs')]);
     const said = `${filtered.stderr.toString()}\n${filtered.ssh.toString()}`;
     const left = (await findPointers(session)).pointers;

@@ -11,6 +11,7 @@ import { checkout, type CheckoutRequest, type Misses } from './checkout.ts';
 import { collect, forget, type Collected } from './collect.ts';
 import { commitCache } from './commit-cache.ts';
 import { openConnections } from './connections.ts';
+import { difference, type Difference, type DifferenceRequest } from './difference.ts';
 import { fetch, type FetchedCommit, type FetchRequest } from './fetch.ts';
 import { listRefs, type Listed, type ListRequest } from './list-refs.ts';
 import { look, type Looked } from './look.ts';
@@ -60,6 +61,8 @@ export interface Mirrors {
    * likewise.
    */
   checkout(request: CheckoutRequest): Promise<Misses>;
+  /** What differs between two commits; undefined where this runner does not have both. */
+  difference(request: DifferenceRequest): Promise<Difference | undefined>;
   /** Checks a repository without keeping any of it. Throws FetchError likewise. */
   look(request: UnloggedRequest): Promise<Looked>;
   /** Lists the branches and tags of a repository, over a connection that is kept. Throws FetchError likewise. */
@@ -153,6 +156,7 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   return {
     fetch: (request) => fetch(services, cache, request),
     checkout: (request) => checkout(services, request),
+    difference: (request) => difference(services, request),
     look: (request) => look(services, request),
     listRefs: (request) => listRefs(looks, request),
     push: (request) => push(services, request),

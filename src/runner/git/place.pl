@@ -1,9 +1,9 @@
-# Moves a directory to the place of an empty one. Arguments: FROM, the target TREE, and the PATH in that tree. Links on
-# the way are not followed. Status 1: there is no such place.
+# Moves a directory to the place of an empty one. Arguments: FROM, the target TREE, the PATH in that tree, and the
+# time that the directory around it has afterwards. Links on the way are not followed. Status 1: there is no such place.
 use strict;
 use warnings;
 
-my ( $from, $tree, $path ) = @ARGV;
+my ( $from, $tree, $path, $time ) = @ARGV;
 my @parts = split m{/}, $path, -1;
 exit 1 if grep { $_ eq '' || $_ eq '.' || $_ eq '..' } @parts;
 my $last = pop @parts;
@@ -13,4 +13,4 @@ for my $part (@parts) {
     chdir $part or die "$part: $!\n";
 }
 exit 1 if -l $last || !-d _ || !rmdir $last;
-rename $from, $last or die "$path: $!\n";
+rename( $from, $last ) && utime( $time, $time, '.' ) or die "$path: $!\n";

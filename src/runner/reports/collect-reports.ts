@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { most } from '../../lib/bounds.ts';
+import { messageOf } from '../../lib/error-code.ts';
 import { createMask, type Mask } from '../../lib/masking.ts';
 import type { Link } from '../../protocol/index.ts';
 import { collectFiles, type CollectedFile, type Collection } from '../collector.ts';
@@ -46,7 +47,7 @@ export async function collectReports(left: Left, options: ReportOptions): Promis
     await tell(wordsFor(found, sender, troubles));
   } catch (error) {
     signal.throwIfAborted();
-    await tell(`\nThe test results were lost: ${error instanceof Error ? error.message : String(error)}.\n`);
+    await tell(`\nThe test results were lost: ${messageOf(error)}.\n`);
   }
 }
 

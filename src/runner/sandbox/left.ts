@@ -6,7 +6,16 @@ import type { DiskWatch } from './disk.ts';
 import type { Machine } from './machine.ts';
 import { runInSandbox, writtenBy } from './run.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
-import { places, type Inspection, type Job, type Left, type Mount, type Workspace } from './types.ts';
+import {
+  places,
+  wholeRun,
+  type Inspection,
+  type Job,
+  type Left,
+  type LeftLayers,
+  type Mount,
+  type Workspace,
+} from './types.ts';
 
 /** What a run left in its sandbox, of which no process lives any more. */
 export function leftIn(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): Left {
@@ -23,15 +32,17 @@ export function leftIn(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskW
         unwatch();
       }
     },
-    keep: (root, path, layer) =>
-      sandbox.namespaces.keep(upperOf(sandbox, root), path, join(layer, root), machine.users.files),
-    changed: (root, path) => sandbox.namespaces.keep(upperOf(sandbox, root), path, '', machine.users.files),
+    layers: layersOf(sandbox, job),
     keepWhole: (directory) => rename(sandbox.folder, directory),
   };
 }
 
-function upperOf({ folder }: Sandbox, root: 'workspace' | 'home'): string {
-  return join(folder, root === 'workspace' ? 'changes' : 'home');
+function layersOf({ folder }: Sandbox, { workspace, home = [] }: Job): LeftLayers {
+  const below = 'checkout' in workspace ? [workspace.checkout, ...(workspace.over ?? [])] : [];
+  return {
+    workspace: { below, made: join(folder, wholeRun.workspace) },
+    home: { below: home, made: join(folder, wholeRun.home) },
+  };
 }
 
 async function lookAt(machine: Machine, { folder }: Sandbox, job: Job, disk: DiskWatch, inspection: Inspection) {

@@ -1,6 +1,7 @@
 import { constants, readFileSync } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
+import { messageOf } from '../../lib/error-code.ts';
 import type { Cgroup } from './cgroup-files.ts';
 import { findCgroups } from './cgroups.ts';
 import type { BuildUsers } from './identity.ts';
@@ -83,7 +84,7 @@ export function explainRefusal(error: unknown): Error {
     );
   }
   const because = reasons.length > 0 ? `${reasons.join('; ')}. ` : '';
-  const said = error instanceof Error ? error.message : String(error);
+  const said = messageOf(error);
   return new Error(`builds cannot be isolated on this machine: ${because}${said}`, { cause: error });
 }
 

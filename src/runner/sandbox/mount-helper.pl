@@ -40,10 +40,6 @@
 #       the entries of this directory replace all of the root but the sandbox's own places. It is an overlay of TREE, where
 #       the unpacked files of an image are bound, whose path is PATH, and of OVER, a list of further directories at its top,
 #       with \x01 as separator. The sandbox must be open and wait.
-#   keep UPPER PATH LAYER UID GID ATTRIBUTE
-#       moves what the run has made at PATH of its upper directory to the same path of LAYER; directories on the way are made
-#       for that user. ATTRIBUTE is the one by which overlays mark directories that hide those below. The answer is "ok"
-#       and a word (layers.pl).
 #   start                          the forked process becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
 #   close                          ends the run; "gone" follows when nothing is left
@@ -51,7 +47,7 @@
 use strict;
 use warnings;
 
-require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages starter cleaner layers);
+require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages starter cleaner);
 our ( $machine, $call, $run_directory, $root, $nook, $id_map );
 our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MNT_DETACH, $ELOOP );
 
@@ -220,7 +216,6 @@ my %for_run = (
         my $stays = clear_root( $place, $entries ) or return 0;
         return enter($run) && show_image( $image, $entries, $stays );
     },
-    keep      => \&keep,
     start     => sub { syswrite $runs{$inside}{go}, '.' },
 );
 

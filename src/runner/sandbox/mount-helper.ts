@@ -60,11 +60,6 @@ export interface RunNamespaces {
    * directories. `mapped`: files of the build user on disk belong to the user of this run.
    */
   bind(source: string, target: string, mode: 'ro' | 'rw', mapped?: 'mapped', kind?: 'file'): Promise<void>;
-  /**
-   * Moves what the run has made at a path of its upper directory into a layer, once no process of the run lives any more;
-   * with an empty name for the layer it only looks.
-   */
-  keep(upper: string, path: string, layer: string, owner: Identity): Promise<Kept>;
   /** Starts the process of the run. */
   start(): Promise<Started>;
   /** Tells the helper that the pipes of the started process were opened. */
@@ -72,9 +67,6 @@ export interface RunNamespaces {
   /** Ends the process, and releases the namespaces. */
   close(): Promise<void>;
 }
-
-/** What became of a path: there is something new, nothing has changed, or nothing is there any more. */
-export type Kept = 'kept' | 'same' | 'gone';
 
 export interface NamespacePaths {
   mount: string;
@@ -86,8 +78,6 @@ export interface OverlayLayers {
   /** Bottom first. */
   lower: readonly string[];
   upper?: { directory: string; work: string };
-  /** Whether parts of the upper directory will be layers of others: so it may not refer to those below by their names. */
-  isKept?: boolean;
 }
 
 /** A descriptor of a process: a file that it reads, or a pipe, named from its side. */
@@ -188,10 +178,6 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
       furnish: (folder, { uid, gid }) => tell('furnish', folder, `${uid}`, `${gid}`),
       image: (directory, tree, path, over) => tell('image', directory, tree, path, over.join('\x01')),
       bind: (source, target, mode, mapped, kind) => tell('bind', source, target, mode, mapped ?? '', kind ?? ''),
-      keep: async (upper, path, layer, { uid, gid }) => {
-        const attribute = `${root ? 'trusted' : 'user'}.overlay.opaque`;
-        return (await ask(conversation, 'keep', upper, path, layer, `${uid}`, `${gid}`, attribute)) as Kept;
-      },
       start: async () => {
         const started = tell('start');
         started.catch(() => {}); // thrown below, after an earlier error
@@ -228,7 +214,7 @@ function signOf(what: Descriptor): string {
   return { reads: '<=', writes: '>=' }[what];
 }
 
-function overlayOptions({ lower, upper, isKept }: OverlayLayers, root: boolean): string {
+function overlayOptions({ lower, upper }: OverlayLayers, root: boolean): string {
   const paths = [...lower, ...(upper ? [upper.directory, upper.work] : [])];
   const awkward = paths.find((path) => /[,:\\"]/.test(path));
   if (awkward !== undefined)
@@ -238,7 +224,8 @@ function overlayOptions({ lower, upper, isKept }: OverlayLayers, root: boolean):
   // would first write out all pending data of the whole file system.
   if (upper) options.push(`upperdir=${upper.directory}`, `workdir=${upper.work}`, 'volatile');
   if (!root) options.push('userxattr');
-  else if (isKept) options.push('redirect_dir=nofollow', 'metacopy=off');
+  // An upper directory is looked at by itself later, so it may not refer to those below by their names.
+  else if (upper) options.push('redirect_dir=nofollow', 'metacopy=off');
   const text = options.join(',');
   if (text.length > longestOptions) throw new Error(`too many layers for one overlay: ${lower.length}`);
   return text;

@@ -9,13 +9,13 @@ my %numbers = (
         mount => 40, umount2 => 39, statfs => 43, fstatfs => 44, prctl => 167, unshare => 97, keyctl => 219, setns => 268,
         ppoll => 73, close => 57, dup3 => 24, rt_sigprocmask => 135, setgroups => 159, setgid => 144, setuid => 146, exit_group => 94,
         clone => 220, execve => 221, sendmsg => 211, recvmsg => 212, read => 63, write => 64, getppid => 173, geteuid => 175,
-        getegid => 177, mknodat => 33, unlinkat => 35, lsetxattr => 6, lgetxattr => 9,
+        getegid => 177, mknodat => 33, unlinkat => 35,
     },
     x64 => {
         mount => 165, umount2 => 166, statfs => 137, fstatfs => 138, prctl => 157, unshare => 272, keyctl => 250, setns => 308,
         ppoll => 271, close => 3, dup3 => 292, rt_sigprocmask => 14, setgroups => 116, setgid => 106, setuid => 105, exit_group => 231,
         clone => 56, execve => 59, sendmsg => 46, recvmsg => 47, read => 0, write => 1, getppid => 110, geteuid => 107,
-        getegid => 108, mknodat => 259, unlinkat => 263, lsetxattr => 189, lgetxattr => 192,
+        getegid => 108, mknodat => 259, unlinkat => 263,
     },
 );
 our ($machine) = @ARGV;

@@ -47,9 +47,10 @@ export function plainRunner(options: {
       const workspace = { directory: workspaceOf(job, folder) };
       const left: Left = {
         inspect: (inspection) => start({ ...inspectionJob(inspection), workspace }),
-        keep: noLayers,
-        changed: noLayers,
-        keepWhole: noLayers,
+        get layers(): never {
+          throw noLayers();
+        },
+        keepWhole: () => Promise.reject(noLayers()),
       };
       await job.onLeft?.(left, ended);
       return ended;
@@ -62,9 +63,7 @@ export function plainRunner(options: {
   return start;
 }
 
-function noLayers(): Promise<never> {
-  return Promise.reject(new CannotMountError('without isolation there are no layers to keep'));
-}
+const noLayers = (): Error => new CannotMountError('without isolation there are no layers to keep');
 
 function workspaceOf(job: Job, folder: string): string {
   return 'directory' in job.workspace ? job.workspace.directory : join(folder, 'workspace');

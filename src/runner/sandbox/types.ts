@@ -37,8 +37,8 @@ export type Workspace =
       checkout: string;
       /** Directories that lie over it as layers, later ones on top. */
       over?: readonly string[];
-      /** Whether parts of what the run changes are kept; see `Left`. */
-      isKept?: boolean;
+      /** A directory with changes that are there when the run begins; it is moved away. */
+      changes?: string | undefined;
     }
   /** A directory that the run changes in place. */
   | { directory: string }
@@ -105,19 +105,17 @@ export interface Left {
    * have to go because others need the room.
    */
   inspect(inspection: Inspection): Promise<Ended>;
-  /**
-   * Moves what the run has changed at a path of its workspace or its home to the same path of a directory, which becomes
-   * a layer; see `Kept` in mount-helper.ts. The workspace must be one that `isKept`, and is of no use afterwards.
-   */
-  keep(root: 'workspace' | 'home', path: string, layer: string): Promise<'kept' | 'same' | 'gone'>;
-  /** Whether `keep` would find anything new at the path. */
-  changed(root: 'workspace' | 'home', path: string): Promise<'kept' | 'same' | 'gone'>;
+  /** The directories that its workspace and its home consist of, for others to look at as layers, read-only. */
+  readonly layers: LeftLayers;
   /**
    * Moves everything that the run has written to a new directory on the same file system, by a rename; see `wholeRun`.
    * Nothing else can be asked afterwards.
    */
   keepWhole(directory: string): Promise<void>;
 }
+
+/** Directories with others below them, the lowest first. */
+export type LeftLayers = Record<'workspace' | 'home', { below: readonly string[]; made: string }>;
 
 /** Where the parts of a run stand in the directory that `keepWhole` made. Each is a layer. */
 export const wholeRun = { workspace: 'changes', home: 'home', tmp: 'tmp', image: 'image-changes' } as const;

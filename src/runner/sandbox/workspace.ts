@@ -1,4 +1,4 @@
-import { lchownSync, lstatSync, mkdirSync, realpathSync } from 'node:fs';
+import { lchownSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
@@ -51,9 +51,13 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     if ('layers' in job.workspace) return layers({ at: places.workspace, ...job.workspace }, target, 0, null);
     if ('checkout' in job.workspace && machine.overlay) {
       const upper = { directory: directories.mapped('changes'), work: directories.mapped('work') };
-      const { checkout, over: above = [], isKept = false } = job.workspace;
+      const { checkout, over: above = [], changes } = job.workspace;
+      if (changes !== undefined) {
+        await directories.settled();
+        renameSync(changes, directories.make('changes')); // in the place of an empty one
+      }
       const lower = [checkout, ...above].map((path) => layer(path));
-      return mounting(namespaces.overlay(target, { lower, upper, isKept }));
+      return mounting(namespaces.overlay(target, { lower, upper }));
     }
     const copy = directories.make('workspace');
     if ('checkout' in job.workspace) {
@@ -67,7 +71,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   function own(below: readonly string[], target: string, [name, work]: [RunDirectory, RunDirectory]): void {
     directories.make(work); // requests are done in their order
     const upper = { directory: directories.mapped(name), work: directories.mapped(work) };
-    mounting(namespaces.overlay(target, { lower: below.map((path) => layer(path)), upper, isKept: true }));
+    mounting(namespaces.overlay(target, { lower: below.map((path) => layer(path)), upper }));
   }
 
   /** Before it is mounted, so it is judged here in the same way: a directory, and no link in its path. */
@@ -88,7 +92,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
       mkdirSync(`${directory}.work`, { recursive: true }); // an overlay needs an empty directory on the same mount
       const both = join(layer(dirname(directory), 'rw'), basename(directory));
       const upper = { directory: both, work: `${both}.work` };
-      return mounting(namespaces.overlay(target, { lower: lower.map((path) => layer(path)), upper, isKept: true }));
+      return mounting(namespaces.overlay(target, { lower: lower.map((path) => layer(path)), upper }));
     }
     for (const path of lower) await copyTree(path, directory);
     mounting(namespaces.bind(directory, target, 'rw', 'mapped'));

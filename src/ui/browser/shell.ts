@@ -1,5 +1,5 @@
 import { FitAddon } from '@xterm/addon-fit';
-import { Terminal } from '@xterm/xterm';
+import { Terminal, type ITheme } from '@xterm/xterm';
 import { ShellConnection } from '../../lib/shell-connection.ts';
 import { helloFrame, textOf, windowFrame } from '../../lib/shell-frames.ts';
 
@@ -8,6 +8,9 @@ import { helloFrame, textOf, windowFrame } from '../../lib/shell-frames.ts';
 const place = document.getElementById('shell');
 const told = document.getElementById('shell-told');
 const { at = '', key = '' } = place?.dataset ?? {};
+
+const basic = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
+const ansiNames = [...basic, ...basic.map((name) => `bright${name[0]?.toUpperCase()}${name.slice(1)}`)];
 
 const refusals: Record<string, string> = {
   files: 'The files of this build are not kept any more.',
@@ -57,6 +60,23 @@ async function* output(at: string, from: number, signal: AbortSignal): AsyncGene
   yield* answer.body;
 }
 
+/** The colours of logs. */
+function themeOf(element: HTMLElement): ITheme {
+  const style = getComputedStyle(element);
+  const colour = (name: string): string => style.getPropertyValue(name).trim();
+  const [foreground, background] = [colour('--log-text'), colour('--log-ground')];
+  const sixteen = ansiNames.map((name, at) => [name, colour(`--ansi-${at}`)]);
+  const chosen = { selectionBackground: colour('--log-mark') };
+  return {
+    foreground,
+    background,
+    cursor: foreground,
+    cursorAccent: background,
+    ...chosen,
+    ...Object.fromEntries(sixteen),
+  };
+}
+
 async function show(element: HTMLElement): Promise<void> {
   const { id_str: id } = (await ask('POST', at)) as { id_str: string };
   const own = `${at}/${id}`;
@@ -69,18 +89,26 @@ async function show(element: HTMLElement): Promise<void> {
   addEventListener('pagehide', () => void ask('DELETE', own).catch(() => {}));
   fitToPolicy();
   // What a build left may write to the terminal: no address in it leads anywhere.
-  const terminal = new Terminal({ cursorBlink: true, linkHandler: { activate: () => {} } });
+  const terminal = new Terminal({
+    cursorBlink: true,
+    linkHandler: { activate: () => {} },
+    minimumContrastRatio: 4.5,
+    theme: themeOf(element),
+  });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+    terminal.options.theme = themeOf(element);
+  });
   const fit = new FitAddon();
   terminal.loadAddon(fit);
+  tell(''); // before it has its size
   terminal.open(element);
   fit.fit();
-  addEventListener('resize', () => fit.fit());
+  new ResizeObserver(() => fit.fit()).observe(element);
   const size = (): { rows: number; columns: number } => ({ rows: terminal.rows, columns: terminal.cols });
   void shell.send(helloFrame({ terminal: { type: 'xterm-256color', ...size() } }));
   terminal.onData((typed) => void shell.type(typed));
   terminal.onBinary((typed) => void shell.type(Uint8Array.from(typed, (one) => one.charCodeAt(0))));
   terminal.onResize(() => void shell.send(windowFrame(size())));
-  tell('');
   terminal.focus();
   let end = 'The shell is gone: the server could not be reached for too long.';
   try {
@@ -96,6 +124,7 @@ async function show(element: HTMLElement): Promise<void> {
   }
   shell.end();
   terminal.options.disableStdin = true;
+  terminal.write('\u001b[?25l'); // nothing can be typed: it has no cursor any more
   tell([told?.textContent, end].join(' ').trim());
 }
 

@@ -41,7 +41,7 @@ test('what a run is shown is never reached through a link [promise: build-files]
   const at = '/srv/shown';
   const shapes: Record<string, (source: string) => Partial<Job>> = {
     'a checkout': (source) => ({ workspace: { checkout: source } }),
-    'a layer over a checkout': (source) => ({ workspace: { checkout: good, over: [source], isKept: true } }),
+    'a layer over a checkout': (source) => ({ workspace: { checkout: good, over: [source] } }),
     'a workspace': (source) => ({ workspace: { directory: source } }),
     'layers of a workspace': (source) => ({ workspace: { layers: [good, source] } }),
     software: (source) => ({ mounts: [{ at, layers: [source] }] }),

@@ -1,0 +1,120 @@
+import { lstatSync, readFileSync } from 'node:fs';
+import { lstat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DiskFullError } from '../lib/disk-reserve.ts';
+import { sourceFile } from '../lib/source-files.ts';
+import { oldTime } from './git/old-times.ts';
+import { quote } from './sandbox/steps.ts';
+import type { Ended, LeftLayers, Limits, Mount, Sandboxes } from './sandbox/types.ts';
+import { TooLargeError } from './transfers.ts';
+
+/** A tree in the making, with a folder for its packed file. */
+export interface Making extends AsyncDisposable {
+  packed: string;
+  /** Has a directory for each part of a tree. */
+  tree: string;
+}
+
+/**
+ * The tree of a cache as one packed file. It is packed and unpacked inside a sandbox, because builds made all of it, or
+ * whoever else runs a runner.
+ */
+export interface Packing {
+  id: string;
+  sandboxes: Sandboxes;
+  signal: AbortSignal;
+}
+
+/** The directories of a tree. Each is a mount of its own, so that nothing in a sandbox can put something else in its place. */
+export const roots = ['workspace', 'home'] as const;
+export type Root = (typeof roots)[number];
+/** Besides what is cached there is a list of the commit's files that the build has changed. */
+export const parts = [...roots, 'facts'] as const;
+const changedList = 'facts/changed';
+
+const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 1024, timeoutMs: 30 * 60 * 1000 };
+const views = '/run/headrace/cache';
+const [tooLarge, unchanged] = [3, 4];
+const packedFile = 'cache.tar.zst';
+export const packedIn = (folder: string): string => join(folder, packedFile);
+
+const comparer = readFileSync(sourceFile('runner/pack-cache.pl'), 'utf8');
+const timer = readFileSync(sourceFile('runner/cache-times.pl'), 'utf8');
+const plainly = '--numeric-owner --no-xattrs --no-acls --no-fflags';
+// All cores, and the quickest level: the build waits for it.
+const packer = `bsdtar -c --format=pax --zstd --options zstd:compression-level=1,zstd:threads=0 --uid 0 --gid 0 ${plainly}`;
+
+interface Leaving {
+  left: LeftLayers;
+  /** The tree that the build began with. */
+  old?: string | undefined;
+  paths: readonly { root: Root; path: string }[];
+  checkout: string;
+  into: Pick<Making, 'packed' | 'tree'>;
+  /** The most bytes of all files. */
+  most: number;
+}
+
+/** Packs what a build left at its paths. Returns the size of the packed file; undefined where the build has changed nothing. */
+export async function packTree(packing: Packing, leaving: Leaving): Promise<number | undefined> {
+  const { left, old, paths, checkout, into, most } = leaving;
+  const mounts = roots.flatMap((part): Mount[] => [
+    { at: join(views, 'left', part), layers: [...left[part].below, left[part].made] },
+    { at: join(views, 'made', part), layers: [left[part].made] },
+    ...(old === undefined ? [] : [{ at: join(views, 'old', part), layers: [join(old, part)] }]),
+  ]);
+  mounts.push({ at: join(views, 'commit/workspace'), layers: [checkout] });
+  mounts.push({ at: join(views, 'left/facts'), writable: join(into.tree, 'facts') });
+  const names = paths.map(({ root, path }) => quote(join(root, path)));
+  const command = [
+    `cd ${views}`,
+    `perl -e ${quote(comparer)} -- ${most} ${names.join(' ')}`,
+    `cd left && ${packer} -n --null -T /build/list -f /build/${packedFile}`,
+  ].join('\n');
+  const { ended, said } = await run(packing, into.packed, mounts, command);
+  if (ended.reason === null && ended.exitStatus === unchanged) return undefined;
+  if (ended.reason === null && ended.exitStatus === tooLarge) throw new TooLargeError();
+  if (ended.exitStatus !== 0) throw new Error(ended.reason ?? said.trim());
+  return (await lstat(packedIn(into.packed))).size;
+}
+
+/** Unpacks the packed file to a tree. */
+export async function unpackTree(packing: Packing, { packed, tree }: Pick<Making, 'packed' | 'tree'>): Promise<void> {
+  const mounts = parts.map((part) => ({ at: join('/build/tree', part), writable: join(tree, part) }));
+  const trees = roots.map((part) => `tree/${part}`).join(' ');
+  const command = [
+    `bsdtar -xpf ${packedFile} -C tree --no-same-owner ${plainly}`,
+    `perl -e ${quote(timer)} -- ${oldTime} ${trees}`,
+  ].join('\n');
+  const { ended, said } = await run(packing, packed, mounts, command);
+  if (ended.exitStatus !== 0) throw new Error(`a cache was not unpacked: ${ended.reason ?? said.trim()}`);
+}
+
+/** Whether a tree has a list of files. It is not opened here: a build made it. */
+export function listsChanged(tree: string): boolean {
+  return (lstatSync(join(tree, changedList), { throwIfNoEntry: false })?.size ?? 0) > 0;
+}
+
+async function run(
+  { id, sandboxes, signal }: Packing,
+  directory: string,
+  mounts: Mount[],
+  command: string,
+): Promise<{ ended: Ended; said: string }> {
+  let said = '';
+  const ended = await sandboxes.run({
+    id,
+    steps: [{ name: 'pack', command }],
+    environment: {},
+    workspace: { directory },
+    mounts,
+    limits,
+    output: (chunk) => {
+      if (said.length < 4000) said += chunk.toString();
+    },
+    signal,
+  });
+  if (ended.reason === 'cancelled') throw signal.reason ?? new Error('the runner ends');
+  if (ended.reason === 'out_of_disk') throw new DiskFullError();
+  return { ended, said };
+}

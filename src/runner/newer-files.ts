@@ -1,0 +1,62 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Making } from './cache-trees.ts';
+import type { Difference } from './git/difference.ts';
+import type { Packing } from './cache-trees.ts';
+
+/**
+ * Tools such as make go by the times of files. The files of a work tree are older than everything in a cache
+ * (git/old-times.ts); those that differ from the commit that the cache was saved from have to be newer, so that what was
+ * made of them is made again. So do those that the build which saved it had changed itself.
+ *
+ * They become so in an overlay, in a sandbox: its upper directory is where the changes of the build begin. So it costs a
+ * copy of these files, and the work tree, which others use, stays as it is.
+ */
+
+const limits = { memoryBytes: 512 * 1024 ** 2, processes: 64, timeoutMs: 10 * 60_000 };
+const [view, facts] = ['/run/headrace/tree', '/run/headrace/facts'];
+
+/** A link leads to files that are as old as before, so these become newer too; and so does all that is in a directory. */
+const script = `there() { perl -0ne 'chomp; print "$_\\0" if lstat'; }
+touch now; cd ${view}
+cat /build/changed ${facts}/changed | there >/build/all
+cat /build/all /build/lessened | there | xargs -0 -r touch -h -r /build/now --
+xargs -0 -r sh -c 'touch -c -r /build/now -- "$@"
+find -H "$@" -mindepth 1 -name .git -prune -o -exec touch -h -r /build/now {} +
+exit 0' sh </build/all 2>/dev/null`;
+
+interface Wanted {
+  checkout: string;
+  /** The cache. */
+  tree: string;
+  differing: Difference | undefined;
+  making: Making;
+}
+
+/** Makes what differs newer than anything that is there now; without a difference, everything. Returns the directory of the changes. */
+export async function makeNewer(
+  { id, sandboxes, signal }: Packing,
+  { checkout, tree, differing, making }: Wanted,
+): Promise<string> {
+  const { changed, lessened } = differing ?? { changed: [''], lessened: [] };
+  const changes = join(making.tree, 'workspace');
+  for (const [name, paths] of Object.entries({ changed, lessened }))
+    await writeFile(join(making.packed, name), paths.map((path) => `./${path}\0`).join(''), 'latin1');
+  let said = '';
+  const ended = await sandboxes.run({
+    id,
+    steps: [{ name: 'times', command: script }],
+    environment: {},
+    workspace: { directory: making.packed },
+    mounts: [
+      { at: view, layers: [checkout], writable: changes },
+      { at: facts, layers: [join(tree, 'facts')] },
+    ],
+    limits,
+    output: (chunk) => void (said = (said + chunk.toString()).slice(0, 2000)),
+    signal,
+  });
+  if (ended.reason === 'cancelled') throw signal.reason ?? new Error('the runner ends');
+  if (ended.exitStatus !== 0) throw new Error(`times of files were not set: ${ended.reason ?? said.trim()}`);
+  return changes;
+}
