@@ -2,6 +2,7 @@ import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { placeOf } from '../lib/cache-paths.ts';
 import { isNoSpace } from '../lib/disk-reserve.ts';
+import { messageOf } from '../lib/error-code.ts';
 import type { CacheOrder, Place, SavedCache } from '../protocol/index.ts';
 import { listsChanged, packedIn, packTree, unpackTree } from './cache-trees.ts';
 import type { Making } from './cache-trees.ts';
@@ -218,8 +219,4 @@ function whyNot(error: unknown, { mostBytes }: CacheOrder): string {
 
 function inWords(bytes: number): string {
   return bytes < 1024 * 1024 ? `${Math.ceil(bytes / 1024)} KB` : `${(bytes / 1024 / 1024).toFixed(1)} MB`;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

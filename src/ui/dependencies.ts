@@ -1,9 +1,10 @@
 import type { OwnDependency } from '../records/dependency.ts';
+import { inUnits } from '../lib/amounts.ts';
 import { dependencyFields } from './dependency-form.ts';
 import { html, type Html } from './html.ts';
 import { pageForm } from './forms.ts';
 import { page } from './pages.ts';
-import { empty, pagination, sizeInWords, table } from './parts.ts';
+import { empty, pagination, table } from './parts.ts';
 import type { Place } from './site.ts';
 import { stateBadge } from './states.ts';
 
@@ -44,7 +45,7 @@ function row({
   return html`<tr id="dependency-${id}">
     <td><a href="/ui/dependencies/${id}">${name}</a></td>
     <td>${stateBadge(state)}</td>
-    <td class="nowrap">${size === null ? '–' : sizeInWords(size)}</td>
+    <td class="nowrap">${size === null ? '–' : inUnits(size)}</td>
     <td class="brief">${description}</td>
   </tr>`;
 }

@@ -1,12 +1,13 @@
 import { ApiError } from '../errors.ts';
 import type { DependencyUses, OwnDependency } from '../records/dependency.ts';
+import { inUnits } from '../lib/amounts.ts';
 import { dependencyFields } from './dependency-form.ts';
 import { html, type Html } from './html.ts';
 import { pageForm } from './forms.ts';
 import { notice } from './layout.ts';
 import { logPart } from './log-viewer.ts';
 import { page, upload, type PageDefinition, type PageVisit } from './pages.ts';
-import { fact, sizeInWords } from './parts.ts';
+import { fact } from './parts.ts';
 import { confirmation, deletionButton } from './project-pages.ts';
 import type { Place } from './site.ts';
 import { isUnderWay, stateBadge } from './states.ts';
@@ -67,7 +68,7 @@ async function ownMain(visit: PageVisit, dependency: OwnDependency, uses: Depend
     <div id="dependency-facts" data-live>
       ${dependency.waiting_reason !== undefined && notice('bad', `It cannot start: ${dependency.waiting_reason}.`)}
       <dl class="facts">
-        ${fact('State', stateBadge(state))} ${fact('Source', size === null ? 'none yet' : sizeInWords(size))}
+        ${fact('State', stateBadge(state))} ${fact('Source', size === null ? 'none yet' : inUnits(size))}
         ${fact('Number', html`<code>${id}</code>`)}
       </dl>
     </div>

@@ -1,11 +1,12 @@
 import type { InvitedUser, Operations, Runner } from '../records/installation.ts';
+import { inUnits } from '../lib/amounts.ts';
 import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
 import { durationInWords } from './browser/time-words.ts';
 import { ago } from './moments.ts';
 import { accountsPart } from './operations-accounts.ts';
 import { page, type PageVisit } from './pages.ts';
-import { copyable, empty, sizeInWords, table } from './parts.ts';
+import { copyable, empty, table } from './parts.ts';
 import { notFound, type Place } from './site.ts';
 import { stateBadge } from './states.ts';
 
@@ -81,7 +82,7 @@ function disksPart({ disks }: Operations): Html {
           optimum="0"
           value="${used}"
         ></meter>
-        ${sizeInWords(free)} of ${sizeInWords(size)} free, ${sizeInWords(reserve)} kept in reserve
+        ${inUnits(free)} of ${inUnits(size)} free, ${inUnits(reserve)} kept in reserve
       </p>`;
     })}
     <p class="aside">Of the server that answered; other servers and runners have their own.</p>

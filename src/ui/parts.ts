@@ -1,6 +1,5 @@
 import { ApiError } from '../errors.ts';
 import type { PageOf } from '../http/paging.ts';
-import { inUnits } from '../lib/amounts.ts';
 import { html, type Html } from './html.ts';
 
 /** Small parts of many pages. */
@@ -104,6 +103,3 @@ export function orMissing<T>(found: T | undefined): T {
   if (found === undefined) throw new ApiError('not_found');
   return found;
 }
-
-/** A size for people. */
-export const sizeInWords = inUnits;

@@ -1,6 +1,7 @@
+import { inUnits } from '../lib/amounts.ts';
 import { html } from './html.ts';
 import { ago } from './moments.ts';
-import { empty, orMissing, sizeInWords, table } from './parts.ts';
+import { empty, orMissing, table } from './parts.ts';
 import { deletionButton, deletionPage } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { Place } from './site.ts';
@@ -39,7 +40,7 @@ const list = settingsPage({
               html`<tr>
                 <td id="cache-${cache.id_str}">${names.get(cache.suite_id_str) ?? ''}</td>
                 <td><code>${cache.branch}</code></td>
-                <td class="nowrap">${sizeInWords(cache.size)}</td>
+                <td class="nowrap">${inUnits(cache.size)}</td>
                 <td>used ${ago(cache.last_used_at)}, saved ${ago(cache.created_at)}</td>
                 <td class="number">${deletionButton(`${path}/${cache.id_str}/delete`, `cache-${cache.id_str}`)}</td>
               </tr>`,
@@ -61,7 +62,7 @@ const deletion = deletionPage({
       title: `Delete the cache of ${cache.branch}?`,
       goes: html`<p>
         What builds of <strong>${suite}</strong> on <strong>${cache.branch}</strong> have kept goes
-        (${sizeInWords(cache.size)}). The next one begins without it, or with the cache of the default branch.
+        (${inUnits(cache.size)}). The next one begins without it, or with the cache of the default branch.
       </p>`,
     };
   },
