@@ -21,14 +21,14 @@ const make = `make -s && for file in $(cd src && find . -name .git -prune -o \\(
   { cat src/$file && stat -Lc %a src/$file; } | cmp -s - out/$file || echo "stale $file"; done`;
 
 interface Site extends Workplace {
-  commit(files: Record<string, Content>, on?: string, after?: string): Promise<string>;
+  commit: (files: Record<string, Content>, on?: string, after?: string) => Promise<string>;
   /** Runs a command, `make` unless told otherwise, on a commit. Answers what was built, and the cache from then on. */
-  build(
+  build: (
     sha: string,
     found?: FoundCache,
     more?: { command?: string; on?: Elsewhere },
-  ): Promise<{ built: string; cache: FoundCache }>;
-  elsewhere(name: string): Promise<Elsewhere>;
+  ) => Promise<{ built: string; cache: FoundCache }>;
+  elsewhere: (name: string) => Promise<Elsewhere>;
 }
 
 interface Elsewhere {
@@ -52,7 +52,7 @@ async function site(t: TestContext, paths: string[] = []): Promise<Site> {
   return {
     ...place,
     elsewhere,
-    commit: (files, on = 'main', after = undefined) =>
+    commit: (files, on = 'main', after) =>
       place.repository.commit({ on, ...(after && { after }), files: { Makefile: makefile, ...files } }),
     async build(sha, found, { command = make, on: { runner, mirrors } = here } = {}) {
       const checkout = join(place.folder, `tree-${(trees += 1)}`);
@@ -237,17 +237,17 @@ describe('only what changed is made again by', () => {
     made: RegExp;
     changes: Record<string, string>;
     first: string;
-    then: string;
+    again: string;
     paths?: string[];
   }
-  const check = async (t: TestContext, { files, command, made, changes, first, then, paths = [] }: Project) => {
+  const check = async (t: TestContext, { files, command, made, changes, first, again, paths = [] }: Project) => {
     const { commit, build } = await site(t, paths);
     const told = `(${command}) >/tmp/said 2>&1 || cat /tmp/said; perl -ne 'print "built $1\\n" if m{${made.source}}' /tmp/said`;
     const one = await build(await commit(files), undefined, { command: told });
     assert.equal(one.built, first);
     const two = await build(await commit({ ...files, 'README.md': 'Words.\n' }), one.cache, { command: told });
     assert.equal(two.built, '', 'where nothing of it changed');
-    assert.equal((await build(await commit({ ...files, ...changes }), two.cache, { command: told })).built, then);
+    assert.equal((await build(await commit({ ...files, ...changes }), two.cache, { command: told })).built, again);
   };
   const c = {
     'a.c': '#include "a.h"\nint a(void) { return A; }\n',
@@ -273,7 +273,7 @@ out/%.o: %.c
       made: /^cc .*-o out.(\S+)/,
       changes: { 'a.h': '#define A 3\n' },
       first: 'a.o b.o main.o program',
-      then: 'a.o main.o program',
+      again: 'a.o main.o program',
     }),
   );
 
@@ -298,7 +298,7 @@ build out/program: link out/a.o out/b.o out/main.o
       made: /cc .*-o out.(\S+)/,
       changes: { 'b.c': 'int b(void) { return 1 + 1; }\n' },
       first: 'a.o b.o main.o program',
-      then: 'b.o program',
+      again: 'b.o program',
     }),
   );
 
@@ -321,7 +321,7 @@ build out/program: link out/a.o out/b.o out/main.o
       made: /Compiling (\w+) /,
       changes: { 'two/src/lib.rs': 'pub fn two() -> i32 { 1 + 1 }\n' },
       first: 'app one two',
-      then: 'app two',
+      again: 'app two',
       paths: toolchain === '/usr' ? [] : [toolchain],
     });
   });
@@ -343,7 +343,7 @@ build out/program: link out/a.o out/b.o out/main.o
       made: /Building project .*?(one|two).tsconfig/,
       changes: { 'two/index.ts': 'export const two: number = 1 + 1;\n' },
       first: 'one two',
-      then: 'two',
+      again: 'two',
       paths: node.startsWith(`${packages}/`) ? [packages] : [packages, node],
     });
   });
@@ -361,7 +361,7 @@ build out/program: link out/a.o out/b.o out/main.o
       made: /^example.test.app.?(\w*)$/,
       changes: { 'two/two.go': 'package two\n\nfunc Two() int { return 3 }\n' },
       first: ' one two',
-      then: ' two',
+      again: ' two',
     }),
   );
 });
