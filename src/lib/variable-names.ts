@@ -1,8 +1,6 @@
 /** Names of environment variables that a shell can use. */
 export const variableNameForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-export const longestVariableName = 255;
-
 /** Whether the service sets the variable itself. */
 export function isReservedVariable(name: string): boolean {
   return name === 'CI' || name.startsWith('HEADRACE');
