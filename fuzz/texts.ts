@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createPrivateKey, createPublicKey } from 'node:crypto';
 import * as fc from 'fast-check';
 import { parseSshPrivateKey, UnreadableKeyError, wireString } from '../src/lib/ssh-private-key.ts';
-import { judge, validRule, type Texts } from '../src/lifecycle/rules.ts';
+import { fitsOperator, judge, type Texts } from '../src/lifecycle/rules.ts';
 import { operators, subjects } from '../src/lib/rule-words.ts';
 import { readCommitObject } from '../src/runner/git/commit-object.ts';
 import { withoutProgress } from '../src/runner/git/progress.ts';
@@ -229,7 +229,7 @@ export const rules = pure(
     oddBytes,
     fc.constantFrom('', 'a'.repeat(2000), 'ab '.repeat(700)),
     (subject, operator, value, bytes, long) => {
-      if (!validRule(subject, operator, value)) return;
+      if (value.trim() === '' || !fitsOperator(operator, value)) return;
       const text = bytes.toString() + long;
       const texts: Texts = {
         message: text,

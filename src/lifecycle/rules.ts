@@ -13,7 +13,6 @@
 
 import { createRequire } from 'node:module';
 import type { RE2JS } from 're2js';
-import { longest } from '../lib/bounds.ts';
 import { expressionSize } from '../lib/expression-size.ts';
 import { operators, subjects } from '../lib/rule-words.ts';
 
@@ -77,18 +76,9 @@ export interface Judged {
  */
 export const largestExpression = 300;
 
-/** The fields of a rule that are wrong; empty when the rule can be stored. */
-export function wrongFields(subject: string, operator: string, value: string): (keyof Rule)[] {
-  const wrong: (keyof Rule)[] = [];
-  if (!(subjects as readonly string[]).includes(subject)) wrong.push('subject');
-  if (!(operators as readonly string[]).includes(operator)) wrong.push('operator');
-  const usable = value.trim() !== '' && value.length <= longest.ruleValue;
-  if (!usable || (operator === 'matches' && !compiles(value))) wrong.push('value');
-  return wrong;
-}
-
-export function validRule(subject: string, operator: string, value: string): boolean {
-  return wrongFields(subject, operator, value).length === 0;
+/** Whether a rule may have this value: not every text is a regular expression. Its length is bounded where it is read. */
+export function fitsOperator(operator: string, value: string): boolean {
+  return operator !== 'matches' || compiles(value);
 }
 
 /**

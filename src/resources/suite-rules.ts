@@ -1,7 +1,7 @@
 import { projectRoute } from '../api/route.ts';
 import type { SuiteRow, SuiteRuleRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
-import { wrongFields } from '../lifecycle/rules.ts';
+import { fitsOperator } from '../lifecycle/rules.ts';
 import { valuesIn, type ValuesOf } from '../records/fields.ts';
 import { ruleFields, ruleRecord } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
@@ -23,9 +23,9 @@ const asSubject = ({ rule }: { rule: SuiteRuleRow }) => ({ ...rule, name: rule.s
 
 /** Whether a value is valid depends on the operator: not every text is a regular expression. */
 async function checkValue(sent: Partial<ValuesOf<typeof ruleFields>>, present?: SuiteRuleRow): Promise<FieldErrors> {
-  const { subject, operator, value } = { ...present, ...sent };
-  if (subject === undefined || operator === undefined || value === undefined) return {};
-  return wrongFields(subject, operator, value).includes('value') ? { value: ['invalid_format'] } : {};
+  const { operator, value } = { ...present, ...sent };
+  if (operator === undefined || value === undefined || fitsOperator(operator, value)) return {};
+  return { value: ['invalid_format'] };
 }
 
 export const routes = [

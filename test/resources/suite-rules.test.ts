@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { longest as bounds } from '../../src/lib/bounds.ts';
 import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } from '../support/expect.ts';
 import { describeService } from '../support/service.ts';
 
@@ -37,6 +38,10 @@ describeService('rules of a suite', (service) => {
       operator: 'invalid_format',
       value: 'invalid_format',
     });
+    // A character is one, also where a JavaScript text has two units for it.
+    const longest = { subject: 'commit.message', operator: 'contains', value: '\u{1f600}'.repeat(bounds.ruleValue) };
+    assert.equal((await alice.post(path, longest)).status, 201);
+    assertWrongFields(await alice.post(path, { ...longest, value: `${longest.value}x` }), { value: 'invalid_format' });
     const pattern = { subject: 'commit.message', operator: 'matches', value: '(unclosed' };
     assertWrongFields(await alice.post(path, pattern), { value: 'invalid_format' });
     const rule = (await alice.post(path, { ...pattern, operator: 'contains' })).record;
