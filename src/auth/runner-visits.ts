@@ -1,8 +1,8 @@
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import { fetchKinds, fetchPlaces, inTurn, placeOf } from '../lib/places.ts';
+import { fetchKinds, fetchPlaces, inTurn, placeOf } from '../shared/runner-slots.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
-import { hasTags, tagsIn } from '../lib/tags.ts';
+import { hasTags, tagsIn } from '../shared/tags.ts';
 import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Database } from '../db/open.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
-import { watchForSetBack } from '../lib/set-back.ts';
+import { watchForSetBack } from '../lib/clock-set-back.ts';
 import { hurryStrandedPolls } from '../lifecycle/polls.ts';
 import { claimSeconds, holdSeconds } from '../protocol/index.ts';
 import { watchClaims } from '../queue/lapses.ts';

@@ -14,7 +14,7 @@
 import { createRequire } from 'node:module';
 import type { RE2JS } from 're2js';
 import { expressionSize } from '../lib/expression-size.ts';
-import { operators, subjects } from '../lib/rule-words.ts';
+import { operators, subjects } from '../shared/rule-operators.ts';
 
 /** Loaded when the first expression is met: most servers never meet one, and it takes several megabytes. */
 function engine(): typeof RE2JS {

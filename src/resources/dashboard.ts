@@ -6,7 +6,7 @@ import { projectsSeenBy } from '../auth/projects.ts';
 import { whyNobodyTakes } from '../auth/runner-visits.ts';
 import type { Queries } from '../db/open.ts';
 import { described, oneOf, text } from '../records/fields.ts';
-import { most } from '../lib/bounds.ts';
+import { most } from '../shared/bounds.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { dashboardRecord, type ProjectLine } from '../records/overview.ts';
 import { startOfMessage, twin } from './common.ts';

@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { http } from '../lib/http.ts';
-import { ForbiddenAddressError, judgedLookup, type AddressRules } from '../lib/public-addresses.ts';
+import { ForbiddenAddressError, judgedLookup, type AddressRules } from '../lib/address-filter.ts';
 
 /**
  * The way out for a program that has no network: a proxy on a Unix socket that joins connections, and sees none of what

@@ -7,7 +7,7 @@ import { forgetOldSessions } from '../auth/sessions.ts';
 import type { Config } from '../config.ts';
 import { whereAvailable } from '../db/unavailable.ts';
 import { endLeftShells } from '../dispatch/shells.ts';
-import { forgetOldHookDeliveries } from '../hooks/retention.ts';
+import { forgetOldHookDeliveries } from '../inbound-hooks/retention.ts';
 import { forgetOldArchiveUploads } from '../lifecycle/archive-uploads.ts';
 import { forgetOldArtifacts } from '../lifecycle/artifacts.ts';
 import { collectBlobs, removeDoomedBlobs } from '../lifecycle/collect.ts';
@@ -18,7 +18,7 @@ import { forgetOldCodes } from '../oauth/codes.ts';
 import { forgetTurns } from '../queue/turns.ts';
 import { forgetOldTests } from '../lifecycle/test-results.ts';
 import { forgetOldLogs } from '../streams/retention.ts';
-import { forgetOldDeliveries, keptDays } from '../webhooks/retention.ts';
+import { forgetOldDeliveries, keptDays } from '../outbound-webhooks/retention.ts';
 
 const hour = 60 * 60 * 1000;
 const removeEvery = 2000;

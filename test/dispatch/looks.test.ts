@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
 import { noteVisit } from '../../src/auth/runner-visits.ts';
 import { insertRunner } from '../../src/auth/runners.ts';
-import { digestOf, writeListing } from '../../src/lib/ref-listings.ts';
+import { digestOf, writeListing } from '../../src/shared/ref-listings.ts';
 import { claimLooks, type ClaimedLook } from '../../src/lifecycle/poll-claims.ts';
 import { hurryStrandedPolls } from '../../src/lifecycle/polls.ts';
 import { waitAfter, withJitter } from '../../src/lifecycle/poll-waits.ts';

@@ -67,7 +67,7 @@ describe('docs/troubleshooting.md', () => {
     const [said = ''] = judging.split('export interface RunnerNow');
     const ofRunners = Array.from(said.matchAll(/return\s+(['`])(.*)\1;/g), ([, , text = '']) => text);
     assert.ok(ofRunners.length > 4);
-    const others = ['resources/waiting.ts', 'resources/build-requests.ts', 'lib/places.ts'].flatMap((path) =>
+    const others = ['resources/waiting.ts', 'resources/build-requests.ts', 'shared/runner-slots.ts'].flatMap((path) =>
       words(path, /'(waits for [^']+)'/g),
     );
     const rows = listed('Why something waits');

@@ -11,7 +11,7 @@ import {
   type Texts,
   type Subject,
 } from '../../src/lifecycle/rules.ts';
-import { operators, subjects } from '../../src/lib/rule-words.ts';
+import { operators, subjects } from '../../src/shared/rule-operators.ts';
 
 const facts: Texts = {
   message: 'Fix the pump\n\nIt leaked.\n',

@@ -1,7 +1,7 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { messageOf } from '../../lib/error-code.ts';
 import { serveSshAgent } from '../../lib/ssh-agent.ts';
-import type { AddressRules } from '../../lib/public-addresses.ts';
+import type { AddressRules } from '../../lib/address-filter.ts';
 import type { SshPrivateKey } from '../../lib/ssh-private-key.ts';
 import { keepTail, type Tail } from '../../lib/tail.ts';
 import { FetchError } from './failures.ts';

@@ -1,5 +1,5 @@
 import { messageOf } from '../../lib/error-code.ts';
-import { ForbiddenAddressError, judgedAddresses, type AddressRules } from '../../lib/public-addresses.ts';
+import { ForbiddenAddressError, judgedAddresses, type AddressRules } from '../../lib/address-filter.ts';
 import { run } from '../../lib/processes.ts';
 import { FetchError } from './failures.ts';
 import { notPublic } from './public-failures.ts';

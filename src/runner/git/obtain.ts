@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { isThere } from '../../lib/is-there.ts';
+import { isThere } from '../../lib/path-exists.ts';
 import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
 import type { OpenChannel, Service } from './channel.ts';
 import { descends, isAmbiguous, lookUp, type Found } from './commits.ts';

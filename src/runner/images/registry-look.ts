@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import type { SecureContext } from 'node:tls';
-import { judgedLookup, type AddressRules } from '../../lib/public-addresses.ts';
+import { judgedLookup, type AddressRules } from '../../lib/address-filter.ts';
 import type { RegistryAccess } from '../../protocol/index.ts';
 import type { RegistrySource } from './tools.ts';
 import { readRegistryTrust, type RegistryTrust } from './registry-trust.ts';
