@@ -37,7 +37,7 @@ export interface DocumentField {
   isRequired: boolean;
   fallback: Value;
   /** Whether no route takes it: only documents have it. */
-  isOurs?: boolean;
+  isDocumentOnly?: boolean;
 }
 
 function fieldsIn(body: FieldSet): DocumentField[] {
@@ -52,7 +52,13 @@ function fieldsIn(body: FieldSet): DocumentField[] {
 export const projectFields = fieldsIn(projectRecordFields);
 
 /** The name, in the environment of who applies a document, of what is to be the content of a variable. */
-const source: DocumentField = { name: 'from_env', sent: 'from_env', isRequired: false, fallback: '', isOurs: true };
+const source: DocumentField = {
+  name: 'from_env',
+  sent: 'from_env',
+  isRequired: false,
+  fallback: '',
+  isDocumentOnly: true,
+};
 
 export const variables: Kind = {
   section: 'variables',

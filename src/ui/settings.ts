@@ -4,7 +4,7 @@ import { pageForm } from './forms.ts';
 import type { PageDefinition } from './pages.ts';
 import { copyable } from './parts.ts';
 import { deletionButton, deletionPage, projectPage, type ProjectVisit } from './project-pages.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 
 /** The settings of a project, with a page for each kind. */
 
@@ -32,7 +32,7 @@ interface SettingsPage extends Omit<PageDefinition, 'show'> {
   show: (visit: ProjectVisit) => Promise<Page>;
 }
 
-export function settingsPage({ path, show, ...rest }: SettingsPage): Place[] {
+export function settingsPage({ path, show, ...rest }: SettingsPage): PageRoute[] {
   return projectPage({
     ...rest,
     path: `/settings${path}`,
@@ -139,4 +139,4 @@ const deletion = deletionPage({
   next: () => '/ui/',
 });
 
-export const places: Place[] = [...general, ...deletion];
+export const routes: PageRoute[] = [...general, ...deletion];

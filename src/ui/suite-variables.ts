@@ -4,7 +4,7 @@ import { pageForm, type PageForm } from './forms.ts';
 import { orMissing, table } from './parts.ts';
 import { deletionButton, deletionPage, type ProjectVisit } from './project-pages.ts';
 import { settingsPage } from './settings.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { suitePath } from './suite-rules.ts';
 
 /**
@@ -140,4 +140,4 @@ const deletion = deletionPage({
   back: (visit) => `${suitePath(visit)}#variables`,
 });
 
-export const places: Place[] = [...change, ...deletion];
+export const routes: PageRoute[] = [...change, ...deletion];
