@@ -12,7 +12,7 @@ import {
   type ConnectionWatcher,
 } from './connections.ts';
 import { allowedMethods } from './allowed-methods.ts';
-import { demandProofs } from './bare-routes.ts';
+import { demandProofs } from './plain-routes.ts';
 import { answerPreflights, openToOrigins } from './cors.ts';
 import { answerError, sendJson, takeCallback } from './json-answers.ts';
 import { linkHeader } from './paging.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Attempt } from '../lifecycle/deliveries.ts';
+import type { Attempt } from '../lifecycle/webhook-deliveries.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { StatusReport } from '../lifecycle/status-reports.ts';
 import type { HttpCall } from './http-call.ts';

@@ -4,7 +4,7 @@ import { bytes as bounds } from '../shared/bounds.ts';
 import { http } from '../lib/http.ts';
 import type { Mask } from '../shared/masking.ts';
 import { judgedLookup, type AddressRules } from '../lib/address-filter.ts';
-import type { Attempt } from '../lifecycle/deliveries.ts';
+import type { Attempt } from '../lifecycle/webhook-deliveries.ts';
 
 export interface HttpCall {
   url: string;

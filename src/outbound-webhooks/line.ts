@@ -9,7 +9,7 @@ import {
   recordAttempt,
   type Attempt,
   type Outgoing,
-} from '../lifecycle/deliveries.ts';
+} from '../lifecycle/webhook-deliveries.ts';
 import * as deliveryJobs from '../queue/delivery-jobs.ts';
 import type { ClaimedDeliveryJob } from '../queue/delivery-jobs.ts';
 import { makeCall, type CallRules } from './http-call.ts';

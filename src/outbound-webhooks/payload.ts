@@ -1,7 +1,7 @@
 import { sealedPlace } from '../db/schema.ts';
 import { exactJson, parseExactJson } from '../lib/exact-json.ts';
 import type { Vault } from '../lib/vault.ts';
-import type { Outgoing } from '../lifecycle/deliveries.ts';
+import type { Outgoing } from '../lifecycle/webhook-deliveries.ts';
 import type { StatusReport } from '../lifecycle/status-reports.ts';
 import { statusCall } from './forges.ts';
 import type { HttpCall } from './http-call.ts';

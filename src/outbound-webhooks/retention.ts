@@ -1,6 +1,6 @@
 import type { Database } from '../db/open.ts';
 import { firstIdAt } from '../lib/ids.ts';
-import { forgetDeliveries } from '../lifecycle/deliveries.ts';
+import { forgetDeliveries } from '../lifecycle/webhook-deliveries.ts';
 
 const day = 24 * 60 * 60 * 1000;
 /** How long a finished delivery can be seen and sent again. */

@@ -1,7 +1,7 @@
 import { isDatabaseFull } from '../db/open.ts';
 import { repeatLook } from '../lib/work-loop.ts';
 import { watchForSetBack } from '../lib/clock-set-back.ts';
-import { headOfLine, type Outgoing } from '../lifecycle/deliveries.ts';
+import { headOfLine, type Outgoing } from '../lifecycle/webhook-deliveries.ts';
 import * as deliveryJobs from '../queue/delivery-jobs.ts';
 import type { ClaimedDeliveryJob } from '../queue/delivery-jobs.ts';
 import { claimSecondsOf, sendLine, type LineParts } from './line.ts';

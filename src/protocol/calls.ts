@@ -3,7 +3,7 @@ import type { Static, TSchema, TUnsafe } from 'typebox';
 import { bytes, most } from '../shared/bounds.ts';
 import { placeKinds } from '../shared/runner-slots.ts';
 import { mostShells } from '../shared/shell-limits.ts';
-import { lookReport, mostLooks, type LookOrder } from './looks.ts';
+import { lookReport, mostLooks, type LookOrder } from './polls.ts';
 import type { Order, RegistryAccess } from './orders.ts';
 import { finishReport, uploadReport, type Receipt } from './outcomes.ts';
 import { bytesOf, claim, cutList, id, listOf, object, oneOf, optional, size, whole } from './schema.ts';

@@ -4,7 +4,7 @@ export * from './calls.ts';
 export * from './messages.ts';
 export * from './orders.ts';
 export * from './outcomes.ts';
-export * from './looks.ts';
+export * from './polls.ts';
 export * from './tests.ts';
 export * from './shells.ts';
 export * from './schema.ts';

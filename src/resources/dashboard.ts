@@ -3,7 +3,7 @@ import { allRows } from '../api/pages.ts';
 import { accountRoute } from '../api/route.ts';
 import { hasScope, type Caller } from '../auth/callers.ts';
 import { projectsSeenBy } from '../auth/projects.ts';
-import { whyNobodyTakes } from '../auth/runner-visits.ts';
+import { whyNobodyTakes } from '../auth/runner-heartbeats.ts';
 import type { Queries } from '../db/open.ts';
 import { described, oneOf, text } from '../records/fields.ts';
 import { most } from '../shared/bounds.ts';

@@ -1,5 +1,5 @@
 import { projectRoute } from '../api/route.ts';
-import { isHolderThere } from '../auth/runner-visits.ts';
+import { isHolderThere } from '../auth/runner-heartbeats.ts';
 import type { Database, Queries } from '../db/open.ts';
 import type { ShellRow } from '../db/schema.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';

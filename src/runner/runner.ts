@@ -8,7 +8,7 @@ import { Claims } from './claims.ts';
 import { deliverOutbox, emptyOutbox } from './deliver-outbox.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { placesOf } from './leftovers.ts';
-import { lookAtRepositories } from './looks.ts';
+import { lookAtRepositories } from './polls.ts';
 import { notOurs, perform } from './perform.ts';
 import { untilAnswered } from './retry.ts';
 import { serveShells } from './shells.ts';

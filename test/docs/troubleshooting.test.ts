@@ -51,7 +51,7 @@ describe('docs/troubleshooting.md', () => {
     const reasons = [
       ...['FetchFailure', 'RemoteFailure', 'LimitFailure'].flatMap((name) => union('runner/git/failures.ts', name)),
       ...cutReasons,
-      ...words('dispatch/configuring.ts', /\breason: '(\w+)'/g),
+      ...words('dispatch/repository-config.ts', /\breason: '(\w+)'/g),
       ...words('dispatch/fetch-commit.ts', /failFetch\([^)]*'(\w+)'\)/g),
     ];
     assert.deepEqual(sorted(listed('Why a fetch failed')), sorted(reasons));
@@ -63,7 +63,7 @@ describe('docs/troubleshooting.md', () => {
   });
 
   test('has every waiting_reason', () => {
-    const [, judging = ''] = source('auth/runner-visits.ts').split('export async function whyWaiting');
+    const [, judging = ''] = source('auth/runner-heartbeats.ts').split('export async function whyWaiting');
     const [said = ''] = judging.split('export interface RunnerNow');
     const ofRunners = Array.from(said.matchAll(/return\s+(['`])(.*)\1;/g), ([, , text = '']) => text);
     assert.ok(ofRunners.length > 4);

@@ -10,7 +10,7 @@ import { whyUnavailable, type Unavailable } from './public-failures.ts';
 import { setOldTimes } from './old-times.ts';
 import { publicLfsUrl } from './repository-url.ts';
 import type { Session } from './session.ts';
-import { trimEnd } from './words.ts';
+import { trimEnd } from './phrases.ts';
 import type { Way } from './channel.ts';
 import { sourceFile } from '../../lib/source-files.ts';
 

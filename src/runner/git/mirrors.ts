@@ -14,7 +14,7 @@ import { openConnections } from './connections.ts';
 import { difference, type Difference, type DifferenceRequest } from './difference.ts';
 import { fetch, type FetchedCommit, type FetchRequest } from './fetch.ts';
 import { listRefs, type Listed, type ListRequest } from './list-refs.ts';
-import { look, type Looked } from './look.ts';
+import { look, type Looked } from './check-access.ts';
 import type { UnloggedRequest } from './without-log.ts';
 import { namesIn } from './mirror.ts';
 import type { GitServices } from './obtain.ts';

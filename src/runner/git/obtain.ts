@@ -17,7 +17,7 @@ import { parseRepositoryUrl, type RepositoryAddress } from './repository-url.ts'
 import type { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 import { openSshChannel } from './ssh-channel.ts';
-import { says } from './words.ts';
+import { says } from './phrases.ts';
 
 /** The services for all work on mirrors. */
 export interface GitServices {

@@ -8,7 +8,7 @@ import type { Source, SourceRequest, GitServices } from './obtain.ts';
 import type { WantedRef } from './refs.ts';
 import { narrate } from './narrator.ts';
 import type { Session } from './session.ts';
-import { says } from './words.ts';
+import { says } from './phrases.ts';
 
 /** `repositoryUrl` is the project's own repository, the source of the commit. */
 export interface PushRequest extends SourceRequest {

@@ -25,7 +25,7 @@ import {
   type Descriptor,
   type Manifest,
 } from './manifest.ts';
-import { openRegistryLook } from './registry-look.ts';
+import { openRegistryLook } from './registry-check.ts';
 import { openImageTools, type RegistrySource } from './tools.ts';
 
 /**

@@ -7,7 +7,7 @@ import type { AddressRules } from '../../lib/address-filter.ts';
 import { randomName } from '../../lib/random-name.ts';
 import { sweepTree } from '../../lib/remove-tree.ts';
 import type { RegistryAccess } from '../../protocol/index.ts';
-import { openJudgedProxy, proxySocket, type JudgedProxy } from '../judged-proxy.ts';
+import { openJudgedProxy, proxySocket, type JudgedProxy } from '../filtering-proxy.ts';
 import { machineTrust } from '../sandbox/etc.ts';
 import { quote } from '../sandbox/steps.ts';
 import type { Ended, Job, Limits, Sandboxes } from '../sandbox/types.ts';

@@ -4,7 +4,7 @@ import type { Database } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import * as queue from '../queue/queue.ts';
 import { packLog } from '../streams/pack-log.ts';
-import { packKind } from './settling.ts';
+import { packKind } from './outcomes.ts';
 
 /** A claim on packing a log expires after this time, which is longer than packing ever takes. */
 export const packSeconds = 600;

@@ -1,5 +1,5 @@
 import { orNotYet, type Database } from '../db/open.ts';
-import { noted } from '../db/notes.ts';
+import { noted } from '../db/memo.ts';
 import { UnavailableError } from '../db/unavailable.ts';
 import { BusyThreadError, createWorkerThread, type WorkerThread } from '../lib/worker-thread.ts';
 import { compareListings, isQuick, type Compared, type Listings } from './polled-refs.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
-import { noteVisit, noteVisits, runnersNow, whyNobodyTakes } from '../../src/auth/runner-visits.ts';
+import { noteVisit, noteVisits, runnersNow, whyNobodyTakes } from '../../src/auth/runner-heartbeats.ts';
 import { onOneDatabase } from '../support/databases.ts';
 
 const visit = { version: '1.0.0', trouble: '' };

@@ -62,7 +62,7 @@ export function createConfiguring({ db, ids, observers, configure }: Configuring
         if (config.before !== (await trunkOf({ trx }, project)))
           throw new Undone({ outcome: { kind: 'lost', message: 'the default branch was built meanwhile' } });
         if ('problem' in config) throw refused([config.problem]);
-        // The commit is recorded last, but it is locked before the project (lifecycle/ledger.ts).
+        // The commit is recorded last, but it is locked before the project (lifecycle/pending-effects.ts).
         const known = trx.selectFrom('commits').select('id').where('project_id', '=', project.id);
         const holdFirst = () => db.locked(known.where('ref', '=', commit.sha), 'commits').execute();
         const done = await configure(

@@ -1,6 +1,6 @@
 import type { SqlBool } from 'kysely';
 import { insertRows } from '../db/insert.ts';
-import { noted } from '../db/notes.ts';
+import { noted } from '../db/memo.ts';
 import type { ProjectRow } from '../db/schema.ts';
 import { projectTopic, subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
 import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';

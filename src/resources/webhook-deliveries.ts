@@ -5,7 +5,7 @@ import type { Queries } from '../db/open.ts';
 import type { DeliveryAttemptRow, DeliveryRow, NotificationRow } from '../db/schema.ts';
 import { pageOf, type Page, type PageOf } from '../http/paging.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { sendAgain } from '../lifecycle/deliveries.ts';
+import { sendAgain } from '../lifecycle/webhook-deliveries.ts';
 import { deliveryRecord, type Delivery } from '../records/notification.ts';
 import { listOf } from '../records/schema.ts';
 import { writeContextOf, orNotFound, twin } from './common.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
-import { noteVisit } from '../../src/auth/runner-visits.ts';
+import { noteVisit } from '../../src/auth/runner-heartbeats.ts';
 import { insertRunner } from '../../src/auth/runners.ts';
 import { digestOf, writeListing } from '../../src/shared/ref-listings.ts';
 import { claimLooks, type ClaimedLook } from '../../src/lifecycle/poll-claims.ts';

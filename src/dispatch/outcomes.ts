@@ -11,7 +11,7 @@ import { noteKept } from '../lifecycle/shells.ts';
 import { awaitUploads } from '../lifecycle/uploads.ts';
 import { traceSteps } from '../lifecycle/traces.ts';
 import { addLine, findLog } from '../streams/logs.ts';
-import type { JudgedReport } from './configuring.ts';
+import type { JudgedReport } from './repository-config.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { wordsFor } from './log-intake.ts';
 

@@ -7,9 +7,9 @@ import { claimSeconds, holdSeconds } from '../protocol/index.ts';
 import { watchClaims } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import { hurryStranded } from '../queue/stranded.ts';
-import { longestPutOff } from './ordering.ts';
-import { packSeconds, type Packing } from './packing.ts';
-import { packKind, type Settling } from './settling.ts';
+import { longestPutOff } from './orders.ts';
+import { packSeconds, type Packing } from './log-packer.ts';
+import { packKind, type Settling } from './outcomes.ts';
 
 const everyMs = 2000;
 

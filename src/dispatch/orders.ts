@@ -12,7 +12,7 @@ import { findLog } from '../streams/logs.ts';
 import { isAwaited } from './awaited.ts';
 import type { Later } from './job-handler.ts';
 import { blobsOf } from './runner-blobs.ts';
-import type { SettlingParts } from './settling.ts';
+import type { SettlingParts } from './outcomes.ts';
 
 /** A fetch is short, and what it brings can be seen at once. */
 const placesInTurn: readonly PlaceKind[] = ['fetches', 'builds'];
