@@ -72,6 +72,7 @@ export type TextBound = keyof typeof longest;
 
 /** Entries of lists. */
 export const most = {
+  stepsOfSuite: 50,
   tags: 16,
   globs: 50,
   cachePaths: 16,
@@ -180,7 +181,7 @@ export const mostRecords = {
     per: 'project',
     most: 10_000,
     texts: {
-      columns: ['name', 'description', 'command', 'matrix', 'reports', 'artifacts', 'cache'],
+      columns: ['name', 'description', 'command', 'steps', 'matrix', 'reports', 'artifacts', 'cache'],
       bytes: 8 * megabyte,
     },
   },

@@ -54,7 +54,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
     const commands: string[] = [];
     for (let at = 0; at < count; at += 1) {
       const task = await runner.take('run_suite');
-      commands.push(task.order.work.command);
+      commands.push(task.order.work.steps[0]?.command ?? '');
       await task.exit(0);
     }
     await runner.assertIdle();

@@ -80,6 +80,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       id: suite,
       project_id: project,
       ...named,
+      steps: JSON.stringify([{ name: awkward, command: awkward, when: 'always' }]),
       tags: 'arm,gpu',
       image: awkward,
       cache: '["~/x"]',

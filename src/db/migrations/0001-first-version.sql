@@ -153,6 +153,7 @@ create table suites (
   name text not null,
   description text not null,
   command text not null,
+  steps text not null default '[]',
   tags text not null default '',
   timeout integer not null default 0,
   allow_failure integer not null default 0,
