@@ -95,6 +95,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     artifacts: '[]',
     reports: '[]',
     command: 'true',
+    steps: '[]',
     timeout: 0,
     allow_failure: 0,
     retries: 0,

@@ -7,7 +7,7 @@ import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
 import { variablesIn } from '../shared/matrix.ts';
-import type { Outcome } from '../protocol/index.ts';
+import type { Outcome, StepOrder } from '../protocol/index.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
@@ -29,6 +29,7 @@ export const runSuite: JobHandler = {
       repository_url: repositoryUrl,
       sha,
       command,
+      steps,
       reports,
       commit_ref: commitRef,
       branch,
@@ -53,7 +54,7 @@ export const runSuite: JobHandler = {
     } = rest;
     const found = hasSoftware ? await suiteSoftware(context, build.suite_id) : noSoftware;
     // Variables may be secrets, and the author of a fork's code could send them anywhere.
-    const variables = hasVariables && fromFork === 0 ? await variablesOf(context, build.suite_id) : [];
+    const variables = hasVariables && fromFork === 0 ? await variablesOf(context, build) : [];
     const awaited = await findAwaited(
       context.trx,
       job.account_id,
@@ -82,7 +83,7 @@ export const runSuite: JobHandler = {
       sha,
       ...reachedBy(fetchRef, commitRef),
       isFork: fromFork === 1,
-      command,
+      steps: stepsOf({ command, steps }),
       environment: {
         ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
         ...Object.fromEntries(variables.map(({ name, content }) => [name, content])),
@@ -131,6 +132,12 @@ export const runSuite: JobHandler = {
     return { retry: false }; // the next attempt is a build and a job of its own
   },
 };
+
+/** A suite with a command has one step. */
+function stepsOf({ command, steps }: Pick<SuiteRow, 'command' | 'steps'>): StepOrder[] {
+  if (steps === '[]') return [{ name: 'command', command, when: 'passed' }];
+  return JSON.parse(steps) as StepOrder[];
+}
 
 /** The suite's own limit, unless the server's is lower by now. */
 function timeLimit(timeout: number, { timeoutSeconds: most }: BuildLimits): number {
@@ -186,7 +193,7 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
 }
 
 type Parts = BuildRow &
-  Pick<SuiteRow, 'command' | 'timeout' | 'artifacts' | 'cache' | 'cache_save' | 'reports' | 'image'> &
+  Pick<SuiteRow, 'command' | 'steps' | 'timeout' | 'artifacts' | 'cache' | 'cache_save' | 'reports' | 'image'> &
   Pick<ProjectRow, 'repository_url' | 'default_branch'> &
   Pick<
     BuildRequestRow,
@@ -207,7 +214,8 @@ const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.name as suite_name', 'suites.command', 'suites.timeout', 'suites.artifacts', 'suites.cache'])
+    .select(['suites.name as suite_name', 'suites.command', 'suites.steps', 'suites.timeout'])
+    .select(['suites.artifacts', 'suites.cache'])
     .select([
       'suites.cache_save',
       'suites.reports',
@@ -224,7 +232,17 @@ const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
         .exists(of.selectFrom('suite_dependencies').select('id').whereRef('suite_id', '=', 'suites.id'))
         .as('has_software'),
       of
-        .exists(of.selectFrom('environment_variables').select('id').whereRef('suite_id', '=', 'suites.id'))
+        .exists(
+          of
+            .selectFrom('environment_variables')
+            .select('id')
+            .where((either) =>
+              either.or([
+                either('suite_id', '=', either.ref('suites.id')),
+                either('environment_variables.project_id', '=', either.ref('projects.id')),
+              ]),
+            ),
+        )
         .as('has_variables'),
     ])
     .where('builds.id', '=', build)
@@ -236,9 +254,13 @@ interface Variable {
   isSecret: boolean;
 }
 
-async function variablesOf({ trx, vault }: JobContext, suiteId: bigint): Promise<Variable[]> {
-  const rows = await trx.selectFrom('environment_variables').selectAll().where('suite_id', '=', suiteId).execute();
-  return rows.map(({ id, name, content, secret }) => ({
+/** Those of the project, and in the place of one with the same name that of the suite. */
+async function variablesOf({ trx, vault }: JobContext, { project_id: project, suite_id: suite }: BuildRow) {
+  const all = trx.selectFrom('environment_variables').selectAll();
+  const ofProject = await all.where('project_id', '=', project).execute();
+  const ofSuite = await all.where('suite_id', '=', suite).execute();
+  const byName = new Map([...ofProject, ...ofSuite].map((variable) => [variable.name, variable]));
+  return Array.from(byName.values(), ({ id, name, content, secret }): Variable => ({
     name,
     content: vault.open(content, contentPlace(id)),
     isSecret: secret === 1,

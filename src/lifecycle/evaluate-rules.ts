@@ -3,7 +3,7 @@ import { memoized } from '../db/memo.ts';
 import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
 import { UnavailableError } from '../db/unavailable.ts';
 import { BusyThreadError, createWorkerThread, type WorkerThread } from '../lib/worker-thread.ts';
-import { isQuick, evaluate, type RuleResult, type Question, type Texts } from './rules.ts';
+import { evaluate, isExpression, isQuick, type Question, type RuleResult, type Texts } from './rules.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
@@ -34,7 +34,7 @@ export async function evaluateRules(db: Database, account: bigint, question: Que
     if (error instanceof BusyThreadError) throw new UnavailableError('too many rules are to be judged at once');
     // The thread was given up: no rule of this commit is known to be met.
     return question.suites.map(({ id, rules }) => {
-      const slow = rules.find(({ operator }) => operator === 'matches') ?? rules[0];
+      const slow = rules.find(({ operator }) => isExpression(operator)) ?? rules[0];
       return slow ? { id, slow } : { id };
     });
   }

@@ -57,7 +57,8 @@ export interface SuiteOrder {
   fetchRef?: string;
   /** Whether the commit comes from a fork. Where this is not said, it counts as one that does. */
   isFork?: boolean;
-  command: string;
+  /** The commands of the suite, in their order; at least one. */
+  steps: StepOrder[];
   environment: Record<string, string>;
   /** The values to mask in the log. */
   secrets: string[];
@@ -66,7 +67,7 @@ export interface SuiteOrder {
   software: Software[];
   /** The prefixes in the order in which programs and libraries are searched. */
   prefixes: string[];
-  /** The commands that run before the suite's command, in this order. */
+  /** The commands that run before the suite's steps, in this order. */
   launches: { name: string; command: string }[];
   /** Whether the report is to say when its steps began and ended. */
   isTraced?: boolean;
@@ -79,6 +80,13 @@ export interface SuiteOrder {
   reports?: string[];
   /** For how many hours the files are kept if it fails, and as whose. */
   keep?: { hours: number; accountId: string };
+}
+
+/** One command of a suite. `when` says whether it runs after a failure, or only then. */
+export interface StepOrder {
+  name: string;
+  command: string;
+  when: 'passed' | 'failed' | 'always';
 }
 
 export interface CacheOrder {

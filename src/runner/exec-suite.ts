@@ -6,7 +6,7 @@ import { tryLockFile } from '../lib/file-lock.ts';
 import { parseImageReference } from '../shared/image-reference.ts';
 import { createMask } from '../shared/masking.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
-import type { Link, Software } from '../protocol/index.ts';
+import type { Link, Software, StepOrder } from '../protocol/index.ts';
 import { openDependencyCache } from './dependency-cache.ts';
 import { guardGit } from './guarded-git.ts';
 import { openImages } from './images/images.ts';
@@ -24,7 +24,7 @@ export interface ExecOptions {
   isWritten: boolean;
   network: Network;
   launches: readonly { name: string; command: string }[];
-  command: string;
+  steps: readonly StepOrder[];
   environment: Record<string, string>;
   secrets: readonly string[];
   software: readonly Software[];
@@ -93,7 +93,7 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
       id: 'exec',
       steps: [
         ...options.launches.map(({ name, command }) => ({ name: `launch ${name}`, command })),
-        { name: 'command', command: options.command },
+        ...options.steps.map(({ command }) => ({ name: 'command', command })),
       ],
       environment: findable({ ...image?.environment, ...environment }, prefixes, taken.placesAt),
       workspace: options.isWritten

@@ -66,7 +66,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     onOutput?.('from');
     const ended = await sandboxes.run({
       id,
-      steps: [...order.launches.map(launchStep), { name: 'command', command: order.command }],
+      steps: [...order.launches.map(launchStep), ...order.steps.map(({ command }) => ({ name: 'command', command }))],
       environment: findable({ ...image?.environment, ...order.environment }, order.prefixes, software.placesAt),
       workspace: {
         checkout: checkout.path,

@@ -72,6 +72,7 @@ export type TextBound = keyof typeof longest;
 
 /** Entries of lists. */
 export const most = {
+  stepsOfSuite: 50,
   tags: 16,
   globs: 50,
   cachePaths: 16,
@@ -154,10 +155,11 @@ export const bytesOfTest = {
   message: bytes.testMessage,
 } as const;
 
+type Parent = 'account' | 'project' | 'suite';
+
 interface RecordBound {
-  /** What has them, and the column that says so. */
-  per: 'account' | 'project' | 'suite';
-  column: string;
+  /** What has them; of several, the first that the path names. */
+  per: Parent | readonly Parent[];
   most: number;
   /** Of all projects of the account together. */
   ofAccount?: number;
@@ -171,42 +173,38 @@ const megabyte = 1_048_576;
 export const mostRecords = {
   projects: {
     per: 'account',
-    column: 'owner_id',
     most: 10_000,
     texts: { columns: ['name', 'repository_url', 'description'], bytes: 8 * megabyte },
   },
   /** More than anybody writes: the contract of the API knows no limit on suites, and none on software. */
   suites: {
     per: 'project',
-    column: 'project_id',
     most: 10_000,
     texts: {
-      columns: ['name', 'description', 'command', 'matrix', 'reports', 'artifacts', 'cache'],
+      columns: ['name', 'description', 'command', 'steps', 'matrix', 'reports', 'artifacts', 'cache'],
       bytes: 8 * megabyte,
     },
   },
   dependencies: {
     per: 'account',
-    column: 'owner_id',
     most: 10_000,
     texts: { columns: ['name', 'description', 'command', 'launch_command'], bytes: 8 * megabyte },
   },
-  suite_rules: { per: 'suite', column: 'suite_id', most: 100 },
+  suite_rules: { per: 'suite', most: 100 },
   environment_variables: {
-    per: 'suite',
-    column: 'suite_id',
+    per: ['suite', 'project'],
     most: 200,
     texts: { columns: ['content'], bytes: 2 * megabyte },
   },
-  suite_dependencies: { per: 'suite', column: 'suite_id', most: 50 },
-  schedules: { per: 'project', column: 'project_id', most: 100, ofAccount: 1000 },
-  hooks: { per: 'project', column: 'project_id', most: 100 },
+  suite_dependencies: { per: 'suite', most: 50 },
+  schedules: { per: 'project', most: 100, ofAccount: 1000 },
+  hooks: { per: 'project', most: 100 },
   /** Webhooks and status targets together. */
-  notifications: { per: 'project', column: 'project_id', most: 1000 },
-  deploy_strategies: { per: 'project', column: 'project_id', most: 100 },
-  collaborators: { per: 'project', column: 'project_id', most: 1000, ofAccount: 10_000 },
-  registries: { per: 'account', column: 'owner_id', most: 100 },
-  oauth_clients: { per: 'account', column: 'owner_id', most: 100 },
+  notifications: { per: 'project', most: 1000 },
+  deploy_strategies: { per: 'project', most: 100 },
+  collaborators: { per: 'project', most: 1000, ofAccount: 10_000 },
+  registries: { per: 'account', most: 100 },
+  oauth_clients: { per: 'account', most: 100 },
 } as const satisfies Record<string, RecordBound>;
 
 export type BoundedTable = keyof typeof mostRecords;

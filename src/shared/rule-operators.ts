@@ -22,4 +22,7 @@ export const operators = [
   'starts_with',
   'ends_with',
   'matches',
+  'does_not_match',
+  'all_match',
+  'not_all_match',
 ] as const;

@@ -91,6 +91,14 @@ describeService('the number of', (service) => {
     for (const table of created) if (!['work', 'account', 'upload'].includes(table)) assert.ok(table in mostRecords);
   });
 
+  test('variables of a project is counted apart from those of its suites [promise: bounds]', async () => {
+    const path = `/projects/${(await alice.createProject()).id}/environment_variables`;
+    const form = (index: number) => ({ name: `V${index}`, content: 'something' });
+    const { most } = mostRecords.environment_variables;
+    for (let index = 0; index < most; index += 1) assert.equal((await alice.post(path, form(index))).status, 201);
+    assertRefused(await alice.post(path, form(most)), 403, full);
+  });
+
   for (const [name, { path, form, unique }] of Object.entries(kinds)) {
     const table = name as BoundedTable;
     const { most } = mostRecords[table];

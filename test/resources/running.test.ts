@@ -95,7 +95,7 @@ describeWithRunner('a build request', (service, runner) => {
     assert.deepEqual(await look(project, request), { ...waiting, builds: ['enqueued 1', 'enqueued 1'] });
     const [one, two] = [await runner.take('run_suite'), await runner.take('run_suite')];
     assert.deepEqual(
-      [one.order.work.command, one.order.work.sha, one.order.work.environment.KEY],
+      [one.order.work.steps[0]?.command, one.order.work.sha, one.order.work.environment.KEY],
       ['make check', aCommit.sha, 'open sesame'],
     );
     await one.exit(0);

@@ -26,6 +26,11 @@ describeService('rules of a suite', (service) => {
     assertDestroyed(await alice.delete(`${path}/${id}`));
     assertNotFound(await alice.delete(`${path}/${id}`));
     assert.deepEqual((await alice.get(path)).list, [second]);
+    for (const operator of ['does_not_match', 'all_match', 'not_all_match']) {
+      const value = '^docs/|\\.md$';
+      assert.equal((await alice.post(path, { ...form, operator, value })).record['operator'], operator);
+      assertWrongFields(await alice.post(path, { ...form, operator, value: '(' }), { value: 'invalid_format' });
+    }
   });
 
   test('report everything that is wrong', async () => {
