@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Database, Transaction } from '../db/open.ts';
 import { insertRows } from '../db/insert.ts';
-import type { DeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
+import type { WebhookDeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { waitsForItsTurn } from '../shared/runner-slots.ts';
@@ -18,7 +18,7 @@ import { statusReport } from './status-reports.ts';
 import { buildMachine, buildRequestMachine, deliveryMachine, isFinal, type BuildRequestState } from './states.ts';
 
 /**
- * Turns events into deliveries. The text for the receiver is stored in the transaction of the change, in the form that
+ * Turns events into webhook_deliveries. The text for the receiver is stored in the transaction of the change, in the form that
  * the API shows. So it can neither be lost nor change before it is sent.
  *
  * Positions are assigned under the lock of the notification's row. So a notification's deliveries have the order of the
@@ -231,7 +231,7 @@ async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]):
     lines.map(({ project, place }) => ({ subjectId: place.id, accountId: project.owner_id })),
   );
   const deliveries = lines.flatMap(({ project, place, payloads }) =>
-    payloads.map(({ type, say }, at): DeliveryRow => {
+    payloads.map(({ type, say }, at): WebhookDeliveryRow => {
       const id = ids.next();
       return {
         id,
@@ -245,7 +245,7 @@ async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]):
       };
     }),
   );
-  await insertRows(trx, 'deliveries', deliveries);
+  await insertRows(trx, 'webhook_deliveries', deliveries);
 }
 
 async function projectsOf(trx: Transaction, places: Place[]): Promise<Map<bigint, Told>> {

@@ -4,7 +4,7 @@ import type {
   BuildRow,
   CacheRow,
   CommitRow,
-  DeliveryRow,
+  WebhookDeliveryRow,
   DependencyRow,
   Schema,
 } from '../../src/db/schema.ts';
@@ -112,9 +112,9 @@ export async function addArtifact(
 export async function addDelivery(
   { db, ids }: Services,
   notification: Named,
-  fields: Partial<DeliveryRow> = {},
-): Promise<DeliveryRow> {
-  const delivery: DeliveryRow = {
+  fields: Partial<WebhookDeliveryRow> = {},
+): Promise<WebhookDeliveryRow> {
+  const delivery: WebhookDeliveryRow = {
     id: ids.next(),
     notification_id: notification.id,
     event_type: 'build.passed',
@@ -125,7 +125,7 @@ export async function addDelivery(
     since: BigInt(Date.now()),
     ...fields,
   };
-  await db.transaction((trx) => trx.insertInto('deliveries').values(delivery).execute());
+  await db.transaction((trx) => trx.insertInto('webhook_deliveries').values(delivery).execute());
   return delivery;
 }
 
@@ -136,7 +136,7 @@ export async function addDeliveryAttempt(
 ): Promise<void> {
   const base = { id: ids.next(), delivery_id: delivery.id, duration_ms: 12, created_at: BigInt(Date.now()), error: '' };
   const row = { ...base, ...attempt };
-  await db.transaction((trx) => trx.insertInto('delivery_attempts').values(row).execute());
+  await db.transaction((trx) => trx.insertInto('webhook_attempts').values(row).execute());
 }
 
 /** A ping that arrived at a hook. */

@@ -130,7 +130,7 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
 
   test('offer a shell in a build that failed where one can be opened, and only there', async () => {
     await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
-    const files = { keeper: 'keeper', name: 'name', key: 'ab'.repeat(32) };
+    const files = { location: 'location', name: 'name', key: 'ab'.repeat(32) };
     const [kept, gone] = [await runningBuild(alice, runner), await runningBuild(alice, runner)];
     await kept.task.exit(1, files);
     await gone.task.exit(1);

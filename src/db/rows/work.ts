@@ -161,7 +161,7 @@ export interface EventRow {
   created_at: bigint;
 }
 
-export interface DeliveryRow {
+export interface WebhookDeliveryRow {
   id: bigint;
   notification_id: bigint;
   /** Deliveries of one notification are sent in this order. */
@@ -175,7 +175,7 @@ export interface DeliveryRow {
   since: bigint;
 }
 
-export interface DeliveryAttemptRow {
+export interface WebhookAttemptRow {
   id: bigint;
   delivery_id: bigint;
   status: number | null;
