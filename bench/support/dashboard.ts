@@ -73,6 +73,7 @@ const byAPerson = {
   concurrency_group: '',
   trace: '',
   suites: '[]',
+  variables: '{}',
 };
 
 const plain = { variant: '', allow_failure: 0, retry: 0, retries_left: 0, series: 0n };

@@ -1,7 +1,31 @@
 import type { Static } from 'typebox';
-import { boolean, dateTime, id, idTwin, listOf, nullable, object, record, stateOf, string, twin } from './schema.ts';
+import { described, identifiers, required, texts } from './fields.ts';
+import { commitRef, variableContent, variableName } from './forms.ts';
+import {
+  boolean,
+  dateTime,
+  id,
+  idTwin,
+  listOf,
+  mapOf,
+  nullable,
+  object,
+  record,
+  stateOf,
+  string,
+  twin,
+} from './schema.ts';
 import { buildRequestStates } from './states.ts';
 import { waitingReason } from './waiting.ts';
+
+export const askedFields = {
+  commit_ref: required(commitRef),
+  suites: identifiers('namedSuites'),
+  variables: described(
+    texts(variableName, variableContent, 'variablesOfRequest'),
+    'In the environment of its builds, in the place of variables that are not secret; at most 50',
+  ),
+};
 
 export const buildRequestRecord = record('BuildRequest', {
   ...idTwin,
@@ -17,6 +41,7 @@ export const buildRequestRecord = record('BuildRequest', {
   from_fork: boolean,
   sender: string,
   suites: listOf(object(idTwin)),
+  variables: mapOf(string),
   waiting_reason: waitingReason,
 });
 export type BuildRequest = Static<typeof buildRequestRecord>;

@@ -1,7 +1,18 @@
 import type { Static } from 'typebox';
 import { operators, subjects } from '../shared/rule-operators.ts';
 import { answersOf, described, flag, oneOf, required, takingBlank, text, wholeNumber, withDefault } from './fields.ts';
-import { cachePaths, command, description, globs, image, matrix, name, tags, variableName } from './forms.ts';
+import {
+  cachePaths,
+  command,
+  description,
+  globs,
+  image,
+  matrix,
+  name,
+  tags,
+  variableContent,
+  variableName,
+} from './forms.ts';
 import {
   boolean,
   dateTime,
@@ -50,7 +61,7 @@ export type Rule = Static<typeof ruleRecord>;
 
 export const variableFields = {
   name: required(variableName),
-  content: takingBlank(text('variableContent', { lines: 'many' })),
+  content: takingBlank(variableContent),
   secret: withDefault(flag(), true),
 };
 const variable = { ...idTwin, ...answersOf(variableFields) };

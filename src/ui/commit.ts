@@ -7,7 +7,7 @@ import { ago, duration } from './moments.ts';
 import { counted, empty, fact, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
-import { suiteChoice } from './suite-choice.ts';
+import { askedFrom, runChoices } from './suite-choice.ts';
 import { buildBadge, stateBadge } from './states.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
 
@@ -94,7 +94,7 @@ async function show(visit: ProjectVisit) {
     main: html`<div class="title">
         <h1>${subjectOf(commit.message)}</h1>
         <div class="actions">
-          ${run.wrap(html`${run.hidden('commit_ref', commit.ref)} ${suiteChoice(run, suites, visit)}`, {
+          ${run.wrap(html`${run.hidden('commit_ref', commit.ref)} ${runChoices(run, suites, visit)}`, {
             button: 'Run build',
           })}
         </div>
@@ -120,6 +120,7 @@ export const places: Place[] = projectPage({
   actions: {
     run: {
       route: 'POST /projects/:project_id/build_requests',
+      fields: askedFrom,
       done: ({ id_str: id }, { param }) => ({ goTo: `/ui/projects/${param('project_id')}/requests/${id}` }),
     },
     deploy: {

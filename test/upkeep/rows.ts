@@ -33,6 +33,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     concurrency_group: awkward,
     trace: awkward,
     suites: '["9223372036854775807"]',
+    variables: JSON.stringify({ AWKWARD: awkward }),
   }));
   await db.transaction(async (trx) => {
     const put = async <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> => {

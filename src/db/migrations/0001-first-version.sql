@@ -412,7 +412,8 @@ create table build_requests (
   fetch_ref text not null default '',
   concurrency_group text not null default '',
   trace text not null default '',
-  suites text not null default '[]'
+  suites text not null default '[]',
+  variables text not null default '{}'
 );
 create index build_requests_newest on build_requests (project_id, id);
 create index build_requests_by_commit on build_requests (commit_id);

@@ -30,6 +30,8 @@ export interface BuildRequestRow {
   trace: string;
   /** The suites that were asked for, as a JSON list of texts; empty where all were. */
   suites: string;
+  /** The variables that it was asked for with, as JSON. */
+  variables: string;
 }
 
 /** Dates of the SCM are text because they keep their author's offset. Lists are JSON. */
