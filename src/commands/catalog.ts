@@ -117,6 +117,7 @@ export function developerProgram(): Command {
 
   add('deploy <STRATEGY> [COMMIT]', () => import('./deploy.ts'))
     .summary('Deploy a commit, or the newest that passed')
+    .option('--rollback', 'go back to what was deployed before the last')
     .option('-f, --follow', following)
     .addOption(wait)
     .example('headrace deploy production -f', 'deploy, and wait for the end of it');

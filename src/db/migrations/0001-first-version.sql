@@ -471,6 +471,7 @@ create table deploys (
 );
 create index deploys_newest on deploys (project_id, id);
 create index deploys_of_commit on deploys (commit_id);
+create index deploys_done on deploys (deploy_strategy_id, id) where state = 'deployed';
 
 create table connection_checks (
   id bigint not null primary key,
