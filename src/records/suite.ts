@@ -9,6 +9,7 @@ import {
   idTwin,
   integer,
   listOf,
+  nullableTwin,
   object,
   optional,
   record,
@@ -81,7 +82,7 @@ export type Software = Static<typeof softwareRecord>;
 
 export const cacheRecord = record('Cache', {
   ...idTwin,
-  ...twin('suite_id'),
+  ...nullableTwin('suite_id'),
   branch: string,
   size: integer,
   created_at: dateTime,

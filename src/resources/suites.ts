@@ -7,6 +7,7 @@ import { most } from '../lib/bounds.ts';
 import { mapByTurns } from '../lib/turns.ts';
 import { variantsOf } from '../lib/matrix.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
+import { renameCaches } from '../lifecycle/caches.ts';
 import { columnsOf, valuesIn } from '../records/fields.ts';
 import { suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
@@ -105,6 +106,9 @@ export const routes = [
     async handle(call) {
       const { db, suite, project } = call;
       const changed = columnsOf(suiteFields, call.input);
+      const { name = suite.name } = changed;
+      if (name !== suite.name)
+        await renameCaches(writeContextOf(call), { projectId: project.id, suiteId: suite.id, name });
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());
       }
