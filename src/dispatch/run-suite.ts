@@ -6,7 +6,7 @@ import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
-import { variablesIn } from '../lib/matrix.ts';
+import { variablesIn } from '../shared/matrix.ts';
 import type { Outcome } from '../protocol/index.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox';
-import { operators, subjects } from '../lib/rule-words.ts';
+import { operators, subjects } from '../shared/rule-operators.ts';
 import { answersOf, described, flag, oneOf, required, takingBlank, text, wholeNumber, withDefault } from './fields.ts';
 import { cachePaths, command, description, globs, image, matrix, name, tags, variableName } from './forms.ts';
 import {

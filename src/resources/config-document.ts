@@ -1,5 +1,5 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
-import { most } from '../lib/bounds.ts';
+import { most } from '../shared/bounds.ts';
 import {
   projectFields,
   sections,

@@ -128,7 +128,7 @@ const notifications: Kind = {
 
 export const sections: readonly Kind[] = [suites, strategies, hooks, schedules, notifications];
 
-/** In the order in which transactions take their locks (lifecycle/ledger.ts): some come after the project itself. */
+/** In the order in which transactions take their locks (lifecycle/pending-effects.ts): some come after the project itself. */
 export const beforeProject: readonly Kind[] = [suites, strategies, hooks];
 export const afterProject: readonly Kind[] = [notifications, schedules];
 

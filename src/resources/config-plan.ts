@@ -3,7 +3,7 @@ import type { Database, Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { emptyGroup, type Raw, type RawGroup } from '../http/raw.ts';
 import { columnName, pathOf } from '../records/fields.ts';
-import { takingTurns } from '../lib/turns.ts';
+import { takingTurns } from '../lib/event-loop.ts';
 import { keyOf, type Node } from './config-document.ts';
 import {
   afterProject,

@@ -22,7 +22,7 @@ export interface FoundFile {
   request: BuildRequestRow;
   sha: string;
   text: string;
-  /** Locks what has to be locked before the project (lifecycle/ledger.ts). */
+  /** Locks what has to be locked before the project (lifecycle/pending-effects.ts). */
   holdFirst?: () => Promise<unknown>;
 }
 
