@@ -25,7 +25,6 @@ export const runSuite: JobHandler = {
       return undefined;
     }
     const {
-      suite_name: suiteName,
       repository_url: repositoryUrl,
       sha,
       command,
@@ -93,7 +92,7 @@ export const runSuite: JobHandler = {
         HEADRACE_PROJECT_ID: String(build.project_id),
         HEADRACE_BUILD_ID: String(build.id),
         HEADRACE_ATTEMPT: String(build.attempt),
-        HEADRACE_SUITE: suiteName,
+        HEADRACE_SUITE: build.suite_name,
         HEADRACE_VARIANT: build.variant,
         HEADRACE_COMMIT: sha,
         HEADRACE_REF: commitRef,
@@ -192,14 +191,14 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
   return trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-type Parts = BuildRow &
+type Parts = Omit<BuildRow, 'suite_id'> &
   Pick<SuiteRow, 'command' | 'steps' | 'timeout' | 'artifacts' | 'cache' | 'cache_save' | 'reports' | 'image'> &
   Pick<ProjectRow, 'repository_url' | 'default_branch'> &
   Pick<
     BuildRequestRow,
     'commit_ref' | 'branch' | 'event' | 'pull_request' | 'target_branch' | 'from_fork' | 'fetch_ref' | 'trace'
   > & {
-    suite_name: string;
+    suite_id: bigint;
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
@@ -214,7 +213,7 @@ const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.name as suite_name', 'suites.command', 'suites.steps', 'suites.timeout'])
+    .select(['suites.id as suite_id', 'suites.command', 'suites.steps', 'suites.timeout'])
     .select(['suites.artifacts', 'suites.cache'])
     .select([
       'suites.cache_save',

@@ -264,7 +264,7 @@ async function startAgain(
     await startSuites(context, project, request, await commits.executeTakeFirstOrThrow(), request.branch);
     return;
   }
-  const newest = new Map(earlier.map((build) => [`${build.suite_id} ${build.variant}`, build]));
+  const newest = new Map(earlier.map((build) => [JSON.stringify([build.suite_name, build.variant]), build]));
   const wanted = [...newest.values()].filter((build) => !failedOnly || build.build_state !== 'passed');
   const place = {
     projectId: project.id,
@@ -289,7 +289,7 @@ export async function restartBuild(
     .selectFrom('builds')
     .select('id')
     .where('commit_id', '=', build.commit_id)
-    .where('suite_id', '=', build.suite_id)
+    .where('suite_name', '=', build.suite_name)
     .where('variant', '=', build.variant)
     .where(
       'build_state',

@@ -22,6 +22,7 @@ import {
   idTwin,
   integer,
   listOf,
+  nullableTwin,
   object,
   optional,
   record,
@@ -114,7 +115,7 @@ export type Software = Static<typeof softwareRecord>;
 
 export const cacheRecord = record('Cache', {
   ...idTwin,
-  ...twin('suite_id'),
+  ...nullableTwin('suite_id'),
   branch: string,
   size: integer,
   created_at: dateTime,

@@ -8,6 +8,7 @@ export function buildView(build: BuildRow, waitingReason: string): Build {
   return {
     ...twin('id', build.id),
     ...twin('suite_id', build.suite_id),
+    suite_name: build.suite_name,
     ...twin('commit_id', build.commit_id),
     build_state: build.build_state,
     attempt: build.attempt,
