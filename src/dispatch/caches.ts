@@ -1,6 +1,6 @@
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, BuildRow, CacheRow, ProjectRow, SuiteRow } from '../db/schema.ts';
-import { saveCache, useCache, type CachePlace } from '../lifecycle/caches.ts';
+import { saveCache, useCache, type CacheKey } from '../lifecycle/caches.ts';
 import type { CacheOrder, FoundCache, SavedCache } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';
@@ -102,7 +102,7 @@ function isSavedBy({ cache_save: when }: Pick<CachedBuild, 'cache_save'>, state:
   return state === 'passed' || (state === 'failed' && when === 'always');
 }
 
-function placeOf(build: CachedBuild): CachePlace {
+function placeOf(build: CachedBuild): CacheKey {
   const { project_id: projectId, suite_id: suiteId, suite_name: suiteName, variant, branch, cache: paths } = build;
   return { projectId, suiteId, suiteName, variant, branch, paths };
 }

@@ -165,7 +165,7 @@ function endingOf(outcome: Outcome): Ending {
       // A log that is too long is the command's fault; a full disk is not.
       return [outcome.reason === 'log_too_long' ? 'failed' : 'errored', { failure_reason: outcome.reason }];
     case 'fetched':
-    case 'looked':
+    case 'checked':
     case 'compiled':
     case 'uncompilable':
     case 'pushed':

@@ -87,7 +87,7 @@ async function tell(context: WriteContext, build: Moved, state: BuildState): Pro
   recordEvent(context, { projectId: build.project_id, subjectId: build.id, type: 'build', state });
 }
 
-export interface BuildPlace {
+export interface BuildContext {
   projectId: bigint;
   accountId: bigint;
   commitId: bigint;
@@ -168,7 +168,7 @@ interface Continued {
 /** Makes the next attempt at each and puts it into the queue. The caller does the roll-ups. */
 export async function addBuilds(
   context: WriteContext,
-  place: BuildPlace,
+  place: BuildContext,
   suites: Tried[],
   { tries = 0, retry = 0, retriesLeft }: Continued = {},
 ): Promise<BuildRow[]> {

@@ -12,7 +12,7 @@ import type { WriteContext } from './write-context.ts';
  */
 
 /** The builds that share a cache. */
-export interface CachePlace {
+export interface CacheKey {
   projectId: bigint;
   suiteId: bigint | null;
   suiteName: string;
@@ -28,7 +28,7 @@ const mostCaches = 1000;
 /** The cache for a build; undefined where there is none. It counts as used. */
 export async function useCache(
   { trx }: WriteContext,
-  { projectId, suiteName, variant, branch, paths }: CachePlace,
+  { projectId, suiteName, variant, branch, paths }: CacheKey,
   defaultBranch: string,
 ): Promise<CacheRow | undefined> {
   const found = await trx
@@ -62,7 +62,7 @@ interface Saved extends Pick<CacheRow, 'build_id' | 'sha' | 'digest' | 'size'> {
  */
 export async function saveCache(
   { db, trx, ids }: WriteContext,
-  { projectId, suiteId, suiteName, variant, branch, paths }: CachePlace,
+  { projectId, suiteId, suiteName, variant, branch, paths }: CacheKey,
   { began, mostBytes, isLate, ...tree }: Saved,
 ): Promise<boolean> {
   await db.holdNumber(trx, projectId);

@@ -3,7 +3,7 @@ import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
 import { variantsOf } from '../shared/matrix.ts';
 import type { Tried } from './builds.ts';
-import { judgedIn, textsOf } from './evaluate-rules.ts';
+import { evaluateRulesIn, textsOf } from './evaluate-rules.ts';
 import type { Rule } from './rules.ts';
 import { whySkipped } from './skip-marks.ts';
 import type { WriteContext } from './write-context.ts';
@@ -63,7 +63,7 @@ export async function applying(
     suites: suites.map(([id, rules]) => ({ id: String(id), rules: rules.flatMap(ruleOf) })),
     texts: textsOf(commit, request),
   };
-  const judged = judgedIn(context, account, question);
+  const judged = evaluateRulesIn(context, account, question);
   const tried = suites.map(async ([, [suite]], at) => {
     const { unmet, slow } = judged[at] ?? {};
     if (!suite || unmet) return [];

@@ -42,7 +42,7 @@ export interface DocumentField {
   /** Reads a list of records, with what they leave out; other fields stand as they are. */
   read?: (said: unknown) => Value;
   /** Whether no route takes it: only documents have it. */
-  isOurs?: boolean;
+  isDocumentOnly?: boolean;
 }
 
 /** What a document says, as a body would have it. */
@@ -67,7 +67,13 @@ function fieldsIn(body: FieldSet): DocumentField[] {
 export const projectFields = fieldsIn(projectRecordFields);
 
 /** The name, in the environment of who applies a document, of what is to be the content of a variable. */
-const source: DocumentField = { name: 'from_env', sent: 'from_env', isRequired: false, fallback: '', isOurs: true };
+const source: DocumentField = {
+  name: 'from_env',
+  sent: 'from_env',
+  isRequired: false,
+  fallback: '',
+  isDocumentOnly: true,
+};
 
 const variablesAt = (path: Kind['path']): Kind => ({
   section: 'variables',

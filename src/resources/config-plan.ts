@@ -3,7 +3,7 @@ import type { Database, Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import { columnName, pathOf } from '../records/fields.ts';
-import { takingTurns } from '../lib/event-loop.ts';
+import { createYield } from '../lib/event-loop.ts';
 import { keyOf, type Node } from './config-document.ts';
 import {
   areVariables,
@@ -51,17 +51,17 @@ export interface Planning {
 }
 
 export function planningWith({ db, within, isTrial = false }: Omit<Planning, 'dependencies'>): Planning {
-  const turn = takingTurns();
-  const inTurns: Within = async (...call) => {
+  const turn = createYield();
+  const yieldingWithin: Within = async (...call) => {
     await turn();
     return within(...call);
   };
   let known: Promise<ReadonlyMap<string, bigint>> | undefined;
   const read = async (): Promise<ReadonlyMap<string, bigint>> => {
-    const list = (await inTurns('GET /dependencies', {})) as (Record_ & { name: string })[];
+    const list = (await yieldingWithin('GET /dependencies', {})) as (Record_ & { name: string })[];
     return new Map(list.toReversed().map(({ name, id }) => [name, id]));
   };
-  return { db, within: inTurns, isTrial, dependencies: () => (known ??= read()) };
+  return { db, within: yieldingWithin, isTrial, dependencies: () => (known ??= read()) };
 }
 
 /**
@@ -284,9 +284,9 @@ function differing(fields: readonly DocumentField[], record: object, entry: Entr
 
 export function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGroup {
   const body = emptyGroup();
-  for (const { name, sent, isOurs } of fields) {
+  for (const { name, sent, isDocumentOnly: isDocumentOnly } of fields) {
     const value = entry[name];
-    if (value === undefined || isOurs) continue;
+    if (value === undefined || isDocumentOnly) continue;
     const [first = '', second] = pathOf(sent);
     const raw = Array.isArray(value) ? rawOf(value) : String(value);
     if (second === undefined) body[first] = raw;

@@ -20,7 +20,7 @@ import { commitView } from '../views/commit.ts';
 import { logged as ofRequests } from './build-requests.ts';
 import { findBuild, showing } from './builds.ts';
 import { loadCommit } from './commits.ts';
-import { twin } from './common.ts';
+import { withIdString } from './common.ts';
 import { keptUntil } from './kept-files.ts';
 import { loggedId } from './logs.ts';
 import { flakyView } from './tests.ts';
@@ -106,7 +106,7 @@ export const routes = [
         ...view(build),
         ...(await keptUntil(call, build)),
         suite_exists: await hasSuite(db, build.suite_id),
-        ...twin('build_request_id', build.build_request_id),
+        ...withIdString('build_request_id', build.build_request_id),
         attempts: attempts.map(view),
         ...(await artifactsOf(db, build.id)),
       };
@@ -156,8 +156,8 @@ export const routes = [
       return tests.map((test) => ({
         ...flakyView(test),
         commits: test.commits,
-        ...twin('failed_build_id', test.failedBuildId),
-        ...twin('began_commit_id', test.beganOn),
+        ...withIdString('failed_build_id', test.failedBuildId),
+        ...withIdString('began_commit_id', test.beganOn),
         began_ref: refs.get(test.beganOn) ?? '',
         began_at: timestamp(test.beganAt),
       }));

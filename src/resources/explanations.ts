@@ -2,11 +2,11 @@ import { sql } from 'kysely';
 import type { Database } from '../db/open.ts';
 import type { BuildRequestRow } from '../db/schema.ts';
 import { suitesOf } from '../lifecycle/chosen-suites.ts';
-import { leftOut, type Reason } from '../lifecycle/skipped-suites.ts';
+import { skippedSuites, type Reason } from '../lifecycle/skipped-suites.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
 import { inWords } from '../lifecycle/rules.ts';
 import type { Explanation } from '../records/build-request.ts';
-import { twin } from './common.ts';
+import { withIdString } from './common.ts';
 
 /** Why each suite was run for a request, or was not, in words. The account is the one that asks. */
 export async function explain(db: Database, account: bigint, request: BuildRequestRow): Promise<Explanation[]> {
@@ -23,16 +23,16 @@ export async function explain(db: Database, account: bigint, request: BuildReque
     .execute();
   const commit = await commits.executeTakeFirstOrThrow();
   const about = { projectId, request: { ...request, named: suitesOf(request) }, commit };
-  const others = await leftOut(db, account, about, new Set(builds.map(({ suite_name: name }) => name)));
+  const others = await skippedSuites(db, account, about, new Set(builds.map(({ suite_name: name }) => name)));
   return [
     ...builds.map(({ suite_id: suite, suite_name: name, slow }) => ({
-      ...twin('suite_id', suite),
+      ...withIdString('suite_id', suite),
       name,
       runs: Number(slow) === 0,
       why: Number(slow) === 0 ? 'All its rules are met.' : reasonInWords('rule_too_slow'),
     })),
     ...others.map(({ suite, reason }) => ({
-      ...twin('suite_id', suite.id),
+      ...withIdString('suite_id', suite.id),
       name: suite.name,
       runs: false,
       why: whyNot(reason),

@@ -4,18 +4,18 @@ import type { Queries } from '../db/open.ts';
 import type { SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { most } from '../shared/bounds.ts';
-import { mapByTurns } from '../lib/event-loop.ts';
+import { mapYielding } from '../lib/event-loop.ts';
 import { variantsOf } from '../shared/matrix.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
 import { renameCaches } from '../lifecycle/caches.ts';
 import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
 import { checkCommand, suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf, type InProject } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 
 function view(suite: SuiteRow): Suite {
-  return { ...twin('id', suite.id), ...valuesIn(suiteFields, suite) };
+  return { ...withIdString('id', suite.id), ...valuesIn(suiteFields, suite) };
 }
 
 /** The suite in the path, if it belongs to the project. */
@@ -62,7 +62,7 @@ export const routes = [
     answer: listOf(suiteRecord),
     async handle({ db, project }) {
       const suites = await allRows(db.selectFrom('suites').selectAll().where('project_id', '=', project.id), 'id');
-      return mapByTurns(suites, view);
+      return mapYielding(suites, view);
     },
   }),
   projectRoute({

@@ -11,7 +11,7 @@ import { openDependencyCache } from './dependency-cache.ts';
 import { guardGit } from './guarded-git.ts';
 import { openImages } from './images/images.ts';
 import { openSandboxes } from './sandbox/index.ts';
-import { places, type Ended, type Network, type Sandboxes } from './sandbox/types.ts';
+import { sandboxPaths, type Ended, type Network, type Sandboxes } from './sandbox/types.ts';
 import { copyTree } from './sandbox/workspace.ts';
 import { findable } from './search-paths.ts';
 
@@ -86,7 +86,7 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
   });
   using taken = await cache.take(software, signal);
   await using image = await imageOf(sandboxes, run, options);
-  using git = options.isWritten ? await guardGit(options.tree, places.workspace) : undefined;
+  using git = options.isWritten ? await guardGit(options.tree, sandboxPaths.workspace) : undefined;
   const mask = createMask(options.secrets);
   try {
     return await sandboxes.run({

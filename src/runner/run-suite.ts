@@ -6,7 +6,7 @@ import { keepTail } from '../lib/tail.ts';
 import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
-import { CannotMountError, type Ended, type Left, type Step } from './sandbox/types.ts';
+import { CannotMountError, type Ended, type RunFiles, type Step } from './sandbox/types.ts';
 import type { Root } from './cache-trees.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
@@ -139,7 +139,7 @@ function hasFailed({ exitStatus, reason }: Ended): boolean {
 /** Keeps the files for a shell. Without them the build is what it is. */
 async function keepFiles(
   { kept, sandboxes, log }: RunnerServices,
-  left: Left,
+  left: RunFiles,
   build: BuildFacts,
   onKept: Task['onKept'],
 ): Promise<void> {

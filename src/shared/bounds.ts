@@ -105,7 +105,7 @@ export const most = {
   /** Branches and files that a check of a repository found. */
   checked: 1000,
   /** In one message about polls, and refs in the listing of one. */
-  lookReports: 1024,
+  pollReports: 1024,
   refs: 50_000,
   /** Of a build, and in one message about them. */
   tests: 100_000,
@@ -129,7 +129,7 @@ export const bytes = {
   namesOfCommit: 524_288,
   /** What runners send: the end of a piece of work, a message about polls, and the listing in it, and a piece of a log. */
   runnerReport: 3_145_728,
-  lookReports: 10_485_760,
+  pollReports: 10_485_760,
   refListing: 8_388_608,
   logChunk: 1_048_576,
   testReports: 4_194_304,

@@ -12,7 +12,7 @@ import { downloadLink, linesIn, logPart } from './log-viewer.ts';
 import { ago, duration, moment } from './moments.ts';
 import { copyable, fact, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { buildBadge, buildMark, isUnderWay } from './states.ts';
 
 /** One attempt at one suite on one commit: what became of it, and a tab each for its log and what else it left. */
@@ -184,7 +184,7 @@ async function show(visit: ProjectVisit, tab: Tab): Promise<Page> {
   };
 }
 
-export const places: Place[] = tabs.flatMap((tab) =>
+export const routes: PageRoute[] = tabs.flatMap((tab) =>
   projectPage({
     path: `/builds/:build_id${below(tab)}`,
     tab: 'commits',

@@ -7,7 +7,7 @@ import { html, type Html } from './html.ts';
 import { ago, duration } from './moments.ts';
 import { counted, empty, fact, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { suiteChoice } from './suite-choice.ts';
 import { buildBadge, stateBadge } from './states.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
@@ -114,7 +114,7 @@ async function show(visit: ProjectVisit) {
   };
 }
 
-export const places: Place[] = projectPage({
+export const routes: PageRoute[] = projectPage({
   path: '/commits/:commit_id',
   tab: 'commits',
   show,

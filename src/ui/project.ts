@@ -8,7 +8,7 @@ import { ago } from './moments.ts';
 import { empty, pagination, shortSha, subjectOf } from './parts.ts';
 import { overviewLine } from './project-overview.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { suiteChoice } from './suite-choice.ts';
 import { buildMark, buildWord, isUnderWay, lookOfBuild, stateBadge } from './states.ts';
 
@@ -162,7 +162,7 @@ async function show(visit: ProjectVisit) {
   };
 }
 
-export const places: Place[] = projectPage({
+export const routes: PageRoute[] = projectPage({
   path: '',
   tab: 'commits',
   show,

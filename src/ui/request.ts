@@ -9,7 +9,7 @@ import { downloadLink, logPart } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
 import { empty, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
 
 const record = '/projects/:project_id/build_requests/:build_request_id';
@@ -145,7 +145,7 @@ async function show(visit: ProjectVisit) {
 
 const again = { resource_temporary_unavailable: 'Something of it is not over yet, or was begun again already.' };
 
-export const places: Place[] = projectPage({
+export const routes: PageRoute[] = projectPage({
   path: '/requests/:build_request_id',
   tab: 'commits',
   show,

@@ -1,10 +1,10 @@
-import { inUnits } from '../lib/byte-units.ts';
+import { formatBytes } from '../lib/byte-units.ts';
 import { html } from './html.ts';
 import { ago } from './moments.ts';
 import { empty, orMissing, table } from './parts.ts';
 import { deletionButton, deletionPage } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import type { VisitApi } from './visit-api.ts';
 
 /** What the suites of a project keep from build to build. */
@@ -43,7 +43,7 @@ const list = settingsPage({
               html`<tr>
                 <td id="cache-${cache.id_str}">${names.get(cache.suite_id_str) ?? ofBranch}</td>
                 <td><code>${cache.branch}</code></td>
-                <td class="nowrap">${inUnits(cache.size)}</td>
+                <td class="nowrap">${formatBytes(cache.size)}</td>
                 <td>used ${ago(cache.last_used_at)}, saved ${ago(cache.created_at)}</td>
                 <td class="number">${deletionButton(`${path}/${cache.id_str}/delete`, `cache-${cache.id_str}`)}</td>
               </tr>`,
@@ -65,7 +65,7 @@ const deletion = deletionPage({
       title: `Delete the cache of ${cache.branch}?`,
       goes: html`<p>
         What builds of <strong>${suite}</strong> on <strong>${cache.branch}</strong> have kept goes
-        (${inUnits(cache.size)}). The next one begins without it, or with the cache of the default branch.
+        (${formatBytes(cache.size)}). The next one begins without it, or with the cache of the default branch.
       </p>`,
     };
   },
@@ -88,4 +88,4 @@ const deletionOfAll = deletionPage({
   back: (visit) => `${settingsPath(visit)}/caches`,
 });
 
-export const places: Place[] = [...list, ...deletion, ...deletionOfAll];
+export const routes: PageRoute[] = [...list, ...deletion, ...deletionOfAll];

@@ -1,5 +1,5 @@
 /** An identifier as a number, and as text for clients that cannot hold 64 bits; of none, null and a blank text. */
-export function twin<Name extends string, Id extends bigint | null>(
+export function withIdString<Name extends string, Id extends bigint | null>(
   name: Name,
   id: Id,
 ): { [K in Name | `${Name}_str`]: K extends Name ? Id : string } {

@@ -10,7 +10,7 @@ import type {
 } from '../../src/db/schema.ts';
 import { receive } from '../../src/inbound-hooks/hook-deliveries.ts';
 import { contentTypeOf } from '../../src/lib/file-types.ts';
-import { tell } from '../../src/inbound-hooks/payload-readers.ts';
+import { completeFacts } from '../../src/inbound-hooks/payload-readers.ts';
 
 /** Records that only the service's own work creates, inserted directly in the same form. */
 
@@ -142,7 +142,7 @@ export async function addDeliveryAttempt(
 
 /** A ping that arrived at a hook. */
 export async function addHookDelivery({ db, ids, observers }: Services, hook: Named): Promise<{ id: bigint }> {
-  const facts = tell({ event: 'ping', idle: 'A ping: the hook is set up.' });
+  const facts = completeFacts({ event: 'ping', idle: 'A ping: the hook is set up.' });
   return db.transaction((trx) => receive({ db, trx, ids, observers }, hook.id, { key: null, facts }));
 }
 
