@@ -55,7 +55,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
       isWritten,
       network: options.offline ? 'none' : 'internet',
       launches: software.launches,
-      command: suite.command,
+      steps: suite.steps.length > 0 ? suite.steps : [{ name: 'command', command: suite.command, when: 'passed' }],
       environment: {
         ...Object.fromEntries(variables.map(({ name, content }) => [name, content])),
         ...variablesIn(variant),

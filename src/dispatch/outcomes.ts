@@ -11,7 +11,7 @@ import { noteKept } from '../lifecycle/shells.ts';
 import { awaitUploads } from '../lifecycle/uploads.ts';
 import { traceSteps } from '../lifecycle/traces.ts';
 import { addLine, findLog } from '../streams/logs.ts';
-import type { JudgedReport } from './repository-config.ts';
+import type { ConfiguredReport } from './repository-config.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { wordsFor } from './log-intake.ts';
 
@@ -24,7 +24,7 @@ const storeAway = 'The store of the server’s files is away. This goes on when 
 const smallLog = 64n * 1024n;
 export const packKind = 'pack_log';
 
-export interface SettlingParts {
+export interface OutcomesParts {
   db: Database;
   ids: IdSource;
   kinds: Record<WorkKind, JobHandler>;
@@ -35,14 +35,14 @@ export interface SettlingParts {
 }
 
 /** Ends jobs by their outcomes. */
-export interface Settling {
-  settle(trx: Transaction, runner: Runner, report: JudgedReport): Promise<Receipt>;
+export interface Outcomes {
+  settle(trx: Transaction, runner: Runner, report: ConfiguredReport): Promise<Receipt>;
   lose(lost: LapsedClaim): Promise<void>;
   /** This server or the runner failed: the job is tried again, or ends. */
   giveUp(trx: Transaction, job: ClaimedJob): Promise<void>;
 }
 
-export function createSettling({
+export function createOutcomes({
   db,
   ids,
   kinds,
@@ -50,7 +50,7 @@ export function createSettling({
   logBytes,
   accountConcurrency,
   log,
-}: SettlingParts): Settling {
+}: OutcomesParts): Outcomes {
   /** The job is over: its log is complete in any case, and can be packed. */
   const conclude = async (trx: Transaction, job: ClaimedJob, size?: bigint): Promise<void> => {
     await queue.remove(db, trx, job);

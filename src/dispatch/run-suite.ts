@@ -7,7 +7,7 @@ import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
 import { variablesIn } from '../shared/matrix.ts';
-import type { Outcome } from '../protocol/index.ts';
+import type { Outcome, StepOrder } from '../protocol/index.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
@@ -25,10 +25,10 @@ export const runSuite: JobHandler = {
       return undefined;
     }
     const {
-      suite_name: suiteName,
       repository_url: repositoryUrl,
       sha,
       command,
+      steps,
       reports,
       commit_ref: commitRef,
       branch,
@@ -83,7 +83,7 @@ export const runSuite: JobHandler = {
       sha,
       ...reachedBy(fetchRef, commitRef),
       isFork: fromFork === 1,
-      command,
+      steps: stepsOf({ command, steps }),
       environment: {
         ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
         ...environmentOf(variables.filter(({ isSecret }) => !isSecret)),
@@ -95,7 +95,7 @@ export const runSuite: JobHandler = {
         HEADRACE_PROJECT_ID: String(build.project_id),
         HEADRACE_BUILD_ID: String(build.id),
         HEADRACE_ATTEMPT: String(build.attempt),
-        HEADRACE_SUITE: suiteName,
+        HEADRACE_SUITE: build.suite_name,
         HEADRACE_VARIANT: build.variant,
         HEADRACE_COMMIT: sha,
         HEADRACE_REF: commitRef,
@@ -135,6 +135,12 @@ export const runSuite: JobHandler = {
   },
 };
 
+/** A suite with a command has one step. */
+function stepsOf({ command, steps }: Pick<SuiteRow, 'command' | 'steps'>): StepOrder[] {
+  if (steps === '[]') return [{ name: 'command', command, when: 'passed' }];
+  return JSON.parse(steps) as StepOrder[];
+}
+
 /** The suite's own limit, unless the server's is lower by now. */
 function timeLimit(timeout: number, { timeoutSeconds: most }: BuildLimits): number {
   return timeout === 0 ? most : Math.min(timeout, most);
@@ -162,7 +168,7 @@ function endingOf(outcome: Outcome): Ending {
       // A log that is too long is the command's fault; a full disk is not.
       return [outcome.reason === 'log_too_long' ? 'failed' : 'errored', { failure_reason: outcome.reason }];
     case 'fetched':
-    case 'looked':
+    case 'checked':
     case 'compiled':
     case 'uncompilable':
     case 'pushed':
@@ -188,8 +194,8 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
   return trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-type Parts = BuildRow &
-  Pick<SuiteRow, 'command' | 'timeout' | 'artifacts' | 'cache' | 'cache_save' | 'reports' | 'image'> &
+type Parts = Omit<BuildRow, 'suite_id'> &
+  Pick<SuiteRow, 'command' | 'steps' | 'timeout' | 'artifacts' | 'cache' | 'cache_save' | 'reports' | 'image'> &
   Pick<ProjectRow, 'repository_url' | 'default_branch'> &
   Pick<
     BuildRequestRow,
@@ -203,7 +209,7 @@ type Parts = BuildRow &
     | 'trace'
     | 'variables'
   > & {
-    suite_name: string;
+    suite_id: bigint;
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
@@ -218,7 +224,8 @@ const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.name as suite_name', 'suites.command', 'suites.timeout', 'suites.artifacts', 'suites.cache'])
+    .select(['suites.id as suite_id', 'suites.command', 'suites.steps', 'suites.timeout'])
+    .select(['suites.artifacts', 'suites.cache'])
     .select([
       'suites.cache_save',
       'suites.reports',

@@ -1,6 +1,6 @@
 import { isNoCommit, movedRef, numberIn, quoted, refIn, shaIn, type Change } from './facts.ts';
 import { at, firstText, textOf, type Json } from './json.ts';
-import { areSame, repositoryNames, tell, type Reader } from './payload-readers.ts';
+import { areSame, repositoryNames, completeFacts, type Reader } from './payload-readers.ts';
 
 /**
  * GitHub, and Gitea and Forgejo, which send the same payloads. A `push` reports tags too. Other events of the same
@@ -19,15 +19,15 @@ export function readGithub(forge: keyof typeof building): Reader {
       sender: senderOf(payload),
       repository: repositoryNames(at(payload, 'repository')),
     };
-    if (event === 'ping') return tell({ ...told, idle: 'A ping: the hook is set up.' });
-    if (event === 'push') return tell({ ...told, changes: [pushOf(payload)] });
+    if (event === 'ping') return completeFacts({ ...told, idle: 'A ping: the hook is set up.' });
+    if (event === 'push') return completeFacts({ ...told, changes: [pushOf(payload)] });
     if (event !== 'pull_request' && event !== 'pull_request_sync') {
-      return tell({ ...told, idle: `The event ${quoted(event)} asks for no build.` });
+      return completeFacts({ ...told, idle: `The event ${quoted(event)} asks for no build.` });
     }
     if (!building[forge].includes(told.action)) {
-      return tell({ ...told, idle: `The action ${quoted(told.action)} of a pull request asks for no build.` });
+      return completeFacts({ ...told, idle: `The action ${quoted(told.action)} of a pull request asks for no build.` });
     }
-    return tell({ ...told, changes: [pullRequestOf(payload)] });
+    return completeFacts({ ...told, changes: [pullRequestOf(payload)] });
   };
 }
 

@@ -1,6 +1,6 @@
 import type { SqlBool } from 'kysely';
 import { insertRows } from '../db/insert.ts';
-import { noted } from '../db/memo.ts';
+import { memoized } from '../db/memo.ts';
 import type { ProjectRow } from '../db/schema.ts';
 import { projectTopic, subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
 import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
@@ -34,68 +34,68 @@ import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
  * This file locks 4, 6 and 7 to 9. New rows may be inserted at any time: no transaction waits for a row that it cannot
  * see. And a statement that skips locked rows never waits: so the end of a compile makes the jobs due that wait for it.
  */
-interface Ledger {
+interface PendingEffects {
   events: LifecycleEvent[];
   commits: Set<bigint>;
   requests: Set<bigint>;
   projects: Set<bigint>;
   dependencies: Set<bigint>;
   /** The newest commits of default branches, by project, and the names of these branches where they are known. */
-  trunks: Map<bigint, Trunk>;
+  defaultHeads: Map<bigint, DefaultHead>;
   /** Why the fetches of requests failed. */
   reasons: Map<bigint, string>;
 }
 
 /** The newest built commit of a default branch, and the branch's name; null where they are not known. */
-export interface Trunk {
+export interface DefaultHead {
   commit: bigint | null;
   branch: string | null;
 }
 
 /** One transaction has one ledger, however many write contexts are made for it. */
-const notes = (): { ledger?: Ledger } => ({});
+const notes = (): { effects?: PendingEffects } => ({});
 
-function ledgerOf(context: WriteContext): Ledger {
-  const kept = noted(context.trx, notes);
-  if (!kept.ledger) {
-    kept.ledger = emptyLedger();
-    context.db.atEnd(context.trx, () => applyLedger(context));
+function effectsOf(context: WriteContext): PendingEffects {
+  const kept = memoized(context.trx, notes);
+  if (!kept.effects) {
+    kept.effects = noEffects();
+    context.db.atEnd(context.trx, () => applyEffects(context));
   }
-  return kept.ledger;
+  return kept.effects;
 }
 
-function emptyLedger(): Ledger {
+function noEffects(): PendingEffects {
   return {
     events: [],
     commits: new Set(),
     requests: new Set(),
     projects: new Set(),
     dependencies: new Set(),
-    trunks: new Map(),
+    defaultHeads: new Map(),
     reasons: new Map(),
   };
 }
 
 /** Records an event. */
 export function recordEvent(context: WriteContext, event: LifecycleEvent): void {
-  ledgerOf(context).events.push(event);
+  effectsOf(context).events.push(event);
 }
 
 /** Records that a dependency has changed its state, for its notifications. */
 export function dependencyMoved(context: WriteContext, id: bigint): void {
-  ledgerOf(context).dependencies.add(id);
+  effectsOf(context).dependencies.add(id);
 }
 
 /** Records the newest commit of a project's default branch; null where none of it was built. */
-export function moveTrunk(context: WriteContext, projectId: bigint, trunk: Trunk): void {
-  const { trunks, projects } = ledgerOf(context);
-  trunks.set(projectId, trunk);
+export function moveDefaultHead(context: WriteContext, projectId: bigint, defaultHead: DefaultHead): void {
+  const { defaultHeads, projects } = effectsOf(context);
+  defaultHeads.set(projectId, defaultHead);
   projects.add(projectId);
 }
 
 /** Records why the fetch of a request failed, for the notifications of its project. */
 export function fetchFailed(context: WriteContext, requestId: bigint, reason: string): void {
-  ledgerOf(context).reasons.set(requestId, reason);
+  effectsOf(context).reasons.set(requestId, reason);
 }
 
 /** Marks commits, requests and projects whose states have to be calculated again. */
@@ -103,7 +103,7 @@ export function rollUp(
   context: WriteContext,
   { commit, request, project }: { commit?: bigint; request?: bigint; project?: bigint },
 ): void {
-  const { commits, requests, projects } = ledgerOf(context);
+  const { commits, requests, projects } = effectsOf(context);
   if (commit !== undefined) commits.add(commit);
   if (request !== undefined) requests.add(request);
   if (project !== undefined) projects.add(project);
@@ -113,23 +113,23 @@ export function rollUp(
  * Does everything that was recorded. The transaction calls it at its end. A caller that needs the states earlier must
  * lock nothing afterwards.
  */
-export async function applyLedger(context: WriteContext): Promise<void> {
-  const kept = noted(context.trx, notes);
-  const { ledger } = kept;
-  if (!ledger) return;
-  kept.ledger = emptyLedger();
-  const { moved, changed } = await rollUpCommits(context, inOrder(ledger.commits), inOrder(ledger.requests));
-  const events = [...ledger.events, ...moved].map((one) => ({ ...one, reason: ledger.reasons.get(one.subjectId) }));
+export async function applyEffects(context: WriteContext): Promise<void> {
+  const kept = memoized(context.trx, notes);
+  const { effects } = kept;
+  if (!effects) return;
+  kept.effects = noEffects();
+  const { moved, changed } = await rollUpCommits(context, inOrder(effects.commits), inOrder(effects.requests));
+  const events = [...effects.events, ...moved].map((one) => ({ ...one, reason: effects.reasons.get(one.subjectId) }));
   const byProject = Map.groupBy(events, ({ projectId }) => projectId);
-  const behind = new Set([...ledger.projects, ...changed]);
+  const behind = new Set([...effects.projects, ...changed]);
   for (const id of inOrder(new Set([...byProject.keys(), ...behind]))) {
     const project = await holdProject(context, id);
-    const trunk = ledger.trunks.get(id);
-    if (trunk) await changeTrunk(context, id, trunk);
+    const defaultHead = effects.defaultHeads.get(id);
+    if (defaultHead) await changeDefaultHead(context, id, defaultHead);
     const decided = behind.has(id) ? await decidedState(context, id) : undefined;
     await record(context, id, byProject.get(id) ?? [], project, decided);
   }
-  for (const id of inOrder(ledger.dependencies)) await tellOfDependency(context, id);
+  for (const id of inOrder(effects.dependencies)) await tellOfDependency(context, id);
 }
 
 function inOrder(ids: Set<bigint>): bigint[] {
@@ -167,9 +167,9 @@ async function holdProject({ db, trx }: WriteContext, id: bigint): Promise<Held>
   return project;
 }
 
-async function changeTrunk({ trx }: WriteContext, id: bigint, { commit, branch }: Trunk): Promise<void> {
-  const trunk = { trunk_commit_id: commit, ...(branch !== null && { default_branch: branch }) };
-  await trx.updateTable('projects').set(trunk).where('id', '=', id).execute();
+async function changeDefaultHead({ trx }: WriteContext, id: bigint, { commit, branch }: DefaultHead): Promise<void> {
+  const defaultHead = { trunk_commit_id: commit, ...(branch !== null && { default_branch: branch }) };
+  await trx.updateTable('projects').set(defaultHead).where('id', '=', id).execute();
 }
 
 /**

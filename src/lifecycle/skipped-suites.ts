@@ -1,12 +1,12 @@
 import type { Database } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
-import { judged, textsOf } from './evaluate-rules.ts';
+import { evaluateRules, textsOf } from './evaluate-rules.ts';
 import { whySkipped } from './skip-marks.ts';
 import { tooSlow, type Unmet } from './rules.ts';
 
 /** Why suites were not run on a commit. */
 
-export type Asked = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'from_fork'> & {
+export type AskedRequest = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'from_fork'> & {
   /** The suites that were asked for; none where all were. */
   named: readonly bigint[];
 };
@@ -14,18 +14,18 @@ export type Asked = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'fr
 /** A rule that is not met, or a sentence. */
 export type Reason = string | Unmet;
 
-export interface LeftOut {
+export interface SkippedSuite {
   suite: Pick<SuiteRow, 'id' | 'name'>;
   reason: Reason;
 }
 
 /** The account is the one that asks. */
-export async function leftOut(
+export async function skippedSuites(
   db: Database,
   account: bigint,
-  { projectId, request, commit }: { projectId: bigint; request: Asked; commit: CommitRow },
-  built: ReadonlySet<bigint>,
-): Promise<LeftOut[]> {
+  { projectId, request, commit }: { projectId: bigint; request: AskedRequest; commit: CommitRow },
+  built: ReadonlySet<string>,
+): Promise<SkippedSuite[]> {
   const suites = await db.read
     .selectFrom('suites')
     .select(['id', 'name'])
@@ -41,11 +41,11 @@ export async function leftOut(
     .execute();
   const skipped = whySkipped(commit, request);
   if (skipped !== undefined) {
-    return suites.filter(({ id }) => !built.has(id)).map((suite) => ({ suite, reason: skipped }));
+    return suites.filter(({ name }) => !built.has(name)).map((suite) => ({ suite, reason: skipped }));
   }
   const rulesOf = Map.groupBy(rules, (rule) => rule.suite_id);
   const named = new Set(request.named);
-  const others = suites.filter(({ id }) => !built.has(id));
+  const others = suites.filter(({ name }) => !built.has(name));
   const asked = others.filter(({ id }) => named.size === 0 || named.has(id));
   const question = {
     suites: asked.map(({ id }) => ({
@@ -54,7 +54,7 @@ export async function leftOut(
     })),
     texts: textsOf(commit, request),
   };
-  const answers = new Map((await judged(db, account, question)).map((one) => [one.id, one]));
+  const answers = new Map((await evaluateRules(db, account, question)).map((one) => [one.id, one]));
   return others.map((suite) => {
     const answer = answers.get(String(suite.id));
     if (!answer) return { suite, reason: 'It was not asked for: the build is one of some suites only.' };

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { DeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
-import { dropDeliveryJob, ensureDeliveryJobs, hurryDeliveryJob } from '../queue/delivery-jobs.ts';
+import { dropDeliveryJob, ensureDeliveryJobs, makeDeliveryJobDue } from '../queue/delivery-jobs.ts';
 import type { WriteContext } from './write-context.ts';
 import { deliveryMachine, statesBefore, type DeliveryState } from './states.ts';
 import { takePlace } from './webhook-events.ts';
@@ -88,7 +88,7 @@ export async function sendAgain(context: WriteContext, accountId: bigint, delive
   const position = isOver && place ? place.position : delivery.position;
   // The delivery job first: the sender of the line holds it, and writes deliveries afterwards.
   await ensureDeliveryJobs(db, trx, ids, [{ subjectId: delivery.notification_id, accountId }]);
-  await hurryDeliveryJob(db, trx, delivery.notification_id);
+  await makeDeliveryJobDue(db, trx, delivery.notification_id);
   await trx
     .updateTable('deliveries')
     .set({ position, ...again })
@@ -99,7 +99,7 @@ export async function sendAgain(context: WriteContext, accountId: bigint, delive
 
 /** Tries all waiting deliveries of a receiver at once, because it probably answers now. */
 export async function tryLineNow({ db, trx }: WriteContext, notificationId: bigint): Promise<void> {
-  await hurryDeliveryJob(db, trx, notificationId);
+  await makeDeliveryJobDue(db, trx, notificationId);
 }
 
 /** Drops all waiting deliveries of a notification that is about to be deleted. */

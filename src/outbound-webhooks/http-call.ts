@@ -3,7 +3,7 @@ import https from 'node:https';
 import { bytes as bounds } from '../shared/bounds.ts';
 import { http } from '../lib/http.ts';
 import type { Mask } from '../shared/masking.ts';
-import { judgedLookup, type AddressRules } from '../lib/address-filter.ts';
+import { allowedLookup, type AddressRules } from '../lib/address-filter.ts';
 import type { Attempt } from '../lifecycle/webhook-deliveries.ts';
 
 export interface HttpCall {
@@ -55,7 +55,7 @@ async function exchange(
   ending: AbortSignal,
 ): Promise<Omit<Attempt, 'durationMs'>> {
   const target = new URL(url);
-  const lookup = await judgedLookup(target, rules, ending);
+  const lookup = await allowedLookup(target, rules, ending);
   const { request } = target.protocol === 'https:' ? https : http;
   const response = Promise.withResolvers<IncomingMessage>();
   const call = request(target, {

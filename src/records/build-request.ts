@@ -9,11 +9,11 @@ import {
   listOf,
   mapOf,
   nullable,
+  nullableTwin,
   object,
   record,
   stateOf,
   string,
-  twin,
 } from './schema.ts';
 import { buildRequestStates } from './states.ts';
 import { waitingReason } from './waiting.ts';
@@ -31,8 +31,7 @@ export const buildRequestRecord = record('BuildRequest', {
   ...idTwin,
   build_state: stateOf(buildRequestStates),
   commit_ref: string,
-  commit_id: nullable(id),
-  commit_id_str: string,
+  ...nullableTwin('commit_id'),
   created_by: string,
   created_at: dateTime,
   event: string,
@@ -48,7 +47,7 @@ export type BuildRequest = Static<typeof buildRequestRecord>;
 
 /** Why a suite was run for a request, or was not. */
 export const explanationRecord = record('Explanation', {
-  ...twin('suite_id'),
+  ...nullableTwin('suite_id'),
   name: string,
   runs: boolean,
   why: string,

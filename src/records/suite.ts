@@ -1,6 +1,18 @@
 import type { Static } from 'typebox';
 import { operators, subjects } from '../shared/rule-operators.ts';
-import { answersOf, described, flag, oneOf, required, takingBlank, text, wholeNumber, withDefault } from './fields.ts';
+import type { FieldErrors } from '../errors.ts';
+import {
+  answersOf,
+  described,
+  flag,
+  oneOf,
+  required,
+  takingBlank,
+  text,
+  wholeNumber,
+  withDefault,
+  type ValuesOf,
+} from './fields.ts';
 import {
   cachePaths,
   command,
@@ -13,6 +25,7 @@ import {
   variableContent,
   variableName,
 } from './forms.ts';
+import { recordList } from './record-lists.ts';
 import {
   boolean,
   dateTime,
@@ -20,6 +33,7 @@ import {
   idTwin,
   integer,
   listOf,
+  nullableTwin,
   object,
   optional,
   record,
@@ -28,12 +42,23 @@ import {
   twin,
 } from './schema.ts';
 
+/** Which of a build's steps run after one that failed. */
+export const stepFields = {
+  name: required(name),
+  command: required(command),
+  when: described(
+    oneOf(['passed', 'failed', 'always']),
+    'whether it runs when no step before it has failed, when one has, or in both cases',
+  ),
+};
+
 const month = 30 * 24 * 3600;
 
 export const suiteFields = {
   name: required(name),
   description,
-  command: required(command),
+  command: described(command, 'what runs; either this or `steps`'),
+  steps: recordList('stepsOfSuite', stepFields, 'commands that run one after the other, in place of `command`'),
   tags,
   image,
   reports: globs('files in the workspace that are reports of tests, as JUnit XML'),
@@ -48,6 +73,15 @@ export const suiteFields = {
   cache_save: described(oneOf(['passed', 'always']), 'which builds save the cache: `always` for failed ones as well'),
   artifacts: globs('files in the workspace that are kept after a build, whatever its result'),
 };
+type Written = Partial<ValuesOf<typeof suiteFields>>;
+
+/** A suite has a command or steps. One that is undefined was sent with a mistake of its own. */
+export function checkCommand({ command, steps }: Pick<Written, 'command' | 'steps'>): FieldErrors {
+  if (command === undefined || steps === undefined) return {};
+  if (command !== '' && steps.length > 0) return { command: ['invalid_format'] };
+  return command === '' && steps.length === 0 ? { command: ['is_blank'] } : {};
+}
+
 export const suiteRecord = record('Suite', { ...idTwin, ...answersOf(suiteFields) });
 export type Suite = Static<typeof suiteRecord>;
 
@@ -92,7 +126,7 @@ export type Software = Static<typeof softwareRecord>;
 
 export const cacheRecord = record('Cache', {
   ...idTwin,
-  ...twin('suite_id'),
+  ...nullableTwin('suite_id'),
   branch: string,
   size: integer,
   created_at: dateTime,

@@ -1,5 +1,6 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { most } from '../shared/bounds.ts';
+import { checkCommand } from '../records/suite.ts';
 import {
   areVariables,
   projectFields,
@@ -63,7 +64,11 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
   if (isVariable) known.add('keep');
   if (kind === suites) known.add('dependencies');
   for (const name of Object.keys(said)) if (!known.has(name)) errors[place(name)] = ['invalid_format'];
-  for (const { name, isRequired, fallback } of fields) {
+  for (const { name, isRequired, fallback, read: readList } of fields) {
+    if (readList && said[name] !== undefined) {
+      Object.assign(entry, readRecords(readList, name, said[name], place(name), errors));
+      continue;
+    }
     const isContent = isVariable && name === 'content';
     if (isContent && said.content === undefined && isKept(said)) continue;
     if (isContent && said.content !== undefined && !mayHold(said)) errors[place(name)] = ['invalid_format'];
@@ -72,6 +77,7 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
     if (read === undefined) errors[place(name)] = [said[name] === undefined ? 'is_blank' : 'invalid_format'];
     else entry[name] = read;
   }
+  if (kind === suites) for (const [name, codes] of Object.entries(checkCommand(entry))) errors[place(name)] ??= codes;
   if (isVariable && !isSource(said.from_env)) errors[place('from_env')] = ['invalid_format'];
   const dependencies = kind === suites && said.dependencies !== undefined ? valueOf(said.dependencies) : [];
   if (!Array.isArray(dependencies)) errors[place('dependencies')] = ['invalid_format'];
@@ -103,6 +109,23 @@ function isKept({ keep, from_env: source = '' }: Record<string, unknown>): boole
 /** Whether a document may hold the content: the value of who applies it, or one that is no secret. */
 function mayHold({ content, keep, secret, from_env: source = '' }: Record<string, unknown>): boolean {
   return typeof content === 'string' && keep !== true && (secret === false || source !== '');
+}
+
+function readRecords(
+  read: NonNullable<DocumentField['read']>,
+  name: string,
+  said: unknown,
+  at: string,
+  errors: FieldErrors,
+): Entry {
+  try {
+    return { [name]: read(said) };
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    for (const [inside, codes] of Object.entries(error.fields))
+      errors[inside.startsWith('[') ? `${at}${inside}` : at] = codes;
+    return {};
+  }
 }
 
 /** Texts, numbers, flags, and lists of texts; undefined for anything else. */

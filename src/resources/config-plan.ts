@@ -1,9 +1,9 @@
 import type { Call } from '../api/call.ts';
 import type { Database, Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
-import { emptyGroup, type Raw, type RawGroup } from '../http/raw.ts';
+import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import { columnName, pathOf } from '../records/fields.ts';
-import { takingTurns } from '../lib/event-loop.ts';
+import { createYield } from '../lib/event-loop.ts';
 import { keyOf, type Node } from './config-document.ts';
 import {
   areVariables,
@@ -11,6 +11,7 @@ import {
   beforeProject,
   isSame,
   projectFields,
+  rawOf,
   suites,
   valueIn,
   type DocumentField,
@@ -50,17 +51,17 @@ export interface Planning {
 }
 
 export function planningWith({ db, within, isTrial = false }: Omit<Planning, 'dependencies'>): Planning {
-  const turn = takingTurns();
-  const inTurns: Within = async (...call) => {
+  const turn = createYield();
+  const yieldingWithin: Within = async (...call) => {
     await turn();
     return within(...call);
   };
   let known: Promise<ReadonlyMap<string, bigint>> | undefined;
   const read = async (): Promise<ReadonlyMap<string, bigint>> => {
-    const list = (await inTurns('GET /dependencies', {})) as (Record_ & { name: string })[];
+    const list = (await yieldingWithin('GET /dependencies', {})) as (Record_ & { name: string })[];
     return new Map(list.toReversed().map(({ name, id }) => [name, id]));
   };
-  return { db, within: inTurns, isTrial, dependencies: () => (known ??= read()) };
+  return { db, within: yieldingWithin, isTrial, dependencies: () => (known ??= read()) };
 }
 
 /**
@@ -283,11 +284,11 @@ function differing(fields: readonly DocumentField[], record: object, entry: Entr
 
 export function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGroup {
   const body = emptyGroup();
-  for (const { name, sent, isOurs } of fields) {
+  for (const { name, sent, isDocumentOnly: isDocumentOnly } of fields) {
     const value = entry[name];
-    if (value === undefined || isOurs) continue;
+    if (value === undefined || isDocumentOnly) continue;
     const [first = '', second] = pathOf(sent);
-    const raw: Raw = Array.isArray(value) ? [...(value as string[])] : String(value);
+    const raw = Array.isArray(value) ? rawOf(value) : String(value);
     if (second === undefined) body[first] = raw;
     else {
       const group = (body[first] as RawGroup | undefined) ?? emptyGroup();
@@ -305,7 +306,13 @@ function shownChange(field: DocumentField, record: object, entry: Entry): { name
   return { name: field.name, from: shown(valueIn(record, field)), to: shown(entry[field.name]) };
 }
 
-const shown = (value: Value | undefined): string => (Array.isArray(value) ? value.join(', ') : String(value ?? ''));
+function shown(value: Value | undefined): string {
+  if (typeof value !== 'object') return String(value ?? '');
+  const records = value.filter((one) => typeof one === 'object');
+  if (records.length === 0) return value.join(', ');
+  const lines = records.map((one) => Object.entries(one).map(([name, said]) => `${name}: ${said}`));
+  return lines.flat().join('\n');
+}
 
 function labelOf({ key }: Kind, entry: Entry): string {
   return key

@@ -4,17 +4,18 @@ import type { Queries } from '../db/open.ts';
 import type { SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { most } from '../shared/bounds.ts';
-import { mapByTurns } from '../lib/event-loop.ts';
+import { mapYielding } from '../lib/event-loop.ts';
 import { variantsOf } from '../shared/matrix.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
-import { columnsOf, valuesIn } from '../records/fields.ts';
-import { suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
+import { renameCaches } from '../lifecycle/caches.ts';
+import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
+import { checkCommand, suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf, type InProject } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 
 function view(suite: SuiteRow): Suite {
-  return { ...twin('id', suite.id), ...valuesIn(suiteFields, suite) };
+  return { ...withIdString('id', suite.id), ...valuesIn(suiteFields, suite) };
 }
 
 /** The suite in the path, if it belongs to the project. */
@@ -38,12 +39,17 @@ async function holdVariants(db: Queries, project: { id: bigint }, matrix: string
   if (counts.reduce((sum, count) => sum + count, 0) > most.variantsOfProject) throw new ApiError('is_reserved');
 }
 
+type Sent = Partial<ValuesOf<typeof suiteFields>>;
+
 /** No suite may take longer than the server allows. */
-async function checkTimeout(
-  { buildTimeout }: { buildTimeout: number },
-  { timeout = 0 }: { timeout?: number },
-): Promise<FieldErrors> {
+function checkTimeout({ buildTimeout }: { buildTimeout: number }, { timeout = 0 }: Sent): FieldErrors {
   return timeout > buildTimeout ? { timeout: ['invalid_format'] } : {};
+}
+
+/** The command that is sent takes the place of the steps, and the other way round. */
+function replacing({ command, steps }: Sent): Pick<Sent, 'command' | 'steps'> {
+  if (command !== undefined && command !== '' && steps === undefined) return { steps: [] };
+  return steps !== undefined && steps.length > 0 && command === undefined ? { command: '' } : {};
 }
 
 export const routes = [
@@ -56,7 +62,7 @@ export const routes = [
     answer: listOf(suiteRecord),
     async handle({ db, project }) {
       const suites = await allRows(db.selectFrom('suites').selectAll().where('project_id', '=', project.id), 'id');
-      return mapByTurns(suites, view);
+      return mapYielding(suites, view);
     },
   }),
   projectRoute({
@@ -68,7 +74,7 @@ export const routes = [
     body: suiteFields,
     creates: 'suites',
     answer: suiteRecord,
-    verify: checkTimeout,
+    verify: async (call, values) => ({ ...checkTimeout(call, values), ...checkCommand(values) }),
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
@@ -98,13 +104,19 @@ export const routes = [
     changes: 'suites',
     answer: suiteRecord,
     load: loadSuite,
-    verify: checkTimeout,
+    verify: async (call, values) => ({
+      ...checkTimeout(call, values),
+      ...checkCommand({ ...valuesIn(suiteFields, call.suite), ...values, ...replacing(values) }),
+    }),
     verifyNames: ({ db, suite }, values) =>
       checkName(db, 'suites', { within: suite.project_id, name: values.name, except: suite.id }),
     audit: { action: 'suite.updated', subject: ({ suite }) => suite },
     async handle(call) {
       const { db, suite, project } = call;
-      const changed = columnsOf(suiteFields, call.input);
+      const changed = columnsOf(suiteFields, { ...call.input, ...replacing(call.input) });
+      const { name = suite.name } = changed;
+      if (name !== suite.name)
+        await renameCaches(writeContextOf(call), { projectId: project.id, suiteId: suite.id, name });
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());
       }

@@ -8,14 +8,14 @@ import { timestamp } from '../lib/timestamps.ts';
 import { sendAgain } from '../lifecycle/webhook-deliveries.ts';
 import { deliveryRecord, type Delivery } from '../records/notification.ts';
 import { listOf } from '../records/schema.ts';
-import { writeContextOf, orNotFound, twin } from './common.ts';
+import { writeContextOf, orNotFound, withIdString } from './common.ts';
 import { loadNotification } from './notifications.ts';
 
 type Shown = Pick<DeliveryRow, 'id' | 'event_type' | 'state' | 'created_at'>;
 
 function view(delivery: Shown, attempts: readonly DeliveryAttemptRow[]): Delivery {
   return {
-    ...twin('id', delivery.id),
+    ...withIdString('id', delivery.id),
     type: delivery.event_type,
     state: delivery.state,
     created_at: timestamp(delivery.created_at),

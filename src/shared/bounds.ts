@@ -72,6 +72,7 @@ export type TextBound = keyof typeof longest;
 
 /** Entries of lists. */
 export const most = {
+  stepsOfSuite: 50,
   tags: 16,
   globs: 50,
   cachePaths: 16,
@@ -105,7 +106,7 @@ export const most = {
   /** Branches and files that a check of a repository found. */
   checked: 1000,
   /** In one message about polls, and refs in the listing of one. */
-  lookReports: 1024,
+  pollReports: 1024,
   refs: 50_000,
   /** Of a build, and in one message about them. */
   tests: 100_000,
@@ -131,7 +132,7 @@ export const bytes = {
   namesOfCommit: 524_288,
   /** What runners send: the end of a piece of work, a message about polls, and the listing in it, and a piece of a log. */
   runnerReport: 3_145_728,
-  lookReports: 10_485_760,
+  pollReports: 10_485_760,
   refListing: 8_388_608,
   logChunk: 1_048_576,
   testReports: 4_194_304,
@@ -183,7 +184,7 @@ export const mostRecords = {
     per: 'project',
     most: 10_000,
     texts: {
-      columns: ['name', 'description', 'command', 'matrix', 'reports', 'artifacts', 'cache'],
+      columns: ['name', 'description', 'command', 'steps', 'matrix', 'reports', 'artifacts', 'cache'],
       bytes: 8 * megabyte,
     },
   },

@@ -5,7 +5,7 @@ import { imageField } from './registries.ts';
 import { counted, empty, subjectOf, table } from './parts.ts';
 import { deletionPage, recordHead } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { dependenciesPart } from './suite-dependencies.ts';
 import { runGroups } from './suite-run.ts';
 import { rulesPart } from './suite-rules.ts';
@@ -220,4 +220,4 @@ const deletion = deletionPage({
   next: (visit) => `${settingsPath(visit)}/suites`,
 });
 
-export const places: Place[] = [...list, ...one, ...deletion];
+export const routes: PageRoute[] = [...list, ...one, ...deletion];

@@ -43,7 +43,7 @@ test('one of several forms is chosen by its kind, or by its first field', () => 
   );
   assertRefused('finish', finish({ kind: 'hasOwnProperty' }), 'outcome[kind]');
   const look = (seen: unknown) => ({ reports: [{ projectId: '1', claim, seen }] });
-  assert.deepEqual(readSaid('looked', look({ unchanged: true, more: 1 })), look({ unchanged: true }));
-  assertRefused('looked', look({}), 'reports[seen][failed]');
-  assertRefused('looked', look([]), 'reports[seen]');
+  assert.deepEqual(readSaid('polled', look({ unchanged: true, more: 1 })), look({ unchanged: true }));
+  assertRefused('polled', look({}), 'reports[seen][failed]');
+  assertRefused('polled', look([]), 'reports[seen]');
 });

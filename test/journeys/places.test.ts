@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { onEveryDatabase } from '../support/databases.ts';
 import { startInstallation } from '../support/installation.ts';
-import { growingPauses } from '../support/looks.ts';
+import { growingPauses } from '../support/pauses.ts';
 import { Receiver, reply } from '../support/receiver.ts';
 import { deliver, sign, type Hook } from '../inbound-hooks/forge.ts';
 

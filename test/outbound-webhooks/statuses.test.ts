@@ -231,7 +231,7 @@ describeWithRunner(
       await trigger(service.store, reported.project, sha, fromFork);
       await (
         await runner.take('fetch_commit')
-      ).fetched({ branches: [], branch: '', ref: 'refs/pull/7/head', trunk: 'kept' });
+      ).fetched({ branches: [], branch: '', ref: 'refs/pull/7/head', defaultHead: 'kept' });
       await (await runner.take('run_suite')).exit(0);
       await (await runner.take('run_suite')).exit(1);
       const told = (await forge.received(8)).map(({ body }) => JSON.parse(body) as Told);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { noteVisit } from '../../src/auth/runner-heartbeats.ts';
+import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import {
   shellFrame,
   shellFrameReader,
@@ -26,7 +26,7 @@ describeWithRunner('a shell in the browser', (service, runner, database) => {
     alice = await service.user();
     const { task, path: made } = await runningBuild(alice, runner);
     path = made;
-    await noteVisit(service.store.db, runner.self, { version: '', trouble: '' });
+    await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
     const outcome = { kind: 'exited', status: 1 } as const;
     await runner.dispatch.finish(runner.self, { claim: task.order.claim, outcome, logSize: 0, kept: files });
   });

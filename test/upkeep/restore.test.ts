@@ -86,6 +86,7 @@ for (const kind of kinds) {
         name: 'n',
         description: '',
         command: 'c',
+        steps: '[]',
         tags: '',
         image: '',
         cache: '[]',
