@@ -308,7 +308,7 @@ describeWithRunner('a deploy', (service, runner) => {
     const tab = new Tab(service);
     await tab.signIn(alice.credentials);
     const page = await tab.get(`/ui${path}`);
-    assert.match(page.text, />Roll back</);
+    assert.match(page.text, /Roll back/);
     const fields = { do: 'roll_back', rollback: 'true' };
     const refused = await tab.submit(page, `/ui${path}`, { ...fields, deploy_strategy_id: other.id_str });
     assert.match(refused.text, /there is nothing to go back to/);
