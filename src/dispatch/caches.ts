@@ -7,7 +7,7 @@ import { addLine } from '../streams/logs.ts';
 import type { JobContext } from './job-handler.ts';
 
 /** The facts about a build that decide which cache it reads and writes. */
-export type CachedBuild = Pick<BuildRow, 'id' | 'project_id' | 'suite_id' | 'variant'> &
+export type CachedBuild = Pick<BuildRow, 'id' | 'project_id' | 'suite_id' | 'suite_name' | 'variant'> &
   Pick<BuildRequestRow, 'branch' | 'from_fork'> &
   Pick<ProjectRow, 'default_branch'> &
   Pick<SuiteRow, 'cache' | 'cache_save'>;
@@ -80,6 +80,7 @@ async function cachedBuild(
       'builds.id',
       'builds.project_id',
       'builds.suite_id',
+      'builds.suite_name',
       'builds.variant',
       'builds.build_state',
       'suites.cache',
@@ -102,8 +103,8 @@ function isSavedBy({ cache_save: when }: Pick<CachedBuild, 'cache_save'>, state:
 }
 
 function placeOf(build: CachedBuild): CacheKey {
-  const { project_id: projectId, suite_id: suiteId, variant, branch, cache: paths } = build;
-  return { projectId, suiteId, variant, branch, paths };
+  const { project_id: projectId, suite_id: suiteId, suite_name: suiteName, variant, branch, cache: paths } = build;
+  return { projectId, suiteId, suiteName, variant, branch, paths };
 }
 
 function foundIn({ id, branch, build_id: by, sha, digest, size }: CacheRow): FoundCache {

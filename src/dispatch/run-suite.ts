@@ -25,7 +25,6 @@ export const runSuite: JobHandler = {
       return undefined;
     }
     const {
-      suite_name: suiteName,
       repository_url: repositoryUrl,
       sha,
       command,
@@ -50,6 +49,7 @@ export const runSuite: JobHandler = {
       default_branch: _default,
       cache: _cache,
       cache_save: _cacheSave,
+      variables: requestVariables,
       ...build
     } = rest;
     const found = hasSoftware ? await suiteSoftware(context, build.suite_id) : noSoftware;
@@ -86,14 +86,16 @@ export const runSuite: JobHandler = {
       steps: stepsOf({ command, steps }),
       environment: {
         ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
-        ...Object.fromEntries(variables.map(({ name, content }) => [name, content])),
+        ...environmentOf(variables.filter(({ isSecret }) => !isSecret)),
+        ...(JSON.parse(requestVariables) as Record<string, string>),
+        ...environmentOf(variables.filter(({ isSecret }) => isSecret)),
         ...variablesIn(build.variant),
         CI: 'true',
         HEADRACE: 'true',
         HEADRACE_PROJECT_ID: String(build.project_id),
         HEADRACE_BUILD_ID: String(build.id),
         HEADRACE_ATTEMPT: String(build.attempt),
-        HEADRACE_SUITE: suiteName,
+        HEADRACE_SUITE: build.suite_name,
         HEADRACE_VARIANT: build.variant,
         HEADRACE_COMMIT: sha,
         HEADRACE_REF: commitRef,
@@ -192,14 +194,22 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
   return trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-type Parts = BuildRow &
+type Parts = Omit<BuildRow, 'suite_id'> &
   Pick<SuiteRow, 'command' | 'steps' | 'timeout' | 'artifacts' | 'cache' | 'cache_save' | 'reports' | 'image'> &
   Pick<ProjectRow, 'repository_url' | 'default_branch'> &
   Pick<
     BuildRequestRow,
-    'commit_ref' | 'branch' | 'event' | 'pull_request' | 'target_branch' | 'from_fork' | 'fetch_ref' | 'trace'
+    | 'commit_ref'
+    | 'branch'
+    | 'event'
+    | 'pull_request'
+    | 'target_branch'
+    | 'from_fork'
+    | 'fetch_ref'
+    | 'trace'
+    | 'variables'
   > & {
-    suite_name: string;
+    suite_id: bigint;
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
@@ -214,7 +224,7 @@ const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.name as suite_name', 'suites.command', 'suites.steps', 'suites.timeout'])
+    .select(['suites.id as suite_id', 'suites.command', 'suites.steps', 'suites.timeout'])
     .select(['suites.artifacts', 'suites.cache'])
     .select([
       'suites.cache_save',
@@ -226,7 +236,7 @@ const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])
-    .select('build_requests.trace')
+    .select(['build_requests.trace', 'build_requests.variables'])
     .select((of) => [
       of
         .exists(of.selectFrom('suite_dependencies').select('id').whereRef('suite_id', '=', 'suites.id'))
@@ -266,5 +276,8 @@ async function variablesOf({ trx, vault }: JobContext, { project_id: project, su
     isSecret: secret === 1,
   }));
 }
+
+const environmentOf = (variables: readonly Variable[]): Record<string, string> =>
+  Object.fromEntries(variables.map(({ name, content }) => [name, content]));
 
 const contentPlace = (id: bigint): string => sealedPlace({ table: 'environment_variables', column: 'content' }, id);

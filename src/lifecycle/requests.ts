@@ -54,6 +54,8 @@ export interface NewRequest {
   traceparent?: unknown;
   /** The suites that are to run, if they apply; by default all. */
   suites?: readonly bigint[];
+  /** As JSON; none of them is a secret. */
+  variables?: string;
 }
 
 /**
@@ -82,6 +84,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     concurrency_group: trigger?.group ?? '',
     trace: beginTrace(context, asked.traceparent),
     suites: JSON.stringify(asked.suites?.map(String) ?? []),
+    variables: asked.variables ?? '{}',
   };
   const { trx } = context;
   const known = isHeld ? undefined : await knownCommit(context, project, request);
@@ -264,7 +267,7 @@ async function startAgain(
     await startSuites(context, project, request, await commits.executeTakeFirstOrThrow(), request.branch);
     return;
   }
-  const newest = new Map(earlier.map((build) => [`${build.suite_id} ${build.variant}`, build]));
+  const newest = new Map(earlier.map((build) => [JSON.stringify([build.suite_name, build.variant]), build]));
   const wanted = [...newest.values()].filter((build) => !failedOnly || build.build_state !== 'passed');
   const place = {
     projectId: project.id,
@@ -289,7 +292,7 @@ export async function restartBuild(
     .selectFrom('builds')
     .select('id')
     .where('commit_id', '=', build.commit_id)
-    .where('suite_id', '=', build.suite_id)
+    .where('suite_name', '=', build.suite_name)
     .where('variant', '=', build.variant)
     .where(
       'build_state',

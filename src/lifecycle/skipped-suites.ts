@@ -24,7 +24,7 @@ export async function skippedSuites(
   db: Database,
   account: bigint,
   { projectId, request, commit }: { projectId: bigint; request: AskedRequest; commit: CommitRow },
-  built: ReadonlySet<bigint>,
+  built: ReadonlySet<string>,
 ): Promise<SkippedSuite[]> {
   const suites = await db.read
     .selectFrom('suites')
@@ -41,11 +41,11 @@ export async function skippedSuites(
     .execute();
   const skipped = whySkipped(commit, request);
   if (skipped !== undefined) {
-    return suites.filter(({ id }) => !built.has(id)).map((suite) => ({ suite, reason: skipped }));
+    return suites.filter(({ name }) => !built.has(name)).map((suite) => ({ suite, reason: skipped }));
   }
   const rulesOf = Map.groupBy(rules, (rule) => rule.suite_id);
   const named = new Set(request.named);
-  const others = suites.filter(({ id }) => !built.has(id));
+  const others = suites.filter(({ name }) => !built.has(name));
   const asked = others.filter(({ id }) => named.size === 0 || named.has(id));
   const question = {
     suites: asked.map(({ id }) => ({

@@ -13,7 +13,18 @@ import {
   withDefault,
   type ValuesOf,
 } from './fields.ts';
-import { cachePaths, command, description, globs, image, matrix, name, tags, variableName } from './forms.ts';
+import {
+  cachePaths,
+  command,
+  description,
+  globs,
+  image,
+  matrix,
+  name,
+  tags,
+  variableContent,
+  variableName,
+} from './forms.ts';
 import { recordList } from './record-lists.ts';
 import {
   boolean,
@@ -22,6 +33,7 @@ import {
   idTwin,
   integer,
   listOf,
+  nullableTwin,
   object,
   optional,
   record,
@@ -83,7 +95,7 @@ export type Rule = Static<typeof ruleRecord>;
 
 export const variableFields = {
   name: required(variableName),
-  content: takingBlank(text('variableContent', { lines: 'many' })),
+  content: takingBlank(variableContent),
   secret: withDefault(flag(), true),
 };
 const variable = { ...idTwin, ...answersOf(variableFields) };
@@ -114,7 +126,7 @@ export type Software = Static<typeof softwareRecord>;
 
 export const cacheRecord = record('Cache', {
   ...idTwin,
-  ...twin('suite_id'),
+  ...nullableTwin('suite_id'),
   branch: string,
   size: integer,
   created_at: dateTime,

@@ -15,18 +15,17 @@ export async function explain(db: Database, account: bigint, request: BuildReque
   const commits = db.read.selectFrom('commits').selectAll().where('id', '=', commitId);
   const builds = await db.read
     .selectFrom('builds')
-    .innerJoin('suites', 'suites.id', 'builds.suite_id')
-    .select(['suites.id', 'suites.name'])
+    .select(['suite_id', 'suite_name'])
     .select(sql<number | bigint>`min(case when builds.failure_reason = 'rule_too_slow' then 1 else 0 end)`.as('slow'))
     .where('builds.build_request_id', '=', id)
-    .groupBy(['suites.id', 'suites.name'])
-    .orderBy('suites.id')
+    .groupBy(['suite_id', 'suite_name'])
+    .orderBy('suite_id')
     .execute();
   const commit = await commits.executeTakeFirstOrThrow();
   const about = { projectId, request: { ...request, named: suitesOf(request) }, commit };
-  const others = await skippedSuites(db, account, about, new Set(builds.map((suite) => suite.id)));
+  const others = await skippedSuites(db, account, about, new Set(builds.map(({ suite_name: name }) => name)));
   return [
-    ...builds.map(({ id: suite, name, slow }) => ({
+    ...builds.map(({ suite_id: suite, suite_name: name, slow }) => ({
       ...withIdString('suite_id', suite),
       name,
       runs: Number(slow) === 0,

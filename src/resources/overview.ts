@@ -146,8 +146,7 @@ async function newestRequests(db: Queries, ids: readonly (bigint | null)[]) {
 export async function buildsOfCommits(db: Queries, commits: readonly bigint[]) {
   if (commits.length === 0) return [];
   const rows = await db.selectFrom('builds').selectAll().where('commit_id', 'in', commits).execute();
-  const facts = rows.map((row) => ({ ...row, suiteId: row.suite_id }));
-  return Array.from(Map.groupBy(facts, ({ commit_id: commit }) => commit).values()).flatMap((some) =>
+  return Array.from(Map.groupBy(rows, ({ commit_id: commit }) => commit).values()).flatMap((some) =>
     ofLastSeries(newestAttempts(some)),
   );
 }

@@ -7,6 +7,7 @@ import { most } from '../shared/bounds.ts';
 import { mapYielding } from '../lib/event-loop.ts';
 import { variantsOf } from '../shared/matrix.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
+import { renameCaches } from '../lifecycle/caches.ts';
 import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
 import { checkCommand, suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
@@ -113,6 +114,9 @@ export const routes = [
     async handle(call) {
       const { db, suite, project } = call;
       const changed = columnsOf(suiteFields, { ...call.input, ...replacing(call.input) });
+      const { name = suite.name } = changed;
+      if (name !== suite.name)
+        await renameCaches(writeContextOf(call), { projectId: project.id, suiteId: suite.id, name });
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());
       }

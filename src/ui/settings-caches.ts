@@ -11,6 +11,9 @@ import type { VisitApi } from './visit-api.ts';
 
 const of = '/projects/:project_id/caches';
 
+/** For a suite that the project does not have. */
+const ofBranch = 'a suite of the branch’s own file';
+
 async function suiteNames(api: VisitApi): Promise<Map<string, string>> {
   const suites = await api.get('/projects/:project_id/suites');
   return new Map(suites.map(({ id_str: id, name }) => [id, name]));
@@ -38,7 +41,7 @@ const list = settingsPage({
           caches.map(
             (cache) =>
               html`<tr>
-                <td id="cache-${cache.id_str}">${names.get(cache.suite_id_str) ?? ''}</td>
+                <td id="cache-${cache.id_str}">${names.get(cache.suite_id_str) ?? ofBranch}</td>
                 <td><code>${cache.branch}</code></td>
                 <td class="nowrap">${formatBytes(cache.size)}</td>
                 <td>used ${ago(cache.last_used_at)}, saved ${ago(cache.created_at)}</td>
@@ -57,7 +60,7 @@ const deletion = deletionPage({
   async what(visit) {
     const caches = await visit.api.get(of);
     const cache = orMissing(caches.find(({ id_str: id }) => id === visit.param('cache_id')));
-    const suite = (await suiteNames(visit.api)).get(cache.suite_id_str) ?? '';
+    const suite = (await suiteNames(visit.api)).get(cache.suite_id_str) ?? ofBranch;
     return {
       title: `Delete the cache of ${cache.branch}?`,
       goes: html`<p>

@@ -8,6 +8,7 @@ export function buildView(build: BuildRow, waitingReason: string): Build {
   return {
     ...withIdString('id', build.id),
     ...withIdString('suite_id', build.suite_id),
+    suite_name: build.suite_name,
     ...withIdString('commit_id', build.commit_id),
     build_state: build.build_state,
     attempt: build.attempt,

@@ -79,7 +79,7 @@ describeWithRunner('how projects are doing', (service, runner) => {
       await sql`update builds set started_at = 1000, finished_at = 66000 where project_id = ${runs.project.id}`.execute(
         trx,
       );
-      const flake = { project_id: runs.project.id, suite_id: 1n, variant: '', class: '', suite: 's', message: '' };
+      const flake = { project_id: runs.project.id, suite_name: 'x', variant: '', class: '', suite: 's', message: '' };
       const seen = { failures: 1, passes: 1, failed_build_id: 1n, began_at: 1n, last_seen_at: BigInt(Date.now()) };
       for (const [commit_id, name] of [
         [1n, 'moody'],

@@ -33,6 +33,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     concurrency_group: awkward,
     trace: awkward,
     suites: '["9223372036854775807"]',
+    variables: JSON.stringify({ AWKWARD: awkward }),
   }));
   await db.transaction(async (trx) => {
     const put = async <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> => {
@@ -92,7 +93,14 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       artifacts: JSON.stringify([awkward]),
       reports: JSON.stringify([awkward]),
     });
-    const cached = { project_id: project, suite_id: suite, variant: awkward, branch: awkward, paths: '["~/x"]' };
+    const cached = {
+      project_id: project,
+      suite_id: suite,
+      suite_name: awkward,
+      variant: awkward,
+      branch: awkward,
+      paths: '["~/x"]',
+    };
     const tree = { build_id: 1n, sha: 'c'.repeat(40), digest: 'a'.repeat(64), size: largestId };
     await put('caches', { id: 1n, ...cached, ...tree, created_at: 1n, last_used_at: 2n });
     await put('suite_rules', {
@@ -169,6 +177,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       build_request_id: 1n,
       commit_id: commit,
       suite_id: suite,
+      suite_name: awkward,
       build_state: 'failed',
       attempt: 1,
       exit_status: -1,
@@ -217,7 +226,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('test_runs', {
       build_id: 1n,
       project_id: project,
-      suite_id: suite,
+      suite_name: awkward,
       commit_id: commit,
       size: 1,
       bytes: 2n,
@@ -237,7 +246,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     });
     await put('test_flakes', {
       project_id: project,
-      suite_id: suite,
+      suite_name: awkward,
       commit_id: commit,
       variant: awkward,
       test_key: commit,

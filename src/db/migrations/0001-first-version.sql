@@ -413,7 +413,8 @@ create table build_requests (
   fetch_ref text not null default '',
   concurrency_group text not null default '',
   trace text not null default '',
-  suites text not null default '[]'
+  suites text not null default '[]',
+  variables text not null default '{}'
 );
 create index build_requests_newest on build_requests (project_id, id);
 create index build_requests_by_commit on build_requests (commit_id);
@@ -431,7 +432,8 @@ create table builds (
   project_id bigint not null references projects (id) on delete cascade,
   build_request_id bigint not null references build_requests (id) on delete cascade,
   commit_id bigint not null references commits (id) on delete cascade,
-  suite_id bigint not null,
+  suite_id bigint,
+  suite_name text not null,
   build_state text not null,
   attempt integer not null,
   exit_status integer,
@@ -454,7 +456,7 @@ create table builds (
 create index builds_of_commit on builds (commit_id, id);
 create index builds_of_project on builds (project_id, id);
 create index builds_of_request on builds (build_request_id, id);
-create unique index builds_attempt on builds (commit_id, suite_id, variant, attempt);
+create unique index builds_attempt on builds (commit_id, suite_name, variant, attempt);
 
 create table deploys (
   id bigint not null primary key,
@@ -471,6 +473,7 @@ create table deploys (
 );
 create index deploys_newest on deploys (project_id, id);
 create index deploys_of_commit on deploys (commit_id);
+create index deploys_done on deploys (deploy_strategy_id, id) where state = 'deployed';
 
 create table connection_checks (
   id bigint not null primary key,
@@ -509,7 +512,8 @@ create table uploads (
 create table caches (
   id bigint not null primary key,
   project_id bigint not null references projects (id) on delete cascade,
-  suite_id bigint not null references suites (id) on delete cascade,
+  suite_id bigint references suites (id) on delete cascade,
+  suite_name text not null,
   variant text not null,
   branch text not null,
   paths text not null,
@@ -520,15 +524,15 @@ create table caches (
   created_at bigint not null,
   last_used_at bigint not null
 );
-create unique index caches_of_suite on caches (suite_id, variant, branch);
-create index caches_of_project on caches (project_id, id);
+create index caches_of_project on caches (project_id, suite_name);
+create index caches_of_suite on caches (suite_id);
 create index caches_by_build on caches (build_id);
 create index caches_by_digest on caches (digest);
 
 create table test_runs (
   build_id bigint not null primary key references builds (id) on delete cascade,
   project_id bigint not null,
-  suite_id bigint not null,
+  suite_name text not null,
   commit_id bigint not null,
   size integer not null,
   bytes bigint not null,
@@ -539,7 +543,7 @@ create table test_runs (
   completed_at bigint
 );
 create index test_runs_of_project on test_runs (project_id, build_id);
-create index test_runs_of_commit on test_runs (commit_id, suite_id, build_id);
+create index test_runs_of_commit on test_runs (commit_id, suite_name, build_id);
 -- Tests of which the last never came are removed when their build is over.
 create index test_runs_unfinished on test_runs (build_id) where completed_at is null;
 
@@ -555,7 +559,7 @@ create table test_results (
 
 create table test_flakes (
   project_id bigint not null references projects (id) on delete cascade,
-  suite_id bigint not null,
+  suite_name text not null,
   commit_id bigint not null,
   variant text not null,
   test_key bigint not null,
@@ -568,7 +572,7 @@ create table test_flakes (
   failed_build_id bigint not null,
   began_at bigint not null,
   last_seen_at bigint not null,
-  constraint test_flakes_place primary key (commit_id, suite_id, variant, test_key)
+  constraint test_flakes_place primary key (commit_id, suite_name, variant, test_key)
 );
 create index test_flakes_of_project on test_flakes (project_id, last_seen_at);
 
