@@ -18,7 +18,7 @@ import { statusReport } from './status-reports.ts';
 import { buildMachine, buildRequestMachine, deliveryMachine, isFinal, type BuildRequestState } from './states.ts';
 
 /**
- * Turns events into webhook_deliveries. The text for the receiver is stored in the transaction of the change, in the form that
+ * Turns events into deliveries. The text for the receiver is stored in the transaction of the change, in the form that
  * the API shows. So it can neither be lost nor change before it is sent.
  *
  * Positions are assigned under the lock of the notification's row. So a notification's deliveries have the order of the
