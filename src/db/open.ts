@@ -78,7 +78,7 @@ export interface Database extends Idioms {
    * Calls `heard` on every announcement, and `missed` when some may have been lost, until the returned function is
    * called.
    */
-  listen(heard: (topic: string) => void, missed?: () => void): () => void;
+  listen(onTopic: (topic: string) => void, missed?: () => void): () => void;
   /** Whether announcements are received at the moment. */
   hears(): boolean;
   /**
@@ -214,7 +214,7 @@ export async function openDatabase({
     afterFailure: (trx, work) => void trx.failures.push(work),
     announce: async (trx, topic) => void trx.topics.add(topic),
     tellOthers: (topic) => announcements.tellOthers(topic),
-    listen: (heard, missed) => announcements.listen(heard, missed),
+    listen: (onTopic, missed) => announcements.listen(onTopic, missed),
     hears: () => postgres?.hears() ?? true,
     isAway: () => postgres?.isAway() ?? false,
     async version() {

@@ -39,7 +39,7 @@ async function moveBuild(
   ending: Ending,
 ): Promise<Moved | undefined> {
   const moved = await write(context, build, to, ending);
-  if (moved) await tell(context, moved, to);
+  if (moved) await recordMove(context, moved, to);
   return moved;
 }
 
@@ -79,7 +79,7 @@ async function write(
 }
 
 /** Records the new state. With a final state the log is complete too. */
-async function tell(context: WriteContext, build: Moved, state: BuildState): Promise<void> {
+async function recordMove(context: WriteContext, build: Moved, state: BuildState): Promise<void> {
   if (isFinal(buildMachine, state)) {
     await completeLog(context.db, context.trx, build.id);
     noteEnding(context, { type: 'build', state, ...build });
