@@ -14,7 +14,7 @@ export type Queries = Kysely<Schema>;
 export type Transaction = KyselyTransaction<Schema> & TransactionState;
 
 interface TransactionState {
-  /** What modules keep for this transaction (notes.ts). */
+  /** What modules keep for this transaction (memo.ts). */
   readonly notes: Memo;
   /** What was found out for a transaction that is run again; the same for all its runs. */
   readonly foundBefore: Map<string, unknown>;
@@ -32,7 +32,7 @@ export interface Database extends Idioms {
   readonly read: Queries;
   /** Resolves when the writes of `work` are durable. */
   transaction<T>(work: (trx: Transaction) => Promise<T>): Promise<T>;
-  /** What modules keep for this database (notes.ts). */
+  /** What modules keep for this database (memo.ts). */
   readonly notes: Memo;
   /** Locks the rows that a query of a transaction finds and skips rows that others hold. One writer needs no locks. */
   skipLocked<DB, Tables extends keyof DB, Row>(

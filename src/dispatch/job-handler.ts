@@ -45,7 +45,7 @@ export interface JobHandler {
   /** How the job can end, other than being lost. */
   outcomes: readonly Outcome['kind'][];
   /**
-   * Stores the outcome. `isApplied` says that the file which configures the project is applied (configuring.ts); `output`
+   * Stores the outcome. `isApplied` says that the file which configures the project is applied (repository-config.ts); `output`
    * is the part of the log that the commands of a suite wrote.
    */
   settle(

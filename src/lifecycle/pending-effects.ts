@@ -52,7 +52,7 @@ export interface DefaultHead {
   branch: string | null;
 }
 
-/** One transaction has one ledger, however many write contexts are made for it. */
+/** One transaction has one set of them, however many write contexts are made for it. */
 const notes = (): { effects?: PendingEffects } => ({});
 
 function effectsOf(context: WriteContext): PendingEffects {

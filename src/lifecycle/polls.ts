@@ -147,7 +147,7 @@ export async function noteListing(context: WriteContext, report: ClaimedReport, 
   if (!compared) return;
   const { size, moves, row } = compared;
   const result = moves ? await requestBuilds(context, poll, moves) : firstPoll(size);
-  await applyEffects(context); // Rows that others may hold are locked before polls (see ledger.ts).
+  await applyEffects(context); // Rows that others may hold are locked before polls (see pending-effects.ts).
   if (!(await settle(trx, poll, { ...result, failures: 0 }))) throw new PollLostError();
   await trx
     .insertInto('polled_refs')

@@ -38,7 +38,7 @@ const savedCache = object({
 });
 export type SavedCache = Static<typeof savedCache>;
 
-/** The order's `trunk`, which the commit was compared with. */
+/** The order’s `defaultHead`, which the commit was compared with. */
 const before = orNull(sha);
 /** The file that configures a project, or what is wrong with it, in words. */
 const configFile = eitherOf([object({ problem: message, before }), object({ text: text(bytes.configFile), before })]);

@@ -30,16 +30,16 @@ import {
   boolean,
   dateTime,
   id,
-  idTwin,
+  ownId,
   integer,
   listOf,
-  nullableTwin,
+  nullableIdWithString,
   object,
   optional,
   record,
   string,
   strings,
-  twin,
+  idWithString,
 } from './schema.ts';
 
 /** Which of a build's steps run after one that failed. */
@@ -82,7 +82,7 @@ export function checkCommand({ command, steps }: Pick<Written, 'command' | 'step
   return command === '' && steps.length === 0 ? { command: ['is_blank'] } : {};
 }
 
-export const suiteRecord = record('Suite', { ...idTwin, ...answersOf(suiteFields) });
+export const suiteRecord = record('Suite', { ...ownId, ...answersOf(suiteFields) });
 export type Suite = Static<typeof suiteRecord>;
 
 export const ruleFields = {
@@ -90,7 +90,7 @@ export const ruleFields = {
   operator: required(oneOf(operators)),
   value: required(text('ruleValue', { lines: 'many' })),
 };
-export const ruleRecord = record('Rule', { ...idTwin, ...answersOf(ruleFields) });
+export const ruleRecord = record('Rule', { ...ownId, ...answersOf(ruleFields) });
 export type Rule = Static<typeof ruleRecord>;
 
 export const variableFields = {
@@ -98,7 +98,7 @@ export const variableFields = {
   content: takingBlank(variableContent),
   secret: withDefault(flag(), true),
 };
-const variable = { ...idTwin, ...answersOf(variableFields) };
+const variable = { ...ownId, ...answersOf(variableFields) };
 export const variableRecord = record('EnvironmentVariable', variable);
 export type EnvironmentVariable = Static<typeof variableRecord>;
 export const writtenVariableRecord = record('WrittenEnvironmentVariable', { ...variable, warning: optional(string) });
@@ -117,7 +117,7 @@ export type SuiteDependency = Static<typeof suiteDependencyRecord>;
 
 /** The compiled software that builds of a suite stand on. */
 export const softwareRecord = record('Software', {
-  layers: listOf(object({ ...twin('dependency_id'), name: string, prefix: string, digest: string })),
+  layers: listOf(object({ ...idWithString('dependency_id'), name: string, prefix: string, digest: string })),
   prefixes: strings,
   launches: listOf(object({ name: string, command: string })),
   missing: strings,
@@ -125,8 +125,8 @@ export const softwareRecord = record('Software', {
 export type Software = Static<typeof softwareRecord>;
 
 export const cacheRecord = record('Cache', {
-  ...idTwin,
-  ...nullableTwin('suite_id'),
+  ...ownId,
+  ...nullableIdWithString('suite_id'),
   branch: string,
   size: integer,
   created_at: dateTime,

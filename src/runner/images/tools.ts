@@ -17,7 +17,7 @@ import { sourceFile } from '../../lib/source-files.ts';
 
 /**
  * skopeo and umoci, which work on what strangers made. Each runs in a sandbox of its own, that sees one directory and has
- * no network. skopeo reaches registries through a proxy that judges addresses (judged-proxy.ts); what unpacks an image
+ * no network. skopeo reaches registries through a proxy that filters addresses (filtering-proxy.ts); what unpacks an image
  * reaches nothing.
  */
 export interface ImageTools {
