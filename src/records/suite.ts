@@ -7,6 +7,7 @@ import {
   flag,
   oneOf,
   required,
+  storedIdentifiers,
   takingBlank,
   text,
   wholeNumber,
@@ -61,6 +62,12 @@ export const suiteFields = {
   cache: cachePaths,
   cache_save: described(oneOf(['passed', 'always']), 'which builds save the cache: `always` for failed ones as well'),
   artifacts: globs('files in the workspace that are kept after a build, whatever its result'),
+  needs: storedIdentifiers('neededSuites', 'suites of the project that have to pass before it begins'),
+  approval: described(flag(), 'Whether each build waits until somebody approves it'),
+  manual: described(flag(), 'Whether it runs only where a build request names it'),
+  concurrency_group: text('name', {
+    description: 'builds of the project in one group run one at a time; blank for none',
+  }),
 };
 type Written = Partial<ValuesOf<typeof suiteFields>>;
 
@@ -71,7 +78,11 @@ export function checkCommand({ command, steps }: Pick<Written, 'command' | 'step
   return command === '' && steps.length === 0 ? { command: ['is_blank'] } : {};
 }
 
-export const suiteRecord = record('Suite', { ...idTwin, ...answersOf(suiteFields) });
+export const suiteRecord = record('Suite', {
+  ...idTwin,
+  ...answersOf(suiteFields),
+  needs: listOf(object({ ...idTwin, name: string })),
+});
 export type Suite = Static<typeof suiteRecord>;
 
 export const ruleFields = {

@@ -84,6 +84,7 @@ export const most = {
   relatedDependencies: 64,
   /** Named in one build request. */
   namedSuites: 500,
+  neededSuites: 100,
   redirectAddresses: 20,
   /** One transaction applies a document, and holds up others while it does. */
   suitesInDocument: 200,

@@ -90,6 +90,10 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       retries: 3,
       matrix: '["A=1,2"]',
       artifacts: JSON.stringify([awkward]),
+      needs: JSON.stringify([String(largestId)]),
+      approval: 1,
+      manual: 1,
+      concurrency_group: awkward,
       reports: JSON.stringify([awkward]),
     });
     const cached = {
@@ -195,6 +199,11 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       uploads: 'pending',
       output_from: 0n,
       output_to: largestId,
+      needs: JSON.stringify([awkward]),
+      approval: 1,
+      approved_by: awkward,
+      concurrency_group: awkward,
+      held: 'needs',
     });
     const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, tags: 'gpu' };
     const free = {
