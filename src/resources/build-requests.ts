@@ -66,8 +66,11 @@ async function checkVariables(
     .select('environment_variables.id')
     .where('secret', '=', 1)
     .where('environment_variables.name', 'in', names)
-    .where(({ eb, or }) =>
-      or([eb('environment_variables.project_id', '=', projectId), eb('suites.project_id', '=', projectId)]),
+    .where((either) =>
+      either.or([
+        either('environment_variables.project_id', '=', projectId),
+        either('suites.project_id', '=', projectId),
+      ]),
     );
   return (await secrets.executeTakeFirst()) ? { variables: ['invalid_format'] } : {};
 }
