@@ -73,6 +73,7 @@ const byAPerson = {
   concurrency_group: '',
   trace: '',
   suites: '[]',
+  variables: '{}',
 };
 
 const unheld = { needs: '[]', approval: 0, approved_by: '', concurrency_group: '', held: '' };

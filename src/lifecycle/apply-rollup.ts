@@ -179,7 +179,7 @@ export async function decidedState({ trx }: WriteContext, projectId: bigint): Pr
     .select(['id', 'build_state'])
     .where('id', '=', (of) =>
       of.fn.coalesce(
-        of.selectFrom('projects').select('trunk_commit_id').where('id', '=', projectId),
+        of.selectFrom('projects').select('default_head_id').where('id', '=', projectId),
         of.selectFrom('commits').select('id').where('project_id', '=', projectId).orderBy('id', 'desc').limit(1),
       ),
     )

@@ -181,7 +181,7 @@ async function holdProject({ db, trx }: WriteContext, id: bigint): Promise<Held>
 }
 
 async function changeDefaultHead({ trx }: WriteContext, id: bigint, { commit, branch }: DefaultHead): Promise<void> {
-  const defaultHead = { trunk_commit_id: commit, ...(branch !== null && { default_branch: branch }) };
+  const defaultHead = { default_head_id: commit, ...(branch !== null && { default_branch: branch }) };
   await trx.updateTable('projects').set(defaultHead).where('id', '=', id).execute();
 }
 

@@ -57,6 +57,8 @@ export interface NewRequest {
   traceparent?: unknown;
   /** The suites that are to run, if they apply; by default all. */
   suites?: readonly bigint[];
+  /** As JSON; none of them is a secret. */
+  variables?: string;
 }
 
 /**
@@ -85,6 +87,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     concurrency_group: trigger?.group ?? '',
     trace: beginTrace(context, asked.traceparent),
     suites: JSON.stringify(asked.suites?.map(String) ?? []),
+    variables: asked.variables ?? '{}',
   };
   const { trx } = context;
   const known = isHeld ? undefined : await knownCommit(context, project, request);

@@ -46,6 +46,8 @@ export const matrix = refined(
 /** A name that a shell can use. Names that the service sets itself are refused. */
 export const variableName = refined(text('variableName', { pattern: variableNameForm }), freeVariable);
 
+export const variableContent = text('variableContent', { lines: 'many' });
+
 function freeVariable(variable: string): string {
   if (isReservedVariable(variable)) throw new ApiError('is_reserved');
   return variable;

@@ -14,7 +14,18 @@ import {
   withDefault,
   type ValuesOf,
 } from './fields.ts';
-import { cachePaths, command, description, globs, image, matrix, name, tags, variableName } from './forms.ts';
+import {
+  cachePaths,
+  command,
+  description,
+  globs,
+  image,
+  matrix,
+  name,
+  tags,
+  variableContent,
+  variableName,
+} from './forms.ts';
 import { recordList } from './record-lists.ts';
 import {
   boolean,
@@ -95,7 +106,7 @@ export type Rule = Static<typeof ruleRecord>;
 
 export const variableFields = {
   name: required(variableName),
-  content: takingBlank(text('variableContent', { lines: 'many' })),
+  content: takingBlank(variableContent),
   secret: withDefault(flag(), true),
 };
 const variable = { ...idTwin, ...answersOf(variableFields) };

@@ -54,6 +54,21 @@ async function leftOutList({ api }: ProjectVisit, builds: readonly SaidBuild[]) 
   </section>`;
 }
 
+function variablesPart({ variables }: BuildRequest): Html | false {
+  const given = Object.entries(variables);
+  if (given.length === 0) return false;
+  return html`<section class="card" aria-labelledby="request-variables">
+    <h2 id="request-variables">Variables</h2>
+    <dl>
+      ${given.map(
+        ([name, value]) =>
+          html`<dt><code>${name}</code></dt>
+            <dd><code class="content">${value}</code></dd>`,
+      )}
+    </dl>
+  </section>`;
+}
+
 function suitesPart(
   { build_state: state }: BuildRequest,
   commit: CommitDetails | undefined,
@@ -131,6 +146,7 @@ async function show(visit: ProjectVisit) {
             be deployed.
           </p>`
         }
+        ${variablesPart(request)}
         ${
           request.build_state === 'waiting_for_approval' &&
           notice('bad', 'It waits until somebody of the project approves it. Look at what it changes first.')

@@ -46,7 +46,7 @@ export const contract = entries(`
   POST   /projects/ID/collaborators                                users         projects              create, collaborators
   DELETE /projects/ID/collaborators/ID                             users         projects              delete, collaborators
   GET    /projects/ID/build_requests                               both          build_requests        See build requests
-  POST   /projects/ID/build_requests                               both          build_requests_create Start, builds
+  POST   /projects/ID/build_requests                               both          build_requests_create Start builds, variables that change what they run
   GET    /projects/ID/build_requests/ID                            both          build_requests        See build requests
   GET    /projects/ID/build_requests/ID/explanation                both          build_requests        why their suites ran
   POST   /projects/ID/build_requests/ID/cancel                     both          build_requests_create cancel, builds

@@ -89,7 +89,7 @@ describeService('a message that makes no sense', (service) => {
     { call: 'extend', fields: { claims: Array.from({ length: 5000 }, () => randomName()) } },
     { call: 'next', fields: { claim: randomName(), more: 'x'.repeat(100_000) } },
     ...[-1, 1.5, 2 ** 60, '0', null].map((holdMs) => ({ call: 'next', fields: { claim: randomName(), holdMs } })),
-    ...['', 'anything', 7, null].map((place) => ({ call: 'next', fields: { claim: randomName(), place } })),
+    ...['', 'anything', 7, null].map((slot) => ({ call: 'next', fields: { claim: randomName(), slot } })),
     ...[-1, 1.5, 2 ** 60, '0', null, {}].map((logSize) => finish({ logSize })),
     ...[undefined, null, 7, [], {}, { kind: 'toString' }, { kind: 'exited' }, { kind: 'exited', status: 256 }].map(
       (outcome) => finish({ outcome, logSize: 0 }),

@@ -207,7 +207,7 @@ describeService(
       assert.deepEqual(await receiver.types(2), ['ping', 'dependency.compiled']);
       const [, key = ''] = String(project.ssh_public_key).split(' ');
       assert.ok(receiver.calls[1]?.body.includes(key));
-      const stored = await db.read.selectFrom('deliveries').select('payload').execute();
+      const stored = await db.read.selectFrom('webhook_deliveries').select('payload').execute();
       assert.ok(stored.every(({ payload }) => !payload.includes(key)));
     });
   },

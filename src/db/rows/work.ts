@@ -30,6 +30,8 @@ export interface BuildRequestRow {
   trace: string;
   /** The suites that were asked for, as a JSON list of texts; empty where all were. */
   suites: string;
+  /** The variables that it was asked for with, as JSON. */
+  variables: string;
 }
 
 /** Dates of the SCM are text because they keep their author's offset. Lists are JSON. */
@@ -174,7 +176,7 @@ export interface EventRow {
   created_at: bigint;
 }
 
-export interface DeliveryRow {
+export interface WebhookDeliveryRow {
   id: bigint;
   notification_id: bigint;
   /** Deliveries of one notification are sent in this order. */
@@ -188,7 +190,7 @@ export interface DeliveryRow {
   since: bigint;
 }
 
-export interface DeliveryAttemptRow {
+export interface WebhookAttemptRow {
   id: bigint;
   delivery_id: bigint;
   status: number | null;
