@@ -56,6 +56,7 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     const plain = [
       'Image: none',
       'Cache: none',
+      'Needs: none',
       'Matrix: none',
       'Timeout: the server’s, retries: none',
       'Test reports: none, artifacts: none',
@@ -82,6 +83,7 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     const saved = [
       'Image: node:22, tags: gpu linux',
       'Cache: 2 paths',
+      'Needs: none',
       'Matrix: 6 variants',
       'Timeout: 90 s, retries: 2, may fail',
       'Test reports: 1 pattern, artifacts: 2 patterns',
@@ -99,9 +101,9 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     assert.deepEqual(groups(refused.text), [
       'Image: node:24, tags: linux gpu',
       '+ Cache: 3 paths',
-      saved[2],
+      ...saved.slice(2, 4),
       '+ Timeout: 90 s, retries: 9, may fail',
-      ...saved.slice(4),
+      ...saved.slice(5),
     ]);
   });
 
