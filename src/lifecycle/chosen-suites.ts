@@ -2,7 +2,9 @@ import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
 import { variantsOf } from '../lib/matrix.ts';
-import type { Tried } from './builds.ts';
+import { valuesIn } from '../records/fields.ts';
+import { matrixFields } from '../records/suite.ts';
+import { allowedFailures, type Tried } from './builds.ts';
 import { judgedIn, textsOf } from './judging.ts';
 import type { Rule } from './rules.ts';
 import { whySkipped } from './skip-marks.ts';
@@ -10,8 +12,11 @@ import type { WriteContext } from './write-context.ts';
 
 /** Which suites of a project are run on a commit, and in which variants. */
 
+const matrixColumns = ['matrix', 'matrix_include', 'matrix_exclude', 'matrix_allow_failure'] as const;
+const suiteColumns = ['id', 'tags', 'allow_failure', 'retries', ...matrixColumns] as const;
+
 /** A suite with its number of attempts at the commit: one row for each of its rules, or one row without rules. */
-export interface SuiteFacts extends Pick<SuiteRow, 'id' | 'tags' | 'allow_failure' | 'retries' | 'matrix'> {
+export interface SuiteFacts extends Pick<SuiteRow, (typeof suiteColumns)[number]> {
   /** Of the builds without a variant. */
   last: bigint | number | null;
   subject: string | null;
@@ -24,7 +29,7 @@ export const findSuites = (db: Queries, project: bigint, ref: string): Promise<S
   db
     .selectFrom('suites')
     .leftJoin('suite_rules', 'suite_rules.suite_id', 'suites.id')
-    .select(['suites.id', 'suites.tags', 'suites.allow_failure', 'suites.retries', 'suites.matrix'])
+    .select(suiteColumns.map((column) => `suites.${column}` as const))
     .select(['suite_rules.subject', 'suite_rules.operator', 'suite_rules.value'])
     .select((of) =>
       of
@@ -93,11 +98,17 @@ const findAttempts = (db: Queries, commit: bigint, suite: bigint) =>
 
 /** All variants of a suite, to be started anew. Only a suite with a matrix takes another query. */
 async function triedAnew({ trx }: WriteContext, suite: Readonly<SuiteFacts>, commit: bigint): Promise<Tried[]> {
-  const { id: suiteId, tags, allow_failure: allowFailure, retries, last } = suite;
-  const settings = { suiteId, tags, allowFailure, retries };
-  const matrix = JSON.parse(suite.matrix) as string[];
-  if (matrix.length === 0) return [{ ...settings, variant: '', last: Number(last ?? 0) }];
-  const attempts = await findAttempts(trx, commit, suiteId);
+  const { id: suiteId, tags, retries, last } = suite;
+  const settings = { suiteId, tags, retries };
+  const variants = variantsOf(valuesIn(matrixFields, suite));
+  const allowFailure = allowedFailures(suite);
+  const isPlain = variants.every((variant) => variant === '');
+  const attempts = isPlain ? [{ variant: '', last: last ?? 0 }] : await findAttempts(trx, commit, suiteId);
   const lastOf = new Map(attempts.map((one) => [one.variant, Number(one.last)]));
-  return variantsOf(matrix).map((variant) => ({ ...settings, variant, last: lastOf.get(variant) ?? 0 }));
+  return variants.map((variant) => ({
+    ...settings,
+    variant,
+    allowFailure: allowFailure(variant),
+    last: lastOf.get(variant) ?? 0,
+  }));
 }

@@ -1,7 +1,7 @@
 import type { Static } from 'typebox';
 import { operators, subjects } from '../lib/rule-words.ts';
 import { answersOf, described, flag, oneOf, required, takingBlank, text, wholeNumber, withDefault } from './fields.ts';
-import { cachePaths, command, description, globs, image, matrix, name, tags, variableName } from './forms.ts';
+import { cachePaths, command, description, globs, image, matrix, name, tags, variableName, variants } from './forms.ts';
 import {
   boolean,
   dateTime,
@@ -19,6 +19,14 @@ import {
 
 const month = 30 * 24 * 3600;
 
+/** Which variants there are, and which of them may fail. */
+export const matrixFields = {
+  matrix,
+  matrix_include: variants('NAME=a OTHER=x: combinations that are built besides'),
+  matrix_exclude: variants('NAME=a OTHER=x: combinations that have all of these are left out'),
+  matrix_allow_failure: variants('NAME=a OTHER=x: the failure of variants that have all of these does not count'),
+};
+
 export const suiteFields = {
   name: required(name),
   description,
@@ -32,7 +40,7 @@ export const suiteFields = {
   ),
   allow_failure: flag(),
   retries: wholeNumber({ min: 0, max: 3, fallback: 0 }),
-  matrix,
+  ...matrixFields,
   cache: cachePaths,
   cache_save: described(oneOf(['passed', 'always']), 'which builds save the cache: `always` for failed ones as well'),
   artifacts: globs('files in the workspace that are kept after a build, whatever its result'),

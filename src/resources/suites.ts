@@ -5,10 +5,10 @@ import type { SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { most } from '../lib/bounds.ts';
 import { mapByTurns } from '../lib/turns.ts';
-import { variantsOf } from '../lib/matrix.ts';
+import { mostVariantsOf, variantsOf } from '../lib/matrix.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
-import { columnsOf, valuesIn } from '../records/fields.ts';
-import { suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
+import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
+import { matrixFields, suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
@@ -30,20 +30,43 @@ export function inSuite({ suite }: { suite: SuiteRow }) {
 }
 
 /** One request builds all combinations of all suites, so those of a project have a bound together. */
-async function holdVariants(db: Queries, project: { id: bigint }, matrix: string | undefined): Promise<void> {
-  if (matrix === undefined || matrix === '[]') return;
-  const suites = db.selectFrom('suites').select('matrix').where('project_id', '=', project.id);
-  const rows = await suites.where('matrix', '<>', '[]').execute();
-  const counts = rows.map((row) => variantsOf(JSON.parse(row.matrix) as string[]).length);
+async function holdVariants(db: Queries, project: { id: bigint }, changed: Partial<SuiteRow>): Promise<void> {
+  if (changed.matrix === undefined && changed.matrix_include === undefined) return;
+  const rows = await db
+    .selectFrom('suites')
+    .select(['matrix', 'matrix_include'])
+    .where('project_id', '=', project.id)
+    .where((of) => of.or([of('matrix', '<>', '[]'), of('matrix_include', '<>', '[]')]))
+    .execute();
+  const { matrix, matrix_include } = matrixFields;
+  const counts = rows.map((row) => mostVariantsOf(valuesIn({ matrix, matrix_include }, row)));
   if (counts.reduce((sum, count) => sum + count, 0) > most.variantsOfProject) throw new ApiError('is_reserved');
 }
 
+type Sent = Partial<ValuesOf<typeof suiteFields>>;
+
+/** What several fields together, or the server's settings, have to say. */
+async function check({ buildTimeout }: { buildTimeout: number }, sent: Sent, suite?: SuiteRow): Promise<FieldErrors> {
+  return { ...checkTimeout(buildTimeout, sent), ...checkVariants(sent, suite) };
+}
+
 /** No suite may take longer than the server allows. */
-async function checkTimeout(
-  { buildTimeout }: { buildTimeout: number },
-  { timeout = 0 }: { timeout?: number },
-): Promise<FieldErrors> {
+function checkTimeout(buildTimeout: number, { timeout = 0 }: Sent): FieldErrors {
   return timeout > buildTimeout ? { timeout: ['invalid_format'] } : {};
+}
+
+/** There must be something to build, and not too much. Told at the field that was sent and makes it so. */
+function checkVariants(sent: Sent, suite?: SuiteRow): FieldErrors {
+  if (!Object.keys(matrixFields).some((name) => name in sent)) return {};
+  const stored = suite && valuesIn(matrixFields, suite);
+  const lists = { matrix: [], matrix_include: [], matrix_exclude: [], ...stored, ...sent };
+  const wrong = (field: 'matrix_include' | 'matrix_exclude'): FieldErrors => ({
+    [sent[field] === undefined ? 'matrix' : field]: ['invalid_format'],
+  });
+  if (variantsOf({ ...lists, matrix_include: [] }).length > most.variants) return { matrix: ['invalid_format'] };
+  const count = variantsOf(lists).length;
+  if (count > most.variants) return wrong('matrix_include');
+  return count === 0 ? wrong('matrix_exclude') : {};
 }
 
 export const routes = [
@@ -68,13 +91,13 @@ export const routes = [
     body: suiteFields,
     creates: 'suites',
     answer: suiteRecord,
-    verify: checkTimeout,
+    verify: (call, values) => check(call, values),
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
       const suite = { id: ids.next(), project_id: project.id, ...columnsOf(suiteFields, input) };
       await orTaken(db.insertInto('suites').values(suite).execute());
-      await holdVariants(db, project, suite.matrix);
+      await holdVariants(db, project, suite);
       return view(suite);
     },
   }),
@@ -98,7 +121,7 @@ export const routes = [
     changes: 'suites',
     answer: suiteRecord,
     load: loadSuite,
-    verify: checkTimeout,
+    verify: (call, values) => check(call, values, call.suite),
     verifyNames: ({ db, suite }, values) =>
       checkName(db, 'suites', { within: suite.project_id, name: values.name, except: suite.id }),
     audit: { action: 'suite.updated', subject: ({ suite }) => suite },
@@ -108,7 +131,7 @@ export const routes = [
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());
       }
-      await holdVariants(db, project, changed.matrix);
+      await holdVariants(db, project, changed);
       const { tags: now = suite.tags } = changed;
       if (now !== suite.tags) {
         await retagBuilds(writeContextOf(call), { accountId: project.owner_id, suiteId: suite.id, tags: now });

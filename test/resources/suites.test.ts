@@ -4,7 +4,7 @@ import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } fro
 import { describeService } from '../support/service.ts';
 
 const fields =
-  'id id_str name description command tags image reports timeout allow_failure retries matrix cache cache_save artifacts';
+  'id id_str name description command tags image reports timeout allow_failure retries matrix matrix_include matrix_exclude matrix_allow_failure cache cache_save artifacts';
 
 describeService('suites', (service) => {
   test('are created, fetched, listed oldest first, changed and deleted', async () => {

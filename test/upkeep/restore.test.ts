@@ -94,6 +94,9 @@ for (const kind of kinds) {
         allow_failure: 0,
         retries: 0,
         matrix: '[]',
+        matrix_include: '[]',
+        matrix_exclude: '[]',
+        matrix_allow_failure: '[]',
         cache_save: 'passed' as const,
         artifacts: '[]',
       };

@@ -88,6 +88,9 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       allow_failure: 1,
       retries: 3,
       matrix: '["A=1,2"]',
+      matrix_include: '["A=3 B=x"]',
+      matrix_exclude: '["A=2"]',
+      matrix_allow_failure: '["B=x"]',
       artifacts: JSON.stringify([awkward]),
       reports: JSON.stringify([awkward]),
     });
