@@ -95,6 +95,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     artifacts: '[]',
     reports: '[]',
     command: 'true',
+    steps: '[]',
     timeout: 0,
     allow_failure: 0,
     retries: 0,
@@ -129,7 +130,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
       const result = { attempt: 1, exit_status: 0, failure_reason: '', ...plain };
       const empty = { uploads: '', output_from: null, output_to: null };
       const counts = { tests_passed: 0, tests_failed: 0, tests_skipped: 0, ...empty };
-      const parts = { build_request_id: request, commit_id: commit, suite_id: suite };
+      const parts = { build_request_id: request, commit_id: commit, suite_id: suite, suite_name: String(suite) };
       builds.push({ ...common, id: next(), ...parts, ...result, ...times, ...counts });
     }
     const asked = { commit_ref: 'main', created_by: owner.id, created_at: at, fetch: 'done', branch: 'main' };

@@ -10,7 +10,7 @@ import { pageFields, type Page, type PageOf } from '../http/paging.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import { WithHeaders, type Answer, type Endpoint, type Incoming, type StreamAnswer } from '../http/route.ts';
 import { arriving } from '../http/uploads.ts';
-import { admitAnybody, admitCaller, anybody, judge, type Admitted } from './admission.ts';
+import { admitAnybody, admitCaller, anybody, admit, type Admitted } from './admission.ts';
 import { noteDone } from './audit.ts';
 import type { Call, Services } from './call.ts';
 import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
@@ -38,7 +38,7 @@ export function endpointsOf(
     ...route,
     admit(request: Incoming) {
       if (route.takesMetricsToken && hasMetricsToken(request.headers, metricsToken)) return anybody;
-      if (route.concerns !== 'nobody') return judge(route, services.db, request);
+      if (route.concerns !== 'nobody') return admit(route, services.db, request);
       return route.path.includes(':') ? admitAnybody(request) : anybody;
     },
     perform: (request: Incoming, admitted: unknown, signal?: AbortSignal) =>

@@ -4,7 +4,7 @@ import type { RunnerRow } from '../db/schema.ts';
 import type { Incoming } from '../http/route.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { hashSecret, randomSecret } from '../lib/passwords.ts';
-import type { PlaceKind } from '../lib/places.ts';
+import type { SlotKind } from '../shared/runner-slots.ts';
 
 /**
  * Runners on other machines and their tokens. A token is valid until it is replaced or the runner is revoked. To make
@@ -23,7 +23,7 @@ export interface Runner {
   /** Its tags, as one text. They only add to its work what needs them: the work stays that of its accounts. */
   tags?: string;
   /** What it has a free place for; both where it did not say. */
-  place?: PlaceKind | undefined;
+  slot?: SlotKind | undefined;
 }
 
 /** How a runner stands at the moment. */

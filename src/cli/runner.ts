@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { diskReserveBytes, type Config } from '../config.ts';
 import { holdFolder } from '../runner/leftovers.ts';
-import { openLink, type OpenLink, type ServerPlace } from '../runner/link.ts';
+import { openLink, type OpenLink, type ServerAddress } from '../runner/link.ts';
 import { startRunner, type Runner } from '../runner/runner.ts';
 import { openRunnerServices } from '../runner/runner-services.ts';
 import { WrongUse } from '../commands/errors.ts';
@@ -61,7 +61,7 @@ async function work({ config, options, say, stopping: { asked: stopping, again }
   const once = options.once ? { idleMs: Number(options.idle ?? 60) * 1000 } : undefined;
   // A runner that does one job needs room for one.
   const concurrency = once ? 1 : config.concurrency;
-  const link = openLink({ ...server, tags: config.tags, places: concurrency }, { note: say });
+  const link = openLink({ ...server, tags: config.tags, slots: concurrency }, { note: say });
   const folder = isLocal ? places.folder : join(config.data_dir, 'remote-runner');
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   const lock = await holdFolder(folder);
@@ -124,7 +124,7 @@ function noteStart({ folder, startedAs: file }: RunnerPlaces, startedAs: string,
   }
 }
 
-function elsewhere({ url, tokenFile, caFile }: Options): ServerPlace {
+function elsewhere({ url, tokenFile, caFile }: Options): ServerAddress {
   if (url === undefined || tokenFile === undefined) throw new Error('a runner needs --url and --token-file');
   return { url, token: readFileSync(tokenFile, 'utf8').trim(), ca: caFile && readFileSync(caFile, 'utf8') };
 }

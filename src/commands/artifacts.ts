@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import type { Client } from '../client/client.ts';
 import { Failure } from '../client/failure.ts';
 import type { Answered } from '../client/operations.ts';
-import { inUnits } from '../lib/amounts.ts';
+import { formatBytes } from '../lib/byte-units.ts';
 import { codeOf } from '../lib/error-code.ts';
 import { isPlainPath } from '../lib/file-types.ts';
-import { globMatcher } from '../lib/globs.ts';
+import { globMatcher } from '../shared/globs.ts';
 import type { Call } from './call.ts';
 import { download } from './download.ts';
 import { WrongUse } from './errors.ts';
@@ -39,7 +39,7 @@ export async function run(call: Call<{ output?: string }>, named: string, patter
       { title: 'SIZE', isNumber: true },
       { title: 'SHA-256', gives: 2 },
     ],
-    found.map((one) => [one.path, inUnits(one.size), one.sha256]),
+    found.map((one) => [one.path, formatBytes(one.size), one.sha256]),
   );
 }
 

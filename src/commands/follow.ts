@@ -1,13 +1,12 @@
-import type { Build, BuildRequest, Project, StreamName } from '../client/operations.ts';
+import type { BuildRequest, Project, StreamName } from '../client/operations.ts';
 import type { Params } from '../client/client.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import type { Call } from './call.ts';
-import { Following, type LookUps, type Row } from './following.ts';
+import { Following, type Row } from './following.ts';
 import { Live } from './live.ts';
 import { copyLog } from './log-output.ts';
 import { hintAtShell } from './shell-hint.ts';
 import { exitStatus, resultOf } from './states.ts';
-import { namer } from './suite-names.ts';
 import { words } from './text.ts';
 
 /** Of a log that is longer only the end is shown. */
@@ -21,7 +20,7 @@ export async function followRequest(call: Call, project: Project, request: Build
   const inProject = { project_id: project.id_str };
   const place = { ...inProject, build_request_id: request.id_str };
   const following = new Following(request, {
-    build: lookUpIn(call, inProject),
+    build: (id) => client.call('build', { ...inProject, build_id: id }),
     request: () => client.call('request', place),
   });
   const live = screen.isLive ? new Live(screen, () => following.lines(screen)) : undefined;
@@ -62,15 +61,6 @@ export async function followRequest(call: Call, project: Project, request: Build
 
 function asRecord({ id, name, attempt, state }: Row): object {
   return { id_str: id, suite: name, attempt, build_state: state };
-}
-
-function lookUpIn({ client }: Call, inProject: { project_id: string }): LookUps['build'] {
-  let naming: Promise<(build: Build) => string> | undefined;
-  return async (id) => {
-    naming ??= client.call('suites', inProject).then(namer);
-    const [build, nameOf] = await Promise.all([client.call('build', { ...inProject, build_id: id }), naming]);
-    return { build, name: nameOf(build) };
-  };
 }
 
 async function showLog(call: Call, title: string, name: StreamName, params: Params, build?: string): Promise<void> {

@@ -4,7 +4,7 @@ import { codeOf, messageOf } from '../lib/error-code.ts';
 import type { Schema } from './schema.ts';
 import { localAnnouncements } from './announcements.ts';
 import { postgresIdioms, sqliteIdioms, type Idioms } from './idioms.ts';
-import type { Notes } from './notes.ts';
+import type { Memo } from './memo.ts';
 import { openPostgres } from './postgres.ts';
 import { sqliteDialect } from './sqlite.ts';
 import { isUnavailable, UnavailableError } from './unavailable.ts';
@@ -15,7 +15,7 @@ export type Transaction = KyselyTransaction<Schema> & TransactionState;
 
 interface TransactionState {
   /** What modules keep for this transaction (notes.ts). */
-  readonly notes: Notes;
+  readonly notes: Memo;
   /** What was found out for a transaction that is run again; the same for all its runs. */
   readonly foundBefore: Map<string, unknown>;
   /** The work that waits for the end of the transaction, for its commit, and for its failure. */
@@ -33,7 +33,7 @@ export interface Database extends Idioms {
   /** Resolves when the writes of `work` are durable. */
   transaction<T>(work: (trx: Transaction) => Promise<T>): Promise<T>;
   /** What modules keep for this database (notes.ts). */
-  readonly notes: Notes;
+  readonly notes: Memo;
   /** Locks the rows that a query of a transaction finds and skips rows that others hold. One writer needs no locks. */
   skipLocked<DB, Tables extends keyof DB, Row>(
     query: SelectQueryBuilder<DB, Tables, Row>,

@@ -3,7 +3,7 @@ import type { Client } from 'pg';
 import { messageOf } from '../lib/error-code.ts';
 import { randomName } from '../lib/random-name.ts';
 import { Listeners, type Announcements } from './announcements.ts';
-import { Neighbours, sayEveryMs } from './neighbours.ts';
+import { OtherServers, announceEveryMs } from './other-servers.ts';
 import type { Reach } from './reach.ts';
 
 const channel = 'headrace';
@@ -40,13 +40,13 @@ export function announceOverNotify(
   let client: Client | undefined;
   let hears = false;
   let saying: NodeJS.Timeout | undefined;
-  const neighbours = new Neighbours();
+  const neighbours = new OtherServers();
   let isToSayThere = false;
 
   const hear = (message: string): void => {
     const [said = '', ...topics] = message.split('\n');
     if (said === speaker) return;
-    if (neighbours.hear(said)) {
+    if (neighbours.noteMessage(said)) {
       sayThere();
       listeners.miss(); // before it knew of this server, it may have sent no announcements
     }
@@ -91,7 +91,7 @@ export function announceOverNotify(
       hears = true;
       neighbours.listens();
       sayThere();
-      saying = setInterval(sayThere, sayEveryMs).unref();
+      saying = setInterval(sayThere, announceEveryMs).unref();
       listeners.miss();
       await ended.promise;
     } finally {

@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkRunner, type Runner, type Standing } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
-import { freeLooksOf } from '../lifecycle/poll-claims.ts';
+import { releasePollsOf } from '../lifecycle/poll-claims.ts';
 import { DrainedError, type Order, type Wish } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
 import type { CallHandlers } from './calls.ts';
-import type { Ordering } from './ordering.ts';
+import type { Orders } from './orders.ts';
 import { WaitingList } from './waiting-list.ts';
 
 /** The free places of the runners that are connected here, and who gets no more work. */
@@ -32,7 +32,7 @@ const drainingMs = 1000;
 
 const takenBack = new Error('the runner takes no more');
 
-export function createDispatcher(db: Database, ordering: Pick<Ordering, 'now' | 'serving'>): Dispatcher {
+export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'serving'>): Dispatcher {
   const list = new WaitingList<Order>();
   const quiet = new Set<string>();
   let isForNobody = false;
@@ -54,11 +54,11 @@ export function createDispatcher(db: Database, ordering: Pick<Ordering, 'now' | 
       isAny: () =>
         queue.isAnyWaiting(
           db,
-          ordering.serving(runner).flatMap(({ kinds }) => kinds),
+          orders.serving(runner).flatMap(({ kinds }) => kinds),
         ),
       async attempt(isWanted: () => boolean) {
         if ((await checkRunner(db.read, runner)).isDraining) throw new DrainedError();
-        return ordering.now({ runner, name: claim }, () => isWanted() && !isQuiet(runner.holder));
+        return orders.now({ runner, name: claim }, () => isWanted() && !isQuiet(runner.holder));
       },
     };
     return list.wait(waiting, signal, holdMs);
@@ -72,12 +72,12 @@ export function createDispatcher(db: Database, ordering: Pick<Ordering, 'now' | 
       try {
         // The claim may have its order already, whose answer was lost.
         if ((await queue.jobOf(db.read, wish.claim)) !== undefined)
-          return await ordering.now({ runner, name: wish.claim, mayBeGiven: true });
+          return await orders.now({ runner, name: wish.claim, mayBeGiven: true });
         return await waitFor(runner, wish, AbortSignal.any([signal, open.over.signal]));
       } catch (error) {
         if (!(error instanceof DrainedError)) throw error;
         if ((await queue.heldBy(db, runner.holder)).length === 0) {
-          await db.transaction((trx) => freeLooksOf(trx, runner.holder));
+          await db.transaction((trx) => releasePollsOf(trx, runner.holder));
           throw error;
         }
         await pause(drainingMs, undefined, { signal }).catch(() => {});

@@ -6,8 +6,8 @@ import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
-import { variablesIn } from '../lib/matrix.ts';
-import type { Outcome } from '../protocol/index.ts';
+import { variablesIn } from '../shared/matrix.ts';
+import type { Outcome, StepOrder } from '../protocol/index.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
@@ -25,10 +25,10 @@ export const runSuite: JobHandler = {
       return undefined;
     }
     const {
-      suite_name: suiteName,
       repository_url: repositoryUrl,
       sha,
       command,
+      steps,
       reports,
       commit_ref: commitRef,
       branch,
@@ -53,7 +53,7 @@ export const runSuite: JobHandler = {
     } = rest;
     const found = hasSoftware ? await suiteSoftware(context, build.suite_id) : noSoftware;
     // Variables may be secrets, and the author of a fork's code could send them anywhere.
-    const variables = hasVariables && fromFork === 0 ? await variablesOf(context, build.suite_id) : [];
+    const variables = hasVariables && fromFork === 0 ? await variablesOf(context, build) : [];
     const awaited = await findAwaited(
       context.trx,
       job.account_id,
@@ -82,7 +82,7 @@ export const runSuite: JobHandler = {
       sha,
       ...reachedBy(fetchRef, commitRef),
       isFork: fromFork === 1,
-      command,
+      steps: stepsOf({ command, steps }),
       environment: {
         ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
         ...Object.fromEntries(variables.map(({ name, content }) => [name, content])),
@@ -92,7 +92,7 @@ export const runSuite: JobHandler = {
         HEADRACE_PROJECT_ID: String(build.project_id),
         HEADRACE_BUILD_ID: String(build.id),
         HEADRACE_ATTEMPT: String(build.attempt),
-        HEADRACE_SUITE: suiteName,
+        HEADRACE_SUITE: build.suite_name,
         HEADRACE_VARIANT: build.variant,
         HEADRACE_COMMIT: sha,
         HEADRACE_REF: commitRef,
@@ -132,6 +132,12 @@ export const runSuite: JobHandler = {
   },
 };
 
+/** A suite with a command has one step. */
+function stepsOf({ command, steps }: Pick<SuiteRow, 'command' | 'steps'>): StepOrder[] {
+  if (steps === '[]') return [{ name: 'command', command, when: 'passed' }];
+  return JSON.parse(steps) as StepOrder[];
+}
+
 /** The suite's own limit, unless the server's is lower by now. */
 function timeLimit(timeout: number, { timeoutSeconds: most }: BuildLimits): number {
   return timeout === 0 ? most : Math.min(timeout, most);
@@ -159,7 +165,7 @@ function endingOf(outcome: Outcome): Ending {
       // A log that is too long is the command's fault; a full disk is not.
       return [outcome.reason === 'log_too_long' ? 'failed' : 'errored', { failure_reason: outcome.reason }];
     case 'fetched':
-    case 'looked':
+    case 'checked':
     case 'compiled':
     case 'uncompilable':
     case 'pushed':
@@ -185,14 +191,14 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
   return trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-type Parts = BuildRow &
-  Pick<SuiteRow, 'command' | 'timeout' | 'artifacts' | 'cache' | 'cache_save' | 'reports' | 'image'> &
+type Parts = Omit<BuildRow, 'suite_id'> &
+  Pick<SuiteRow, 'command' | 'steps' | 'timeout' | 'artifacts' | 'cache' | 'cache_save' | 'reports' | 'image'> &
   Pick<ProjectRow, 'repository_url' | 'default_branch'> &
   Pick<
     BuildRequestRow,
     'commit_ref' | 'branch' | 'event' | 'pull_request' | 'target_branch' | 'from_fork' | 'fetch_ref' | 'trace'
   > & {
-    suite_name: string;
+    suite_id: bigint;
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
@@ -207,7 +213,8 @@ const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.name as suite_name', 'suites.command', 'suites.timeout', 'suites.artifacts', 'suites.cache'])
+    .select(['suites.id as suite_id', 'suites.command', 'suites.steps', 'suites.timeout'])
+    .select(['suites.artifacts', 'suites.cache'])
     .select([
       'suites.cache_save',
       'suites.reports',
@@ -224,7 +231,17 @@ const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
         .exists(of.selectFrom('suite_dependencies').select('id').whereRef('suite_id', '=', 'suites.id'))
         .as('has_software'),
       of
-        .exists(of.selectFrom('environment_variables').select('id').whereRef('suite_id', '=', 'suites.id'))
+        .exists(
+          of
+            .selectFrom('environment_variables')
+            .select('id')
+            .where((either) =>
+              either.or([
+                either('suite_id', '=', either.ref('suites.id')),
+                either('environment_variables.project_id', '=', either.ref('projects.id')),
+              ]),
+            ),
+        )
         .as('has_variables'),
     ])
     .where('builds.id', '=', build)
@@ -236,9 +253,13 @@ interface Variable {
   isSecret: boolean;
 }
 
-async function variablesOf({ trx, vault }: JobContext, suiteId: bigint): Promise<Variable[]> {
-  const rows = await trx.selectFrom('environment_variables').selectAll().where('suite_id', '=', suiteId).execute();
-  return rows.map(({ id, name, content, secret }) => ({
+/** Those of the project, and in the place of one with the same name that of the suite. */
+async function variablesOf({ trx, vault }: JobContext, { project_id: project, suite_id: suite }: BuildRow) {
+  const all = trx.selectFrom('environment_variables').selectAll();
+  const ofProject = await all.where('project_id', '=', project).execute();
+  const ofSuite = await all.where('suite_id', '=', suite).execute();
+  const byName = new Map([...ofProject, ...ofSuite].map((variable) => [variable.name, variable]));
+  return Array.from(byName.values(), ({ id, name, content, secret }): Variable => ({
     name,
     content: vault.open(content, contentPlace(id)),
     isSecret: secret === 1,

@@ -1,7 +1,7 @@
-import type { Visit } from '../auth/runner-visits.ts';
+import type { Heartbeat } from '../auth/runner-heartbeats.ts';
 import type { Runner } from '../auth/runners.ts';
 import { ApiError } from '../errors.ts';
-import type { BareRoutes, Head } from '../http/bare-routes.ts';
+import type { PlainRoutes, Head } from '../http/plain-routes.ts';
 import { connectionPath, protocolHeader, protocolNumber, version } from '../protocol/index.ts';
 import { blobRoutes } from './blob-routes.ts';
 import { asAnswer, mostMessageBytes } from './calls.ts';
@@ -18,7 +18,7 @@ export interface RunnerRoutes {
 }
 
 /** The routes for runners, the same on the Unix socket and on HTTPS: one connection, and blobs beside it. */
-export function runnerRoutes({ dispatch, identify }: RunnerRoutes): BareRoutes<Runner> {
+export function runnerRoutes({ dispatch, identify }: RunnerRoutes): PlainRoutes<Runner> {
   return {
     provenBy: 'runner',
     async admit(head, reply) {
@@ -30,7 +30,7 @@ export function runnerRoutes({ dispatch, identify }: RunnerRoutes): BareRoutes<R
       const [tags, places] = [readTagsHeader(headers), readPlacesHeader(headers)];
       const theirs = String(headers['headrace-version'] ?? '').slice(0, 64);
       const trouble = headers[protocolHeader] === protocolNumber ? '' : wordsAbout(theirs);
-      const visit: Visit = { version: theirs, trouble, tags, places };
+      const visit: Heartbeat = { version: theirs, trouble, tags, places };
       await dispatch.came(runner, visit);
       if (trouble !== '') throw new ApiError('invalid_format', protocolHeader);
       return { ...runner, tags };

@@ -27,7 +27,9 @@ export function readFields<F extends FieldSet>(fields: F, sent: RawGroup, purpos
       values[name] = field.parse(raw);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      errors[name] = Object.values(error.fields).flat();
+      // A list of records says in which of their fields it is.
+      for (const [inside, codes] of Object.entries(error.fields))
+        errors[inside.startsWith('[') ? `${name}${inside}` : name] = codes;
     }
   }
   return { values: values as Partial<ValuesOf<F>>, errors };

@@ -4,13 +4,13 @@ import { lstat, rm } from 'node:fs/promises';
 import { connect, createServer, type AddressInfo, type Server } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 
-export type Place = { path: string } | { host: string; port: number };
+export type ListenAddress = { path: string } | { host: string; port: number };
 
 /**
  * Listens on a socket or an address; `localhost` has two addresses. Connections to the second are handed to the same
  * server, because a second server would have its own limits.
  */
-export async function listenOn(server: FastifyInstance, place: Place): Promise<void> {
+export async function listenOn(server: FastifyInstance, place: ListenAddress): Promise<void> {
   if ('path' in place) {
     await removeDeadSocket(place.path);
     // Access to the folder decides who may connect: a proxy runs as another user, and a stricter mode would keep it

@@ -5,7 +5,7 @@ import { pageFields } from './paging.ts';
 import { scopes, type RouteDescription } from './route.ts';
 import { envelope } from './server.ts';
 import { idInPath, type JsonSchema } from '../records/schema.ts';
-import { longest } from '../lib/bounds.ts';
+import { longest } from '../shared/bounds.ts';
 
 /**
  * The OpenAPI 3.1 document, made only of the routes and the service's address. Routes outside the envelope have their own
@@ -229,7 +229,9 @@ function requestBody(route: RouteDescription): object {
   const form = nothingElse();
   const json = nothingElse();
   for (const [name, field] of Object.entries(route.body ?? {})) {
-    addProperty(form, formName(name, field), field.schema, field.required && !isChange);
+    const { properties } = field.schema.items ?? {};
+    if (properties) addNumbered(form, name, properties);
+    else addProperty(form, formName(name, field), field.schema, field.required && !isChange);
     let group = json;
     const path = pathOf(name);
     for (const part of path.slice(0, -1)) group = subgroup(group, part, field.required && !isChange);
@@ -248,6 +250,15 @@ function requestBody(route: RouteDescription): object {
 /** In a form, the name of a list ends with brackets. */
 function formName(name: string, { schema }: Field<unknown>): string {
   return schema.type === 'array' ? `${name}[]` : name;
+}
+
+/** In a form, the records of a list are numbered: `steps[0][name]`. */
+function addNumbered(form: JsonSchema, name: string, fields: Record<string, JsonSchema>): void {
+  const patterns = Object.entries(fields).map(([field, schema]) => [`^${name}\\[[0-9]{1,4}\\]\\[${field}\\]$`, schema]);
+  form.patternProperties = {
+    ...form.patternProperties,
+    ...(Object.fromEntries(patterns) as Record<string, JsonSchema>),
+  };
 }
 
 /** A group that accepts only the fields added to it. */

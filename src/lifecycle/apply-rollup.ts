@@ -16,6 +16,7 @@ import {
 const countedColumns = [
   'id',
   'suite_id',
+  'suite_name',
   'variant',
   'attempt',
   'build_state',
@@ -33,24 +34,24 @@ type CountedBuild = Pick<BuildRow, (typeof countedColumns)[number]>;
  */
 async function buildsOfCommit(db: Queries, commit: bigint): Promise<CountedBuild[]> {
   const attempt = sql`
-    select id from builds where commit_id = ${commit} and suite_id = built.suite and builds.variant = built.variant
+    select id from builds where commit_id = ${commit} and suite_name = built.suite and builds.variant = built.variant
     order by attempt desc limit 1`;
   const { rows } = await sql<{ newest: bigint; before: bigint | null }>`
     with recursive suites_built(suite) as (
-      select min(suite_id) from builds where commit_id = ${commit}
+      select min(suite_name) from builds where commit_id = ${commit}
       union all
       select (
-        select min(suite_id) from builds where commit_id = ${commit} and suite_id > suites_built.suite
+        select min(suite_name) from builds where commit_id = ${commit} and suite_name > suites_built.suite
       ) from suites_built where suite is not null
     ),
     built(suite, variant) as (
       select suite, (
-        select min(variant) from builds where commit_id = ${commit} and suite_id = suites_built.suite
+        select min(variant) from builds where commit_id = ${commit} and suite_name = suites_built.suite
       ) from suites_built where suite is not null
       union all
       select suite, (
         select min(builds.variant) from builds
-        where commit_id = ${commit} and suite_id = built.suite and builds.variant > built.variant
+        where commit_id = ${commit} and suite_name = built.suite and builds.variant > built.variant
       ) from built where variant is not null
     )
     select (${attempt}) as newest, (${attempt} offset 1) as before from built where variant is not null
@@ -153,7 +154,8 @@ export async function decidedState({ trx }: WriteContext, projectId: bigint): Pr
 
 function factOf(build: CountedBuild): BuildFact {
   return {
-    suiteId: build.suite_id,
+    suite_id: build.suite_id,
+    suite_name: build.suite_name,
     variant: build.variant,
     attempt: build.attempt,
     state: build.build_state as BuildState,

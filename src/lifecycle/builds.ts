@@ -1,12 +1,12 @@
 import { sql, type SqlBool } from 'kysely';
 import { insertRows } from '../db/insert.ts';
 import type { BuildRow, SuiteRow } from '../db/schema.ts';
-import { amongVariants } from '../lib/matrix.ts';
+import { amongVariants } from '../shared/matrix.ts';
 import { matrixFields } from '../records/suite.ts';
 import { cancel, enqueue, retag, type Cancelled } from '../queue/queue.ts';
 import { addLine, beginLogs, completeLog } from '../streams/logs.ts';
 import { noteEnding } from './endings.ts';
-import { recordEvent, rollUp } from './ledger.ts';
+import { recordEvent, rollUp } from './pending-effects.ts';
 import { tooSlow, type Rule } from './rules.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 import { holdForBuilds } from './apply-rollup.ts';
@@ -50,6 +50,7 @@ const movedColumns = [
   'project_id',
   'commit_id',
   'suite_id',
+  'suite_name',
   'variant',
   'build_request_id',
   'retry',
@@ -88,19 +89,20 @@ async function tell(context: WriteContext, build: Moved, state: BuildState): Pro
   recordEvent(context, { projectId: build.project_id, subjectId: build.id, type: 'build', state });
 }
 
-export interface BuildPlace {
+export interface BuildContext {
   projectId: bigint;
   accountId: bigint;
   commitId: bigint;
   requestId: bigint;
 }
 
-/** What is tried: attempts at the same suite and variant follow each other. */
-export type Subject = Pick<BuildRow, 'suite_id' | 'variant'>;
+/** What is tried: attempts at the same name of a suite and variant follow each other. */
+export type Subject = Pick<BuildRow, 'suite_name' | 'variant'>;
 
 /** A suite and variant that is to be tried, and its last attempt at the commit. */
 export interface Tried {
-  suiteId: bigint;
+  suiteId: bigint | null;
+  suiteName: string;
   variant: string;
   last: number;
   /** The series to which the next attempt belongs; undefined where the suite is started anew. */
@@ -125,20 +127,36 @@ export function allowedFailures(
 /** The last attempt at each. The commit is locked, so nobody else makes the same next attempt. */
 export async function triedBefore({ trx }: WriteContext, commitId: bigint, subjects: Subject[]): Promise<Tried[]> {
   const tried: Tried[] = [];
-  for (const { suite_id: suiteId, variant } of subjects) {
-    const { attempt, series, tags, allow_failure, matrix_allow_failure, retries } = await trx
+  for (const { suite_name: suiteName, variant } of subjects) {
+    const {
+      suite_id: suiteId,
+      attempt,
+      series,
+      tags,
+      allow_failure,
+      matrix_allow_failure,
+      retries,
+    } = await trx
       .selectFrom('builds')
       .leftJoin('suites', 'suites.id', 'builds.suite_id')
-      .select(['builds.attempt', 'builds.series', 'suites.tags', 'suites.retries'])
-      .select(['suites.allow_failure', 'suites.matrix_allow_failure'])
+      .select([
+        'builds.suite_id',
+        'builds.attempt',
+        'builds.series',
+        'suites.tags',
+        'suites.allow_failure',
+        'suites.matrix_allow_failure',
+        'suites.retries',
+      ])
       .where('builds.commit_id', '=', commitId)
-      .where('builds.suite_id', '=', suiteId)
+      .where('builds.suite_name', '=', suiteName)
       .where('builds.variant', '=', variant)
       .orderBy('builds.attempt', 'desc')
       .limit(1)
       .executeTakeFirstOrThrow();
     tried.push({
       suiteId,
+      suiteName,
       variant,
       last: attempt,
       series,
@@ -165,7 +183,7 @@ interface Continued {
 /** Makes the next attempt at each and puts it into the queue. The caller does the roll-ups. */
 export async function addBuilds(
   context: WriteContext,
-  place: BuildPlace,
+  place: BuildContext,
   suites: Tried[],
   { tries = 0, retry = 0, retriesLeft }: Continued = {},
 ): Promise<BuildRow[]> {
@@ -173,31 +191,34 @@ export async function addBuilds(
   if (suites.length === 0) return [];
   const { projectId, accountId, commitId, requestId } = place;
   const newSeries = ids.next();
-  const builds = suites.map(({ suiteId, variant, last, series = newSeries, allowFailure, retries }): BuildRow => ({
-    id: ids.next(),
-    project_id: projectId,
-    build_request_id: requestId,
-    commit_id: commitId,
-    suite_id: suiteId,
-    build_state: buildMachine.initial,
-    attempt: last + 1,
-    exit_status: null,
-    failure_reason: '',
-    created_at: BigInt(Date.now()),
-    started_at: null,
-    finished_at: null,
-    variant,
-    allow_failure: allowFailure,
-    retry,
-    retries_left: retriesLeft ?? retries,
-    series,
-    tests_passed: 0,
-    tests_failed: 0,
-    tests_skipped: 0,
-    uploads: '',
-    output_from: null,
-    output_to: null,
-  }));
+  const builds = suites.map(
+    ({ suiteId, suiteName, variant, last, series = newSeries, allowFailure, retries }): BuildRow => ({
+      id: ids.next(),
+      project_id: projectId,
+      build_request_id: requestId,
+      commit_id: commitId,
+      suite_id: suiteId,
+      suite_name: suiteName,
+      build_state: buildMachine.initial,
+      attempt: last + 1,
+      exit_status: null,
+      failure_reason: '',
+      created_at: BigInt(Date.now()),
+      started_at: null,
+      finished_at: null,
+      variant,
+      allow_failure: allowFailure,
+      retry,
+      retries_left: retriesLeft ?? retries,
+      series,
+      tests_passed: 0,
+      tests_failed: 0,
+      tests_skipped: 0,
+      uploads: '',
+      output_from: null,
+      output_to: null,
+    }),
+  );
   const buildIds = builds.map(({ id }) => id);
   await insertRows(trx, 'builds', builds);
   await beginLogs(trx, buildIds, projectId);

@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
-import { variantsOf } from '../lib/matrix.ts';
+import { variantsOf } from '../shared/matrix.ts';
 import { valuesIn } from '../records/fields.ts';
 import { matrixFields } from '../records/suite.ts';
 import { allowedFailures, type Tried } from './builds.ts';
-import { judgedIn, textsOf } from './judging.ts';
+import { evaluateRulesIn, textsOf } from './evaluate-rules.ts';
 import type { Rule } from './rules.ts';
 import { whySkipped } from './skip-marks.ts';
 import type { WriteContext } from './write-context.ts';
@@ -13,7 +13,7 @@ import type { WriteContext } from './write-context.ts';
 /** Which suites of a project are run on a commit, and in which variants. */
 
 const matrixColumns = ['matrix', 'matrix_include', 'matrix_exclude', 'matrix_allow_failure'] as const;
-const suiteColumns = ['id', 'tags', 'allow_failure', 'retries', ...matrixColumns] as const;
+const suiteColumns = ['id', 'name', 'tags', 'allow_failure', 'retries', ...matrixColumns] as const;
 
 /** A suite with its number of attempts at the commit: one row for each of its rules, or one row without rules. */
 export interface SuiteFacts extends Pick<SuiteRow, (typeof suiteColumns)[number]> {
@@ -42,7 +42,7 @@ export const findSuites = (db: Queries, project: bigint, ref: string): Promise<S
             .where('commits.project_id', '=', project)
             .where('commits.ref', '=', ref),
         )
-        .whereRef('builds.suite_id', '=', 'suites.id')
+        .whereRef('builds.suite_name', '=', 'suites.name')
         .where('builds.variant', '=', sql.lit(''))
         .as('last'),
     )
@@ -68,7 +68,7 @@ export async function applying(
     suites: suites.map(([id, rules]) => ({ id: String(id), rules: rules.flatMap(ruleOf) })),
     texts: textsOf(commit, request),
   };
-  const judged = judgedIn(context, account, question);
+  const judged = evaluateRulesIn(context, account, question);
   const tried = suites.map(async ([, [suite]], at) => {
     const { unmet, slow } = judged[at] ?? {};
     if (!suite || unmet) return [];
@@ -87,23 +87,23 @@ export function suitesOf({ suites }: Pick<BuildRequestRow, 'suites'>): bigint[] 
   return (JSON.parse(suites) as string[]).map(BigInt);
 }
 
-const findAttempts = (db: Queries, commit: bigint, suite: bigint) =>
+const findAttempts = (db: Queries, commit: bigint, suite: string) =>
   db
     .selectFrom('builds')
     .select((of) => ['variant', of.fn.max<bigint | number>('attempt').as('last')])
     .where('commit_id', '=', commit)
-    .where('suite_id', '=', suite)
+    .where('suite_name', '=', suite)
     .groupBy('variant')
     .execute();
 
 /** All variants of a suite, to be started anew. Only a suite with a matrix takes another query. */
 async function triedAnew({ trx }: WriteContext, suite: Readonly<SuiteFacts>, commit: bigint): Promise<Tried[]> {
-  const { id: suiteId, tags, retries, last } = suite;
-  const settings = { suiteId, tags, retries };
+  const { id: suiteId, name: suiteName, tags, retries, last } = suite;
+  const settings = { suiteId, suiteName, tags, retries };
   const variants = variantsOf(valuesIn(matrixFields, suite));
   const allowFailure = allowedFailures(suite);
   const isPlain = variants.every((variant) => variant === '');
-  const attempts = isPlain ? [{ variant: '', last: last ?? 0 }] : await findAttempts(trx, commit, suiteId);
+  const attempts = isPlain ? [{ variant: '', last: last ?? 0 }] : await findAttempts(trx, commit, suiteName);
   const lastOf = new Map(attempts.map((one) => [one.variant, Number(one.last)]));
   return variants.map((variant) => ({
     ...settings,

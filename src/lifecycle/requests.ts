@@ -3,7 +3,7 @@ import { cancel, enqueue } from '../queue/queue.ts';
 import { addLine, beginLog, completeLog, reopenLog } from '../streams/logs.ts';
 import { applying, findSuites } from './chosen-suites.ts';
 import { addBuilds, cancelBuilds, triedBefore, type Tried } from './builds.ts';
-import { fetchFailed, recordEvent, rollUp, applyLedger } from './ledger.ts';
+import { fetchFailed, recordEvent, rollUp, applyEffects } from './pending-effects.ts';
 import { whySkipped } from './skip-marks.ts';
 import type { WriteContext } from './write-context.ts';
 import { isForeign } from './forks.ts';
@@ -44,7 +44,7 @@ export interface Trigger {
 }
 
 /** The build that is asked for, and by whom. */
-export interface Asked {
+export interface NewRequest {
   commitRef: string;
   createdBy: bigint;
   trigger?: Trigger;
@@ -60,7 +60,7 @@ export interface Asked {
  * The one way in which every build starts. A request begins with the fetch of its commit, unless its SHA is known: then
  * the suites start at once.
  */
-export async function openRequest(context: WriteContext, project: Owned, asked: Asked): Promise<BuildRequestRow> {
+export async function openRequest(context: WriteContext, project: Owned, asked: NewRequest): Promise<BuildRequestRow> {
   const { trigger, isHeld = false } = asked;
   const request: BuildRequestRow = {
     id: context.ids.next(),
@@ -98,7 +98,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
 export async function approveRequest(context: WriteContext, project: Owned, requestId: bigint): Promise<boolean> {
   if (!(await moveFetch(context, requestId, 'waiting'))) return false;
   await enqueueFetch(context, project, requestId);
-  await applyLedger(context);
+  await applyEffects(context);
   return true;
 }
 
@@ -207,7 +207,7 @@ function fetchedAs(request: BuildRequestRow, commit: CommitRow, branch: string):
 /** Cancels the fetch and every unfinished build. */
 export async function cancelRequest(context: WriteContext, request: BuildRequestRow): Promise<void> {
   await callOff(context, [request]);
-  await applyLedger(context);
+  await applyEffects(context);
 }
 
 /** The same for several, in the order of locks: all jobs first. */
@@ -235,7 +235,7 @@ export async function rerunRequest(
   if (!isFinal(buildRequestMachine, request.build_state as BuildRequestState)) return false;
   await beginTraceAgain(context, request, traceparent);
   await startAgain(context, project, request, failedOnly);
-  await applyLedger(context);
+  await applyEffects(context);
   return true;
 }
 
@@ -264,7 +264,7 @@ async function startAgain(
     await startSuites(context, project, request, await commits.executeTakeFirstOrThrow(), request.branch);
     return;
   }
-  const newest = new Map(earlier.map((build) => [`${build.suite_id} ${build.variant}`, build]));
+  const newest = new Map(earlier.map((build) => [JSON.stringify([build.suite_name, build.variant]), build]));
   const wanted = [...newest.values()].filter((build) => !failedOnly || build.build_state !== 'passed');
   const place = {
     projectId: project.id,
@@ -289,7 +289,7 @@ export async function restartBuild(
     .selectFrom('builds')
     .select('id')
     .where('commit_id', '=', build.commit_id)
-    .where('suite_id', '=', build.suite_id)
+    .where('suite_name', '=', build.suite_name)
     .where('variant', '=', build.variant)
     .where(
       'build_state',

@@ -55,7 +55,7 @@ export async function addTests(
 async function beginRun(trx: Transaction, buildId: bigint): Promise<TestRunRow> {
   const build = await trx
     .selectFrom('builds')
-    .select(['project_id', 'suite_id', 'commit_id'])
+    .select(['project_id', 'suite_name', 'commit_id'])
     .where('id', '=', buildId)
     .executeTakeFirstOrThrow();
   const none = { size: 0, bytes: 0n, passed: 0, failed: 0, skipped: 0, slowest: '[]', completed_at: null };

@@ -4,7 +4,7 @@ import { insertRows } from '../db/insert.ts';
 import type { DeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import type { IdSource } from '../lib/ids.ts';
-import { inTurn } from '../lib/places.ts';
+import { waitsForItsTurn } from '../shared/runner-slots.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { ensureDeliveryJobs } from '../queue/delivery-jobs.ts';
 import { buildView } from '../views/build.ts';
@@ -151,7 +151,7 @@ async function viewOf(trx: Transaction, { type, subjectId: id, state, reason }: 
     const build = await trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
     const begun = state === buildMachine.initial ? { started_at: null } : {};
     // Which runners are there is not known here; whoever asks for the build is told more.
-    const waits = state === buildMachine.initial ? inTurn : '';
+    const waits = state === buildMachine.initial ? waitsForItsTurn : '';
     return build ? { build: buildView({ ...build, ...begun, build_state: state }, waits) } : {};
   }
   if (type === 'commit') {

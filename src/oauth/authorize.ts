@@ -54,22 +54,25 @@ export async function judge(db: Queries, sent: RawGroup): Promise<Judgement> {
   const clientId = parameters('client_id');
   const client = clientId === undefined ? undefined : await findClient(db, clientId);
   if (!client) return { tell: 'The application that sent you here is not registered.' };
-  const place = placeOf(sent, parameters, client);
-  if (!place)
+  const redirect = redirectOf(sent, parameters, client);
+  if (!redirect)
     return { tell: 'The application sent you here with an address for the answer that it has not registered.' };
   try {
-    return { ask: { client, ...place, ...readRequest(sent, parameters, client) } };
+    return { ask: { client, ...redirect, ...readRequest(sent, parameters, client) } };
   } catch (error) {
     if (!(error instanceof OauthError)) throw error;
     const [state, responseType] = [parameters('state'), parameters('response_type')];
-    const goTo = locationOf({ ...place, state, responseType }, { error: error.code, error_description: error.message });
+    const goTo = locationOf(
+      { ...redirect, state, responseType },
+      { error: error.code, error_description: error.message },
+    );
     if (goTo === undefined) return { tell: `The application made a mistake: ${error.message}.` };
-    return { mistake: { client, redirectUri: place.redirectUri, why: error.message, goTo } };
+    return { mistake: { client, redirectUri: redirect.redirectUri, why: error.message, goTo } };
   }
 }
 
 /** RFC 6749 section 3.1.2.3: an application with one address need not send it. */
-function placeOf(
+function redirectOf(
   sent: RawGroup,
   parameters: Parameters,
   client: Client,
@@ -120,14 +123,17 @@ function readChallenge(parameters: Parameters, client: Client): string | undefin
   return challenge;
 }
 
-interface Place {
+interface Redirect {
   redirectUri: string;
   responseType: string | undefined;
   state: string | undefined;
 }
 
 /** The address of the answer; undefined when the application is not on the web. */
-function locationOf({ redirectUri, responseType, state }: Place, answer: Record<string, string>): string | undefined {
+function locationOf(
+  { redirectUri, responseType, state }: Redirect,
+  answer: Record<string, string>,
+): string | undefined {
   if (redirectUri === outOfBand) return undefined;
   const part = responseType === 'token' ? 'fragment' : 'query';
   return withAnswer(redirectUri, part, state === undefined ? answer : { ...answer, state });

@@ -1,9 +1,9 @@
 import * as Type from 'typebox';
 import type { Static, TSchema, TUnsafe } from 'typebox';
-import { bytes, most } from '../lib/bounds.ts';
-import { placeKinds } from '../lib/places.ts';
-import { mostShells } from '../lib/shell-limits.ts';
-import { lookReport, mostLooks, type LookOrder } from './looks.ts';
+import { bytes, most } from '../shared/bounds.ts';
+import { slotKinds } from '../shared/runner-slots.ts';
+import { mostShells } from '../shared/shell-limits.ts';
+import { pollReport, mostPolls, type PollOrder } from './polls.ts';
 import type { Order, RegistryAccess } from './orders.ts';
 import { finishReport, uploadReport, type Receipt } from './outcomes.ts';
 import { bytesOf, claim, cutList, id, listOf, object, oneOf, optional, size, whole } from './schema.ts';
@@ -50,7 +50,7 @@ const wish = object({
   /** The name of the claim with which its order is to come. */
   claim,
   /** What the order may be for; everything where it is left out. */
-  place: optional(oneOf(placeKinds)),
+  place: optional(oneOf(slotKinds)),
   /** How long it waits, if not for ever. */
   holdMs: optional(whole(longestHoldMs)),
 });
@@ -87,11 +87,11 @@ export const calls = {
   /** The credentials for the registry of this claim's image; undefined when the claim is not held any more. */
   registry: { says: underClaim, answer: answer<RegistryAccess | undefined>() },
   /** The polls that are due, at most this many, as soon as there are some. */
-  looks: { says: object({ room: whole(mostLooks) }), answer: answer<LookOrder[]>(), waits: true },
-  looked: {
-    says: object({ reports: listOf(most.lookReports, lookReport) }),
+  polls: { says: object({ room: whole(mostPolls) }), answer: answer<PollOrder[]>(), waits: true },
+  polled: {
+    says: object({ reports: listOf(most.pollReports, pollReport) }),
     answer: nothing,
-    mostBytes: bytes.lookReports,
+    mostBytes: bytes.pollReports,
   },
   /** Which of these projects, of which the runner has data, are gone. */
   gone: { says: object({ projects: listOf(most.askedAbout, id) }), answer: answer<string[]>(), mostBytes: 64 * 1024 },

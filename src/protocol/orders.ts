@@ -9,12 +9,12 @@ export const workKinds = [
 export type WorkKind = (typeof workKinds)[number];
 
 /** A repository, and the project that its work trees belong to. */
-export interface Place {
+export interface Repository {
   projectId: string;
   repositoryUrl: string;
 }
 
-export interface Source extends Place {
+export interface Source extends Repository {
   privateKey: string;
 }
 
@@ -27,14 +27,14 @@ export interface FetchOrder {
   /** The commits of refs when they were last built, by the refs' full names. */
   previous: Record<string, string>;
   /** The newest built commit of the default branch so far. */
-  trunk: string | null;
+  defaultHead: string | null;
   /** The file that configures the project, to be read where the commit becomes the newest of the default branch. */
   configFile?: string;
 }
 
 /** The image whose files stand in the sandbox instead of the machine's programs. */
 export interface ImageOrder {
-  /** As it was set; lib/image-reference.ts has the form. */
+  /** As it was set; shared/image-reference.ts has the form. */
   reference: string;
   /** The account whose image it is: no other account's pull serves for it. */
   accountId: string;
@@ -51,13 +51,14 @@ export interface RegistryAccess {
 export interface SuiteOrder {
   kind: 'run_suite';
   /** Its key is requested only if the commit has to be fetched. */
-  source: Place;
+  source: Repository;
   sha: string;
   /** The full name of the ref that reaches the commit, where no branch or tag does. */
   fetchRef?: string;
   /** Whether the commit comes from a fork. Where this is not said, it counts as one that does. */
   isFork?: boolean;
-  command: string;
+  /** The commands of the suite, in their order; at least one. */
+  steps: StepOrder[];
   environment: Record<string, string>;
   /** The values to mask in the log. */
   secrets: string[];
@@ -66,7 +67,7 @@ export interface SuiteOrder {
   software: Software[];
   /** The prefixes in the order in which programs and libraries are searched. */
   prefixes: string[];
-  /** The commands that run before the suite's command, in this order. */
+  /** The commands that run before the suite's steps, in this order. */
   launches: { name: string; command: string }[];
   /** Whether the report is to say when its steps began and ended. */
   isTraced?: boolean;
@@ -79,6 +80,13 @@ export interface SuiteOrder {
   reports?: string[];
   /** For how many hours the files are kept if it fails, and as whose. */
   keep?: { hours: number; accountId: string };
+}
+
+/** One command of a suite. `when` says whether it runs after a failure, or only then. */
+export interface StepOrder {
+  name: string;
+  command: string;
+  when: 'passed' | 'failed' | 'always';
 }
 
 export interface CacheOrder {

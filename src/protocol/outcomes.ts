@@ -1,6 +1,6 @@
 import type { Static } from 'typebox';
-import { bytes, longest, most } from '../lib/bounds.ts';
-import { boundedMessage, boundedNames, boundedPerson } from '../lib/commit-bounds.ts';
+import { bytes, longest, most } from '../shared/bounds.ts';
+import { boundedMessage, boundedNames, boundedPerson } from '../shared/commit-bounds.ts';
 import {
   claim,
   cutList,
@@ -74,10 +74,10 @@ const commitReport = object({
    * Which commit is the newest built one of the repository's default branch: this one; still the one in the order; or
    * neither of them is on that branch.
    */
-  trunk: oneOf(['this', 'kept', 'none']),
+  defaultHead: oneOf(['this', 'kept', 'none']),
 });
 export type CommitReport = Static<typeof commitReport>;
-export type TrunkNews = CommitReport['trunk'];
+export type DefaultHeadChange = CommitReport['defaultHead'];
 
 /** Why work was ended early. */
 export const cutReasons = ['log_too_long', 'disk_full'] as const;
@@ -91,7 +91,7 @@ const outcome = eitherOf([
   object({ kind: literal('unfetchable'), reason, message: optional(words) }),
   /** The result of a check of a repository. */
   object({
-    kind: literal('looked'),
+    kind: literal('checked'),
     defaultBranch: orNull(gitName),
     branches: listOf(most.checked, gitName),
     files: listOf(most.checked, gitName),

@@ -1,5 +1,17 @@
 import type { Static } from 'typebox';
-import { boolean, dateTime, id, idTwin, listOf, nullable, object, record, stateOf, string, twin } from './schema.ts';
+import {
+  boolean,
+  dateTime,
+  id,
+  idTwin,
+  listOf,
+  nullable,
+  nullableTwin,
+  object,
+  record,
+  stateOf,
+  string,
+} from './schema.ts';
 import { buildRequestStates } from './states.ts';
 import { waitingReason } from './waiting.ts';
 
@@ -7,8 +19,7 @@ export const buildRequestRecord = record('BuildRequest', {
   ...idTwin,
   build_state: stateOf(buildRequestStates),
   commit_ref: string,
-  commit_id: nullable(id),
-  commit_id_str: string,
+  ...nullableTwin('commit_id'),
   created_by: string,
   created_at: dateTime,
   event: string,
@@ -23,7 +34,7 @@ export type BuildRequest = Static<typeof buildRequestRecord>;
 
 /** Why a suite was run for a request, or was not. */
 export const explanationRecord = record('Explanation', {
-  ...twin('suite_id'),
+  ...nullableTwin('suite_id'),
   name: string,
   runs: boolean,
   why: string,

@@ -3,6 +3,7 @@ import {
   boolean,
   dateTime,
   idTwin,
+  nullableTwin,
   integer,
   nullable,
   wordOf,
@@ -17,7 +18,8 @@ import { waitingReason } from './waiting.ts';
 
 const fields = {
   ...idTwin,
-  ...twin('suite_id'),
+  ...nullableTwin('suite_id'),
+  suite_name: string,
   ...twin('commit_id'),
   build_state: stateOf(buildStates),
   attempt: integer,

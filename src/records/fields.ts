@@ -1,7 +1,7 @@
 import * as Type from 'typebox';
 import type { TUnsafe } from 'typebox';
 import { ApiError } from '../errors.ts';
-import { longest, most, type ListBound, type TextBound } from '../lib/bounds.ts';
+import { longest, most, type ListBound, type TextBound } from '../shared/bounds.ts';
 import { parseId } from '../lib/ids.ts';
 import { sentId, type JsonSchema } from './schema.ts';
 
@@ -68,8 +68,17 @@ export function answersOf<F extends FieldSet>(fields: F): { [Name in keyof F]: T
   return Object.fromEntries(answers) as never;
 }
 
-function answered({ type, enum: choices, items }: JsonSchema): JsonSchema {
-  return { ...(type && { type }), ...(choices && { enum: choices }), ...(items && { items: answered(items) }) };
+function answered({ type, enum: choices, items, properties }: JsonSchema): JsonSchema {
+  return {
+    ...(type && { type }),
+    ...(choices && { enum: choices }),
+    ...(items && { items: answered(items) }),
+    ...(properties && {
+      properties: Object.fromEntries(Object.entries(properties).map(([name, one]) => [name, answered(one)])),
+      required: Object.keys(properties),
+      additionalProperties: false,
+    }),
+  };
 }
 
 /** The same fields inside a group: `options[url]`. */

@@ -101,7 +101,7 @@ export type CommitDetails = Static<typeof commitDetailsRecord>;
 
 export const buildDetailsRecord = record('BuildDetails', {
   ...fetchedBuildRecord.properties,
-  suite_name: nullable(string),
+  suite_exists: boolean,
   ...twin('build_request_id'),
   attempts: listOf(buildRecord),
   artifacts: integer,

@@ -20,6 +20,13 @@ export function twin<Name extends string>(name: Name): Record<Name, typeof id> &
   return { [name]: id, [`${name}_str`]: string } as never;
 }
 
+/** Of something that need not be there: then it is null and a blank text. */
+export function nullableTwin<Name extends string>(
+  name: Name,
+): Record<Name, TUnsafe<bigint | null>> & Record<`${Name}_str`, typeof string> {
+  return { [name]: nullable(id), [`${name}_str`]: string } as never;
+}
+
 export function nullable<Of extends TSchema>(schema: Of): TUnsafe<Static<Of> | null> {
   const { type } = schema as { type?: string };
   return Type.Unsafe<Static<Of> | null>({ ...schema, type: [type, 'null'] });
@@ -74,6 +81,8 @@ export interface JsonSchema {
   anyOf?: JsonSchema[];
   items?: JsonSchema;
   properties?: Record<string, JsonSchema>;
+  /** By a regular expression for their names. */
+  patternProperties?: Record<string, JsonSchema>;
   required?: string[];
   additionalProperties?: boolean | JsonSchema;
 }

@@ -1,7 +1,22 @@
 import type { Static } from 'typebox';
-import { operators, subjects } from '../lib/rule-words.ts';
-import { answersOf, described, flag, oneOf, required, takingBlank, text, wholeNumber, withDefault } from './fields.ts';
+import { most } from '../shared/bounds.ts';
+import { variantsOf } from '../shared/matrix.ts';
+import { operators, subjects } from '../shared/rule-operators.ts';
+import type { FieldErrors } from '../errors.ts';
+import {
+  answersOf,
+  described,
+  flag,
+  oneOf,
+  required,
+  takingBlank,
+  text,
+  wholeNumber,
+  withDefault,
+  type ValuesOf,
+} from './fields.ts';
 import { cachePaths, command, description, globs, image, matrix, name, tags, variableName, variants } from './forms.ts';
+import { recordList } from './record-lists.ts';
 import {
   boolean,
   dateTime,
@@ -9,6 +24,7 @@ import {
   idTwin,
   integer,
   listOf,
+  nullableTwin,
   object,
   optional,
   record,
@@ -16,6 +32,16 @@ import {
   strings,
   twin,
 } from './schema.ts';
+
+/** Which of a build's steps run after one that failed. */
+export const stepFields = {
+  name: required(name),
+  command: required(command),
+  when: described(
+    oneOf(['passed', 'failed', 'always']),
+    'whether it runs when no step before it has failed, when one has, or in both cases',
+  ),
+};
 
 const month = 30 * 24 * 3600;
 
@@ -30,7 +56,8 @@ export const matrixFields = {
 export const suiteFields = {
   name: required(name),
   description,
-  command: required(command),
+  command: described(command, 'what runs; either this or `steps`'),
+  steps: recordList('stepsOfSuite', stepFields, 'commands that run one after the other, in place of `command`'),
   tags,
   image,
   reports: globs('files in the workspace that are reports of tests, as JUnit XML'),
@@ -45,6 +72,29 @@ export const suiteFields = {
   cache_save: described(oneOf(['passed', 'always']), 'which builds save the cache: `always` for failed ones as well'),
   artifacts: globs('files in the workspace that are kept after a build, whatever its result'),
 };
+type Written = Partial<ValuesOf<typeof suiteFields>>;
+
+/** A suite has a command or steps. One that is undefined was sent with a mistake of its own. */
+export function checkCommand({ command, steps }: Pick<Written, 'command' | 'steps'>): FieldErrors {
+  if (command === undefined || steps === undefined) return {};
+  if (command !== '' && steps.length > 0) return { command: ['invalid_format'] };
+  return command === '' && steps.length === 0 ? { command: ['is_blank'] } : {};
+}
+
+/** There must be something to build, and not too much. It is told at the field that was sent and makes it so. */
+export function checkVariants(sent: Written, stored?: ValuesOf<typeof matrixFields>): FieldErrors {
+  if (!Object.keys(matrixFields).some((name) => name in sent)) return {};
+  const { matrix = [], matrix_include = [], matrix_exclude = [] } = { ...stored, ...sent };
+  const wrong = (field: 'matrix_include' | 'matrix_exclude'): FieldErrors => ({
+    [sent[field] === undefined ? 'matrix' : field]: ['invalid_format'],
+  });
+  const combined = variantsOf({ matrix, matrix_include: [], matrix_exclude }).length;
+  if (combined > most.variants) return { matrix: ['invalid_format'] };
+  const all = variantsOf({ matrix, matrix_include, matrix_exclude }).length;
+  if (all > most.variants) return wrong('matrix_include');
+  return all === 0 ? wrong('matrix_exclude') : {};
+}
+
 export const suiteRecord = record('Suite', { ...idTwin, ...answersOf(suiteFields) });
 export type Suite = Static<typeof suiteRecord>;
 
@@ -89,7 +139,7 @@ export type Software = Static<typeof softwareRecord>;
 
 export const cacheRecord = record('Cache', {
   ...idTwin,
-  ...twin('suite_id'),
+  ...nullableTwin('suite_id'),
   branch: string,
   size: integer,
   created_at: dateTime,

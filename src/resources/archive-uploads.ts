@@ -5,7 +5,7 @@ import type { ArchiveUploadRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { required, wholeNumber } from '../records/fields.ts';
 import { WithHeaders, type Incoming } from '../http/route.ts';
-import { headSize } from '../lib/source-archives.ts';
+import { headSize } from '../shared/source-archives.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import {
   addPart,
@@ -19,7 +19,7 @@ import {
 } from '../lifecycle/archive-uploads.ts';
 import { canTakeArchive, takeArchive } from '../lifecycle/dependencies.ts';
 import { uploadRecord, uploadedDependencyRecord, type Upload } from '../records/dependency.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf } from './common.ts';
 import { headOf, kindOf, storeArchive, whole } from './dependency-archives.ts';
 import { loadDependency, reloaded, uploadedView } from './dependency-views.ts';
 
@@ -34,7 +34,7 @@ function view(upload: ArchiveUploadRow): Upload {
   const { id, received, size, complete } = upload;
   const expires = timestamp(expiryOf(upload));
   return {
-    ...twin('id', id),
+    ...withIdString('id', id),
     offset: Number(received),
     size: Number(size),
     complete: complete === 1,

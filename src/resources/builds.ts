@@ -39,7 +39,7 @@ export async function findBuild(db: Queries, projectId: bigint, id: bigint): Pro
 async function countedBuilds(db: Queries, commitId: bigint): Promise<bigint[]> {
   const rows = await db
     .selectFrom('builds')
-    .select(['id', 'suite_id as suiteId', 'variant', 'attempt', 'series'])
+    .select(['id', 'suite_id', 'suite_name', 'variant', 'attempt', 'series'])
     .where('commit_id', '=', commitId)
     .execute();
   return ofLastSeries(newestAttempts(rows)).map(({ id }) => id);

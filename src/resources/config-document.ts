@@ -1,10 +1,11 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
-import { most } from '../lib/bounds.ts';
+import { most } from '../shared/bounds.ts';
+import { checkCommand } from '../records/suite.ts';
 import {
+  areVariables,
   projectFields,
   sections,
   suites,
-  variables,
   type DocumentField,
   type Entry,
   type Kind,
@@ -58,12 +59,16 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
   }
   const said = value as Record<string, unknown>;
   const entry: Record<string, Value> = {};
-  const isVariable = kind === variables;
+  const isVariable = kind !== undefined && areVariables(kind);
   const known = new Set([...fields.map(({ name }) => name), ...children.map(({ section }) => section)]);
   if (isVariable) known.add('keep');
   if (kind === suites) known.add('dependencies');
   for (const name of Object.keys(said)) if (!known.has(name)) errors[place(name)] = ['invalid_format'];
-  for (const { name, isRequired, fallback } of fields) {
+  for (const { name, isRequired, fallback, read: readList } of fields) {
+    if (readList && said[name] !== undefined) {
+      Object.assign(entry, readRecords(readList, name, said[name], place(name), errors));
+      continue;
+    }
     const isContent = isVariable && name === 'content';
     if (isContent && said.content === undefined && isKept(said)) continue;
     if (isContent && said.content !== undefined && !mayHold(said)) errors[place(name)] = ['invalid_format'];
@@ -72,6 +77,7 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
     if (read === undefined) errors[place(name)] = [said[name] === undefined ? 'is_blank' : 'invalid_format'];
     else entry[name] = read;
   }
+  if (kind === suites) for (const [name, codes] of Object.entries(checkCommand(entry))) errors[place(name)] ??= codes;
   if (isVariable && !isSource(said.from_env)) errors[place('from_env')] = ['invalid_format'];
   const dependencies = kind === suites && said.dependencies !== undefined ? valueOf(said.dependencies) : [];
   if (!Array.isArray(dependencies)) errors[place('dependencies')] = ['invalid_format'];
@@ -103,6 +109,23 @@ function isKept({ keep, from_env: source = '' }: Record<string, unknown>): boole
 /** Whether a document may hold the content: the value of who applies it, or one that is no secret. */
 function mayHold({ content, keep, secret, from_env: source = '' }: Record<string, unknown>): boolean {
   return typeof content === 'string' && keep !== true && (secret === false || source !== '');
+}
+
+function readRecords(
+  read: NonNullable<DocumentField['read']>,
+  name: string,
+  said: unknown,
+  at: string,
+  errors: FieldErrors,
+): Entry {
+  try {
+    return { [name]: read(said) };
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    for (const [inside, codes] of Object.entries(error.fields))
+      errors[inside.startsWith('[') ? `${at}${inside}` : at] = codes;
+    return {};
+  }
 }
 
 /** Texts, numbers, flags, and lists of texts; undefined for anything else. */
@@ -139,10 +162,14 @@ function refuseTwins(nodes: readonly Node[], kind: Kind, errors: FieldErrors): v
   }
 }
 
+interface WithVariables {
+  variables?: Record<string, unknown>[];
+}
+
 /** A document that was read without mistakes, as it may be kept: without what came from somebody's environment. */
 export function withoutValues(text: string): string {
-  const document = JSON.parse(text) as { suites?: { variables?: Record<string, unknown>[] }[] };
-  for (const suite of document.suites ?? [])
-    for (const variable of suite.variables ?? []) if ((variable.from_env ?? '') !== '') delete variable.content;
+  const document = JSON.parse(text) as WithVariables & { suites?: WithVariables[] };
+  for (const { variables = [] } of [document, ...(document.suites ?? [])])
+    for (const variable of variables) if ((variable.from_env ?? '') !== '') delete variable.content;
   return JSON.stringify(document);
 }

@@ -1,5 +1,6 @@
 import { strategyFields } from '../records/deploy.ts';
-import { columnName, pathOf, type FieldSet } from '../records/fields.ts';
+import { groupOf, type Raw } from '../http/raw.ts';
+import { columnName, Digits, pathOf, type FieldSet } from '../records/fields.ts';
 import { notificationFields } from '../records/notification.ts';
 import { projectFields as projectRecordFields } from '../records/project.ts';
 import { ruleFields, suiteFields, variableFields } from '../records/suite.ts';
@@ -26,7 +27,9 @@ export interface Kind {
   children?: readonly Kind[];
 }
 
-export type Value = string | number | boolean | readonly string[];
+export type Value = string | number | boolean | readonly (string | ListedRecord)[];
+/** An entry of a list of records, such as a step of a suite. */
+export type ListedRecord = Readonly<Record<string, string | number | boolean>>;
 export type Entry = Readonly<Record<string, Value>>;
 
 /** A field of the document: `options[url]` is `url`. */
@@ -36,32 +39,57 @@ export interface DocumentField {
   sent: string;
   isRequired: boolean;
   fallback: Value;
+  /** Reads a list of records, with what they leave out; other fields stand as they are. */
+  read?: (said: unknown) => Value;
   /** Whether no route takes it: only documents have it. */
-  isOurs?: boolean;
+  isDocumentOnly?: boolean;
+}
+
+/** What a document says, as a body would have it. */
+export function rawOf(said: unknown): Raw {
+  if (typeof said === 'number') return new Digits(String(said));
+  if (Array.isArray(said)) return said.map(rawOf);
+  if (typeof said === 'object' && said !== null)
+    return groupOf(Object.fromEntries(Object.entries(said).map(([name, value]) => [name, rawOf(value)])));
+  return typeof said === 'boolean' ? said : String(said);
 }
 
 function fieldsIn(body: FieldSet): DocumentField[] {
-  return Object.entries(body).map(([sent, { required: isRequired, fallback }]) => ({
+  return Object.entries(body).map(([sent, field]) => ({
     name: columnName(sent),
     sent,
-    isRequired,
-    fallback: fallback as Value,
+    isRequired: field.required,
+    fallback: field.fallback as Value,
+    ...(field.schema.items?.properties && { read: (said: unknown) => field.parse(rawOf(said)) as Value }),
   }));
 }
 
 export const projectFields = fieldsIn(projectRecordFields);
 
 /** The name, in the environment of who applies a document, of what is to be the content of a variable. */
-const source: DocumentField = { name: 'from_env', sent: 'from_env', isRequired: false, fallback: '', isOurs: true };
+const source: DocumentField = {
+  name: 'from_env',
+  sent: 'from_env',
+  isRequired: false,
+  fallback: '',
+  isDocumentOnly: true,
+};
 
-export const variables: Kind = {
+const variablesAt = (path: Kind['path']): Kind => ({
   section: 'variables',
   what: 'variable',
-  path: '/projects/:project_id/suites/:suite_id/environment_variables',
+  path,
   param: 'environment_variable_id',
   fields: [...fieldsIn(variableFields), source],
   key: ['name'],
-};
+});
+
+/** Of the project, or of a suite. */
+const variables = variablesAt('/projects/:project_id/environment_variables');
+
+export function areVariables({ section }: Kind): boolean {
+  return section === variables.section;
+}
 
 const suiteParts: readonly Kind[] = [
   {
@@ -73,7 +101,7 @@ const suiteParts: readonly Kind[] = [
     key: ['subject', 'operator', 'value'],
     isNameless: true,
   },
-  variables,
+  variablesAt('/projects/:project_id/suites/:suite_id/environment_variables'),
 ];
 
 export const suites: Kind = {
@@ -126,10 +154,10 @@ const notifications: Kind = {
   isNameless: true,
 };
 
-export const sections: readonly Kind[] = [suites, strategies, hooks, schedules, notifications];
+export const sections: readonly Kind[] = [variables, suites, strategies, hooks, schedules, notifications];
 
-/** In the order in which transactions take their locks (lifecycle/ledger.ts): some come after the project itself. */
-export const beforeProject: readonly Kind[] = [suites, strategies, hooks];
+/** In the order in which transactions take their locks (lifecycle/pending-effects.ts): some come after the project itself. */
+export const beforeProject: readonly Kind[] = [variables, suites, strategies, hooks];
 export const afterProject: readonly Kind[] = [notifications, schedules];
 
 /** The value of a field in a record of the API. */

@@ -1,18 +1,19 @@
 import type { Call } from '../api/call.ts';
 import type { Database, Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
-import { emptyGroup, type Raw, type RawGroup } from '../http/raw.ts';
+import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import { columnName, pathOf } from '../records/fields.ts';
-import { takingTurns } from '../lib/turns.ts';
+import { createYield } from '../lib/event-loop.ts';
 import { keyOf, type Node } from './config-document.ts';
 import {
+  areVariables,
   afterProject,
   beforeProject,
   isSame,
   projectFields,
+  rawOf,
   suites,
   valueIn,
-  variables,
   type DocumentField,
   type Entry,
   type Kind,
@@ -50,17 +51,17 @@ export interface Planning {
 }
 
 export function planningWith({ db, within, isTrial = false }: Omit<Planning, 'dependencies'>): Planning {
-  const turn = takingTurns();
-  const inTurns: Within = async (...call) => {
+  const turn = createYield();
+  const yieldingWithin: Within = async (...call) => {
     await turn();
     return within(...call);
   };
   let known: Promise<ReadonlyMap<string, bigint>> | undefined;
   const read = async (): Promise<ReadonlyMap<string, bigint>> => {
-    const list = (await inTurns('GET /dependencies', {})) as (Record_ & { name: string })[];
+    const list = (await yieldingWithin('GET /dependencies', {})) as (Record_ & { name: string })[];
     return new Map(list.toReversed().map(({ name, id }) => [name, id]));
   };
-  return { db, within: inTurns, isTrial, dependencies: () => (known ??= read()) };
+  return { db, within: yieldingWithin, isTrial, dependencies: () => (known ??= read()) };
 }
 
 /**
@@ -74,7 +75,7 @@ export async function runSteps(
   steps: readonly Step[],
   holdFirst: () => Promise<unknown> = async () => {},
 ): Promise<Once[]> {
-  const before = new Set(['rules', 'variables', 'dependencies', ...beforeProject.map(({ section }) => section)]);
+  const before = new Set(['rules', 'dependencies', ...beforeProject.map(({ section }) => section)]);
   const answers: Once[] = [];
   let isHeld = false;
   for (const step of steps) {
@@ -172,7 +173,7 @@ async function planChange(
     fields: changed.map((field) => shownChange(field, record, node.entry)),
     async run() {
       await named(node.at, () => within(`PUT ${kind.path}/:${kind.param}`, own, bodyFrom(changed, node.entry)));
-      if (kind === variables) await noteSource(planning.db, record.id, String(node.entry.from_env));
+      if (areVariables(kind)) await noteSource(planning.db, record.id, String(node.entry.from_env));
       return {};
     },
   };
@@ -182,7 +183,7 @@ async function planChange(
 async function planCreate(planning: Planning, kind: Kind, params: Params, node: Node, inside: string): Promise<Step[]> {
   const { within, isTrial } = planning;
   const { fields } = kind;
-  const isAway = isTrial && kind === variables && node.entry.from_env !== '';
+  const isAway = isTrial && areVariables(kind) && node.entry.from_env !== '';
   const entry = isAway ? { content: '', ...node.entry } : node.entry;
   // A variable whose value is to stay has to have one.
   const missing = fields.find(({ name }) => entry[name] === undefined);
@@ -195,7 +196,7 @@ async function planCreate(planning: Planning, kind: Kind, params: Params, node: 
     async run() {
       const made = await named(node.at, () => within(`POST ${kind.path}`, params, bodyFrom(fields, entry)));
       const { id, secret, url } = made as Record_ & { url?: string };
-      if (kind === variables) await noteSource(planning.db, id, String(node.entry.from_env));
+      if (areVariables(kind)) await noteSource(planning.db, id, String(node.entry.from_env));
       for (const part of await planParts(planning, kind, { ...params, [kind.param]: id }, node)) await part.run();
       // Of a variable this says whether it is one.
       return typeof secret === 'string' ? { secret, ...(url !== undefined && { url }) } : {};
@@ -260,8 +261,8 @@ export async function recordsOf(
   params: Params,
 ): Promise<Record_[]> {
   const list = (await within(`GET ${kind.path}`, params)) as Record_[];
-  if (kind === variables) {
-    const sources = await sourcesOf(db, params.suite_id ?? 0n);
+  if (areVariables(kind)) {
+    const sources = await sourcesOf(db, { projectId: params.project_id ?? 0n, suiteId: params.suite_id });
     return list.map((record) => ({ ...record, from_env: sources.get(record.id) ?? '' }));
   }
   if (!kind.isShort) return list;
@@ -283,11 +284,11 @@ function differing(fields: readonly DocumentField[], record: object, entry: Entr
 
 export function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGroup {
   const body = emptyGroup();
-  for (const { name, sent, isOurs } of fields) {
+  for (const { name, sent, isDocumentOnly: isDocumentOnly } of fields) {
     const value = entry[name];
-    if (value === undefined || isOurs) continue;
+    if (value === undefined || isDocumentOnly) continue;
     const [first = '', second] = pathOf(sent);
-    const raw: Raw = Array.isArray(value) ? [...(value as string[])] : String(value);
+    const raw = Array.isArray(value) ? rawOf(value) : String(value);
     if (second === undefined) body[first] = raw;
     else {
       const group = (body[first] as RawGroup | undefined) ?? emptyGroup();
@@ -305,7 +306,13 @@ function shownChange(field: DocumentField, record: object, entry: Entry): { name
   return { name: field.name, from: shown(valueIn(record, field)), to: shown(entry[field.name]) };
 }
 
-const shown = (value: Value | undefined): string => (Array.isArray(value) ? value.join(', ') : String(value ?? ''));
+function shown(value: Value | undefined): string {
+  if (typeof value !== 'object') return String(value ?? '');
+  const records = value.filter((one) => typeof one === 'object');
+  if (records.length === 0) return value.join(', ');
+  const lines = records.map((one) => Object.entries(one).map(([name, said]) => `${name}: ${said}`));
+  return lines.flat().join('\n');
+}
 
 function labelOf({ key }: Kind, entry: Entry): string {
   return key

@@ -5,16 +5,16 @@ import { flag, required, text } from '../records/fields.ts';
 import { configChangeRecord, configRecord, configuredProjectRecord, type ConfigChange } from '../records/project.ts';
 import { readDocument, withoutValues } from './config-document.ts';
 import {
+  areVariables,
   isSame,
   projectFields,
   sections,
   suites,
-  variables,
   type DocumentField,
   type Entry,
   type Kind,
 } from './config-kinds.ts';
-import { twin } from './common.ts';
+import { withIdString } from './common.ts';
 import {
   bodyFrom,
   entryOf,
@@ -57,7 +57,7 @@ async function currentDocument(planning: Planning, params: Params): Promise<obje
     const entries: object[] = [];
     for (const record of await recordsOf(planning, kind, place)) {
       const entry = { ...saidOf(kind.fields, entryOf(kind.fields, record)) };
-      if (kind === variables) Object.assign(entry, sourceOf(entry.from_env, record));
+      if (areVariables(kind)) Object.assign(entry, sourceOf(entry.from_env, record));
       const own = { ...place, [kind.param]: record.id };
       if (kind === suites) {
         const used = (await within(`GET ${suites.path}/:suite_id/dependencies`, own)) as { name: string }[];
@@ -169,7 +169,7 @@ export const routes = [
       await storeDocument(db, project.id, withoutValues(document));
       const made = { action: 'create', what: `project ${project.name}`, fields: [] };
       return {
-        ...twin('id', project.id),
+        ...withIdString('id', project.id),
         applied: !isTrial,
         changes: [made, ...changesOf(steps, isTrial ? [] : answers)],
         ssh_public_key: project.ssh_public_key,

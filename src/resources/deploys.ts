@@ -10,10 +10,10 @@ import { timestampOrNull } from '../lib/timestamps.ts';
 import { cancelDeploy, openDeploy } from '../lifecycle/deploys.ts';
 import { isForeign } from '../lifecycle/forks.ts';
 import { deployMachine, isFinal, type DeployState } from '../lifecycle/states.ts';
-import { takingTurns } from '../lib/turns.ts';
+import { createYield } from '../lib/event-loop.ts';
 import { deployItemRecord, deployRecord, fetchedDeployRecord } from '../records/deploy.ts';
 import { listOf } from '../records/schema.ts';
-import { writeContextOf, orNotFound, twin, type InProject } from './common.ts';
+import { writeContextOf, orNotFound, withIdString, type InProject } from './common.ts';
 import { findStrategy } from './deploy-strategies.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedDeploy } from './followed.ts';
@@ -25,14 +25,14 @@ const mayWait = ({ state }: DeployRow): boolean => state === 'enqueued';
 type Shown = DeployRow & { created_by_email: string };
 
 function itemView({ id, state, created_by_email }: Shown) {
-  return { ...twin('id', id), state, created_by: created_by_email };
+  return { ...withIdString('id', id), state, created_by: created_by_email };
 }
 
 function view(deploy: Shown) {
   return {
     ...itemView(deploy),
-    ...twin('deploy_strategy_id', deploy.deploy_strategy_id),
-    ...twin('commit_id', deploy.commit_id),
+    ...withIdString('deploy_strategy_id', deploy.deploy_strategy_id),
+    ...withIdString('commit_id', deploy.commit_id),
     deploy_started_at: timestampOrNull(deploy.started_at),
     deploy_finished_at: timestampOrNull(deploy.finished_at),
   };
@@ -79,7 +79,7 @@ async function newestPassed(db: Queries, projectId: bigint, branch: string): Pro
     .where(sql<boolean>`branches like ${inList} escape '!'`)
     .orderBy('id', 'desc')
     .limit(atOnce);
-  const turn = takingTurns();
+  const turn = createYield();
   for (let rows = await passed.execute(); rows.length > 0;) {
     for (const row of rows) {
       await turn();

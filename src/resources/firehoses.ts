@@ -10,7 +10,7 @@ import type { StreamWriter } from '../lib/stream-writer.ts';
 import { projectTopic } from '../lifecycle/write-context.ts';
 import { followTogether } from '../streams/broadcast.ts';
 import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
-import { isStillOver, lookAgainMs, type Followed, type TailParts } from '../streams/tail.ts';
+import { isStillOver, readAgainMs, type Followed, type TailParts } from '../streams/tail.ts';
 import { eventRecord } from '../records/log.ts';
 import { followedRequest } from './followed.ts';
 import { loggedId, type Logged } from './logs.ts';
@@ -185,6 +185,6 @@ async function* projectEvents(
     } catch (error) {
       if (!isUnavailable(error)) throw error; // the client resumes from here when the database is back
     }
-    await watch.changed(lookAgainMs, signal);
+    await watch.changed(readAgainMs, signal);
   }
 }

@@ -1,14 +1,14 @@
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { HookDeliveryRow } from '../db/schema.ts';
-import { replay } from '../hooks/deliveries.ts';
-import type { Facts } from '../hooks/facts.ts';
-import type { Result } from '../hooks/judge.ts';
+import { replay } from '../inbound-hooks/hook-deliveries.ts';
+import type { Facts } from '../inbound-hooks/facts.ts';
+import type { Result } from '../inbound-hooks/decide.ts';
 import { pageOf } from '../http/paging.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { hookDeliveryRecord } from '../records/trigger.ts';
 import { listOf } from '../records/schema.ts';
-import { orNotFound, twin, writeContextOf } from './common.ts';
+import { orNotFound, withIdString, writeContextOf } from './common.ts';
 import { loadHook } from './hooks.ts';
 
 function requestView(id: bigint | null) {
@@ -20,7 +20,7 @@ function view(delivery: HookDeliveryRow) {
   const { ref = '', sha = '' } = changes[0] ?? {};
   const results = JSON.parse(delivery.results) as Result[] | number; // for refused calls, their number
   return {
-    ...twin('id', delivery.id),
+    ...withIdString('id', delivery.id),
     event,
     action,
     ref,

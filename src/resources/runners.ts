@@ -1,9 +1,9 @@
 import { accountRoute } from '../api/route.ts';
-import { runnersNow, type RunnerNow } from '../auth/runner-visits.ts';
+import { runnersNow, type RunnerNow } from '../auth/runner-heartbeats.ts';
 import { timestampOrNull } from '../lib/timestamps.ts';
 import { runnerRecord, type Runner } from '../records/installation.ts';
 import { listOf } from '../records/schema.ts';
-import { twin } from './common.ts';
+import { withIdString } from './common.ts';
 
 function view(runner: RunnerNow): Runner {
   const { name, isLocal, isDraining, state, trouble, version, seenAt, accounts, tags, work } = runner;
@@ -17,11 +17,11 @@ function view(runner: RunnerNow): Runner {
     last_seen_at: timestampOrNull(seenAt),
     accounts,
     tags,
-    work: work.map(({ kind, subjectId, account }) => ({ kind, ...twin('id', subjectId), account })),
+    work: work.map(({ kind, subjectId, account }) => ({ kind, ...withIdString('id', subjectId), account })),
   };
 }
 
-/** Runners are recorded when they call (auth/runner-visits.ts). Here they are only shown. */
+/** Runners are recorded when they call (auth/runner-heartbeats.ts). Here they are only shown. */
 export const routes = [
   accountRoute({
     method: 'GET',

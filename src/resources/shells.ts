@@ -1,11 +1,11 @@
 import { projectRoute } from '../api/route.ts';
-import { isHolderThere } from '../auth/runner-visits.ts';
+import { isHolderAlive } from '../auth/runner-heartbeats.ts';
 import type { Database, Queries } from '../db/open.ts';
 import type { ShellRow } from '../db/schema.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import { ApiError } from '../errors.ts';
 import { described, text, wholeNumber } from '../records/fields.ts';
-import { shellFrame } from '../lib/shell-frames.ts';
+import { shellFrame } from '../shared/shell-frames.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import {
   endShell,
@@ -22,7 +22,7 @@ import type { Waiting } from '../streams/byte-relay.ts';
 import { shellInputRecord, shellRecord } from '../records/build.ts';
 import { string } from '../records/schema.ts';
 import { findBuild } from './builds.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf } from './common.ts';
 
 const path = '/projects/:project_id/builds/:build_id/shell';
 /** The furthest position in a shell's bytes. */
@@ -75,10 +75,10 @@ export const routes = [
       if (!openable.has(build.build_state)) throw new ApiError('invalid_format', 'build_state');
       const kept = shellHours > 0 ? await findKept(db, build.id) : undefined;
       if (!kept) throw new ApiError('not_found', 'files');
-      if (!(await isHolderThere(database, kept.holder))) throw new ApiError('resource_temporary_unavailable', 'runner');
+      if (!(await isHolderAlive(database, kept.holder))) throw new ApiError('resource_temporary_unavailable', 'runner');
       const shell = await insertShell(writeContextOf(call), project, kept, caller);
       if (!shell) throw new ApiError('resource_temporary_unavailable', 'shells');
-      return { ...twin('id', shell.id), expires_at: timestamp(shell.expires_at) };
+      return { ...withIdString('id', shell.id), expires_at: timestamp(shell.expires_at) };
     },
   }),
   projectRoute({

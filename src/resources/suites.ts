@@ -3,18 +3,19 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
-import { most } from '../lib/bounds.ts';
-import { mapByTurns } from '../lib/turns.ts';
-import { mostVariantsOf, variantsOf } from '../lib/matrix.ts';
+import { most } from '../shared/bounds.ts';
+import { mapYielding } from '../lib/event-loop.ts';
+import { mostVariantsOf } from '../shared/matrix.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
+import { renameCaches } from '../lifecycle/caches.ts';
 import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
-import { matrixFields, suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
+import { checkCommand, checkVariants, matrixFields, suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf, type InProject } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 
 function view(suite: SuiteRow): Suite {
-  return { ...twin('id', suite.id), ...valuesIn(suiteFields, suite) };
+  return { ...withIdString('id', suite.id), ...valuesIn(suiteFields, suite) };
 }
 
 /** The suite in the path, if it belongs to the project. */
@@ -45,28 +46,15 @@ async function holdVariants(db: Queries, project: { id: bigint }, changed: Parti
 
 type Sent = Partial<ValuesOf<typeof suiteFields>>;
 
-/** What several fields together, or the server's settings, have to say. */
-async function check({ buildTimeout }: { buildTimeout: number }, sent: Sent, suite?: SuiteRow): Promise<FieldErrors> {
-  return { ...checkTimeout(buildTimeout, sent), ...checkVariants(sent, suite) };
-}
-
 /** No suite may take longer than the server allows. */
-function checkTimeout(buildTimeout: number, { timeout = 0 }: Sent): FieldErrors {
+function checkTimeout({ buildTimeout }: { buildTimeout: number }, { timeout = 0 }: Sent): FieldErrors {
   return timeout > buildTimeout ? { timeout: ['invalid_format'] } : {};
 }
 
-/** There must be something to build, and not too much. Told at the field that was sent and makes it so. */
-function checkVariants(sent: Sent, suite?: SuiteRow): FieldErrors {
-  if (!Object.keys(matrixFields).some((name) => name in sent)) return {};
-  const stored = suite && valuesIn(matrixFields, suite);
-  const lists = { matrix: [], matrix_include: [], matrix_exclude: [], ...stored, ...sent };
-  const wrong = (field: 'matrix_include' | 'matrix_exclude'): FieldErrors => ({
-    [sent[field] === undefined ? 'matrix' : field]: ['invalid_format'],
-  });
-  if (variantsOf({ ...lists, matrix_include: [] }).length > most.variants) return { matrix: ['invalid_format'] };
-  const count = variantsOf(lists).length;
-  if (count > most.variants) return wrong('matrix_include');
-  return count === 0 ? wrong('matrix_exclude') : {};
+/** The command that is sent takes the place of the steps, and the other way round. */
+function replacing({ command, steps }: Sent): Pick<Sent, 'command' | 'steps'> {
+  if (command !== undefined && command !== '' && steps === undefined) return { steps: [] };
+  return steps !== undefined && steps.length > 0 && command === undefined ? { command: '' } : {};
 }
 
 export const routes = [
@@ -79,7 +67,7 @@ export const routes = [
     answer: listOf(suiteRecord),
     async handle({ db, project }) {
       const suites = await allRows(db.selectFrom('suites').selectAll().where('project_id', '=', project.id), 'id');
-      return mapByTurns(suites, view);
+      return mapYielding(suites, view);
     },
   }),
   projectRoute({
@@ -91,7 +79,11 @@ export const routes = [
     body: suiteFields,
     creates: 'suites',
     answer: suiteRecord,
-    verify: (call, values) => check(call, values),
+    verify: async (call, values) => ({
+      ...checkTimeout(call, values),
+      ...checkCommand(values),
+      ...checkVariants(values),
+    }),
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
@@ -121,13 +113,20 @@ export const routes = [
     changes: 'suites',
     answer: suiteRecord,
     load: loadSuite,
-    verify: (call, values) => check(call, values, call.suite),
+    verify: async (call, values) => ({
+      ...checkTimeout(call, values),
+      ...checkCommand({ ...valuesIn(suiteFields, call.suite), ...values, ...replacing(values) }),
+      ...checkVariants(values, valuesIn(matrixFields, call.suite)),
+    }),
     verifyNames: ({ db, suite }, values) =>
       checkName(db, 'suites', { within: suite.project_id, name: values.name, except: suite.id }),
     audit: { action: 'suite.updated', subject: ({ suite }) => suite },
     async handle(call) {
       const { db, suite, project } = call;
-      const changed = columnsOf(suiteFields, call.input);
+      const changed = columnsOf(suiteFields, { ...call.input, ...replacing(call.input) });
+      const { name = suite.name } = changed;
+      if (name !== suite.name)
+        await renameCaches(writeContextOf(call), { projectId: project.id, suiteId: suite.id, name });
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());
       }

@@ -32,7 +32,7 @@ const longestLine = 1_000_000;
 
 /** Lists the archive and refuses entries that do not belong into a source archive. */
 export async function inspect(opening: Opening, bounds: Bounds): Promise<void> {
-  const judge = createJudge(bounds);
+  const judge = createEntryCheck(bounds);
   const enough = new AbortController();
   let refusal: RefusedArchiveError | undefined;
   let complaint = '';
@@ -126,7 +126,7 @@ const kindsInWords: Record<string, string> = {
 };
 
 /** Checks the listing line by line, and throws at the first unacceptable entry. */
-export function createJudge(bounds: Bounds): (line: string) => void {
+export function createEntryCheck(bounds: Bounds): (line: string) => void {
   const links = new Set<string>();
   let entries = 0;
   let bytes = 0;

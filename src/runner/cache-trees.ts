@@ -5,7 +5,7 @@ import { DiskFullError } from '../lib/disk-reserve.ts';
 import { sourceFile } from '../lib/source-files.ts';
 import { oldTime } from './git/old-times.ts';
 import { quote } from './sandbox/steps.ts';
-import type { Ended, LeftLayers, Limits, Mount, Sandboxes } from './sandbox/types.ts';
+import type { Ended, RunLayers, Limits, Mount, Sandboxes } from './sandbox/types.ts';
 import { TooLargeError } from './transfers.ts';
 
 /** A tree in the making, with a folder for its packed file. */
@@ -45,7 +45,7 @@ const plainly = '--numeric-owner --no-xattrs --no-acls --no-fflags';
 const packer = `bsdtar -c --format=pax --zstd --options zstd:compression-level=1,zstd:threads=0 --uid 0 --gid 0 ${plainly}`;
 
 interface Leaving {
-  left: LeftLayers;
+  left: RunLayers;
   /** The tree that the build began with. */
   old?: string | undefined;
   paths: readonly { root: Root; path: string }[];

@@ -2,7 +2,7 @@ import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { randomName } from '../lib/random-name.ts';
 import { removeTree } from '../lib/remove-tree.ts';
-import type { Place } from '../protocol/index.ts';
+import type { Repository } from '../protocol/index.ts';
 import type { CheckoutRequest, Misses } from './git/checkout.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Say } from './git/narrator.ts';
@@ -14,12 +14,12 @@ import type { KeySource } from './git/obtain.ts';
  */
 export interface Checkouts {
   /** A work tree that stays until the result is disposed of. */
-  of(source: PlaceWithKey, commit: WantedCommit, say: Say, signal: AbortSignal): Promise<Checkout>;
+  of(source: RepositoryWithKey, commit: WantedCommit, say: Say, signal: AbortSignal): Promise<Checkout>;
   /** Removes the unused work trees of a project. */
   forget(projectId: string): Promise<void>;
 }
 
-export interface PlaceWithKey extends Place {
+export interface RepositoryWithKey extends Repository {
   privateKey: KeySource;
 }
 

@@ -3,15 +3,15 @@ import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { keepReserve } from '../lib/disk-reserve.ts';
 import { tryLockFile } from '../lib/file-lock.ts';
-import { parseImageReference } from '../lib/image-reference.ts';
-import { createMask } from '../lib/masking.ts';
+import { parseImageReference } from '../shared/image-reference.ts';
+import { createMask } from '../shared/masking.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
-import type { Link, Software } from '../protocol/index.ts';
+import type { Link, Software, StepOrder } from '../protocol/index.ts';
 import { openDependencyCache } from './dependency-cache.ts';
 import { guardGit } from './guarded-git.ts';
 import { openImages } from './images/images.ts';
 import { openSandboxes } from './sandbox/index.ts';
-import { places, type Ended, type Network, type Sandboxes } from './sandbox/types.ts';
+import { sandboxPaths, type Ended, type Network, type Sandboxes } from './sandbox/types.ts';
 import { copyTree } from './sandbox/workspace.ts';
 import { findable } from './search-paths.ts';
 
@@ -24,7 +24,7 @@ export interface ExecOptions {
   isWritten: boolean;
   network: Network;
   launches: readonly { name: string; command: string }[];
-  command: string;
+  steps: readonly StepOrder[];
   environment: Record<string, string>;
   secrets: readonly string[];
   software: readonly Software[];
@@ -86,14 +86,14 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
   });
   using taken = await cache.take(software, signal);
   await using image = await imageOf(sandboxes, run, options);
-  using git = options.isWritten ? await guardGit(options.tree, places.workspace) : undefined;
+  using git = options.isWritten ? await guardGit(options.tree, sandboxPaths.workspace) : undefined;
   const mask = createMask(options.secrets);
   try {
     return await sandboxes.run({
       id: 'exec',
       steps: [
         ...options.launches.map(({ name, command }) => ({ name: `launch ${name}`, command })),
-        { name: 'command', command: options.command },
+        ...options.steps.map(({ command }) => ({ name: 'command', command })),
       ],
       environment: findable({ ...image?.environment, ...environment }, prefixes, taken.placesAt),
       workspace: options.isWritten

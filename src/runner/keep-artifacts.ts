@@ -1,4 +1,4 @@
-import { inUnits } from '../lib/amounts.ts';
+import { formatBytes } from '../lib/byte-units.ts';
 import { DiskFullError } from '../lib/disk-reserve.ts';
 import type { SuiteOrder } from '../protocol/index.ts';
 import {
@@ -14,7 +14,7 @@ import { StoreAwayError } from './failures.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { NoRoomHereError, type Waiting } from './outbox.ts';
 import { untilAnswered } from './retry.ts';
-import type { Left } from './sandbox/types.ts';
+import type { RunFiles } from './sandbox/types.ts';
 
 type Wanted = NonNullable<SuiteOrder['artifacts']>;
 
@@ -37,7 +37,7 @@ const mostInVain = 5;
  */
 export async function keepArtifacts(
   { link, log }: Pick<RunnerServices, 'link' | 'log'>,
-  left: Left,
+  left: RunFiles,
   wanted: Wanted,
   { claim, waiting, tell, signal }: Keeping,
 ): Promise<void> {
@@ -129,11 +129,11 @@ function report(sent: Amount, waiting: Amount, found: Collection): string {
 }
 
 function keptAmount({ files, bytes }: Amount): string {
-  return files === 0 ? 'none kept' : `${counted(files)} kept, ${inUnits(bytes)}`;
+  return files === 0 ? 'none kept' : `${counted(files)} kept, ${formatBytes(bytes)}`;
 }
 
 function amount({ files, bytes }: Amount): string {
-  return `${counted(files)} (${inUnits(bytes)})`;
+  return `${counted(files)} (${formatBytes(bytes)})`;
 }
 
 function counted(files: number): string {

@@ -6,7 +6,7 @@ import { randomName } from '../lib/random-name.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import { treeSize } from '../lib/tree-size.ts';
 import type { CacheTree, KeptFiles, SuiteOrder } from '../protocol/index.ts';
-import type { Left } from './sandbox/types.ts';
+import type { RunFiles } from './sandbox/types.ts';
 
 /**
  * The files of failed builds, kept for shells. A build's directories are moved here as they are, by one rename, when none of
@@ -22,7 +22,7 @@ import type { Left } from './sandbox/types.ts';
 export interface KeptBuilds {
   /** The name of this folder, which no other runner knows. */
   readonly keeper: string;
-  keep(left: Left, build: BuildFacts, how: NonNullable<SuiteOrder['keep']>): Promise<KeptFiles>;
+  keep(left: RunFiles, build: BuildFacts, how: NonNullable<SuiteOrder['keep']>): Promise<KeptFiles>;
   /** Undefined when they are gone. They stay until this is disposed of. */
   open(name: string, key: string): Promise<OpenedBuild | undefined>;
   isEmpty(): boolean;

@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { messageOf } from '../lib/error-code.ts';
-import { createMask } from '../lib/masking.ts';
+import { createMask } from '../shared/masking.ts';
 import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
 import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
-import { CannotMountError, type Ended, type Left, type Step } from './sandbox/types.ts';
+import { CannotMountError, type Ended, type RunFiles, type Step } from './sandbox/types.ts';
 import type { Root } from './cache-trees.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
@@ -66,7 +66,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     onOutput?.('from');
     const ended = await sandboxes.run({
       id,
-      steps: [...order.launches.map(launchStep), { name: 'command', command: order.command }],
+      steps: [...order.launches.map(launchStep), ...order.steps.map(({ command }) => ({ name: 'command', command }))],
       environment: findable({ ...image?.environment, ...order.environment }, order.prefixes, software.placesAt),
       workspace: {
         checkout: checkout.path,
@@ -139,7 +139,7 @@ function hasFailed({ exitStatus, reason }: Ended): boolean {
 /** Keeps the files for a shell. Without them the build is what it is. */
 async function keepFiles(
   { kept, sandboxes, log }: RunnerServices,
-  left: Left,
+  left: RunFiles,
   build: BuildFacts,
   onKept: Task['onKept'],
 ): Promise<void> {

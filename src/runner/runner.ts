@@ -1,15 +1,15 @@
 import { mkdir } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { messageOf } from '../lib/error-code.ts';
-import { fetchPlaces, type PlaceKind } from '../lib/places.ts';
+import { fetchSlots, type SlotKind } from '../shared/runner-slots.ts';
 import { randomName } from '../lib/random-name.ts';
 import { DrainedError, type Link, type Order, type Outcome, type Wish } from '../protocol/index.ts';
 import { Claims } from './claims.ts';
 import { deliverOutbox, emptyOutbox } from './deliver-outbox.ts';
 import type { RunnerServices } from './job-runner.ts';
-import { placesOf } from './leftovers.ts';
-import { lookAtRepositories } from './looks.ts';
-import { notOurs, perform } from './perform.ts';
+import { foldersOf } from './leftovers.ts';
+import { pollRepositories } from './polls.ts';
+import { claimLost, perform } from './perform.ts';
 import { untilAnswered } from './retry.ts';
 import { serveShells } from './shells.ts';
 import { forgetProjects, tidyCaches, tidyKept, tidyMirrors } from './upkeep.ts';
@@ -56,12 +56,12 @@ function isGood(outcome: Outcome): boolean {
   return outcome.kind === 'exited' ? outcome.status === 0 : goodEnds.has(outcome.kind);
 }
 
-const goodEnds: ReadonlySet<Outcome['kind']> = new Set(['fetched', 'looked', 'compiled', 'pushed', 'cancelled']);
+const goodEnds: ReadonlySet<Outcome['kind']> = new Set(['fetched', 'checked', 'compiled', 'pushed', 'cancelled']);
 
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const { link, folder, services, log } = options;
   await mkdir(folder, { recursive: true, mode: 0o711 });
-  const { spool } = placesOf(folder);
+  const { spool } = foldersOf(folder);
   await mkdir(spool, { recursive: true, mode: 0o700 });
 
   const ending = new AbortController();
@@ -84,7 +84,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       if (options.once && !isGood(report.outcome)) await pause(endingMs, undefined, { signal });
       await untilAnswered(signal, async () => server.heard(await link.finish(report, signal)));
     } catch (error) {
-      if (!signal.aborted && work.signal.reason !== notOurs) log(`job abandoned: ${messageOf(error)}`);
+      if (!signal.aborted && work.signal.reason !== claimLost) log(`job abandoned: ${messageOf(error)}`);
     } finally {
       claims.release(order.claim);
       services.outbox.release(order.claim);
@@ -119,7 +119,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     if (order) await performNext(order);
   };
 
-  const executor = async (place: PlaceKind): Promise<void> => {
+  const executor = async (place: SlotKind): Promise<void> => {
     while (!signal.aborted && takesMore()) {
       const order = await nextOrder({ claim: randomName(), place });
       if (order) await performNext(order);
@@ -161,7 +161,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     everyMs: options.upkeepEveryMs,
   });
   const tidyingKept = tidyKept({ kept: services.kept, signal, log, everyMs: options.upkeepEveryMs });
-  const looking = options.once ? undefined : lookAtRepositories({ link, mirrors: services.mirrors, signal, ask, log });
+  const looking = options.once ? undefined : pollRepositories({ link, mirrors: services.mirrors, signal, ask, log });
   const shells = serveShells({ link, services, signal, log });
   const delivery = { outbox: services.outbox, link, disk: services.disk, signal, log };
   const delivering = deliverOutbox(delivery);
@@ -169,7 +169,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     ? [doOne(options.once.idleMs)]
     : [
         ...Array.from({ length: options.concurrency }, () => executor('builds')),
-        ...Array.from({ length: fetchPlaces(options.concurrency) }, () => executor('fetches')),
+        ...Array.from({ length: fetchSlots(options.concurrency) }, () => executor('fetches')),
       ];
   const done = (async () => {
     const results = await Promise.allSettled(executors);

@@ -1,9 +1,9 @@
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
-import { placeOf } from '../lib/cache-paths.ts';
+import { locateCachePath } from '../shared/cache-paths.ts';
 import { isNoSpace } from '../lib/disk-reserve.ts';
 import { messageOf } from '../lib/error-code.ts';
-import type { CacheOrder, Place, SavedCache } from '../protocol/index.ts';
+import type { CacheOrder, Repository, SavedCache } from '../protocol/index.ts';
 import { listsChanged, packedIn, packTree, unpackTree } from './cache-trees.ts';
 import type { Making } from './cache-trees.ts';
 import { StoreAwayError } from './failures.ts';
@@ -11,7 +11,7 @@ import type { RunnerServices } from './job-runner.ts';
 import { makeNewer } from './newer-files.ts';
 import type { Waiting } from './outbox.ts';
 import { unlessStoreAway } from './retry.ts';
-import type { Ended, Left } from './sandbox/types.ts';
+import type { Ended, RunFiles } from './sandbox/types.ts';
 import { storeBlob, TooLargeError } from './transfers.ts';
 
 /**
@@ -24,14 +24,14 @@ export interface SuiteCache extends AsyncDisposable {
   /** A directory with the files of the commit that have to be newer than the tree, if there are any. */
   changes: string | undefined;
   /** Packs what is to be kept. To be called before the files of the run go. */
-  take(left: Left, ended: Ended): Promise<void>;
+  take(left: RunFiles, ended: Ended): Promise<void>;
   /** Stores what was taken, or leaves it to the outbox; undefined where there is nothing to keep. */
   save(): Promise<SavedCache | undefined>;
 }
 
 export interface CacheTask {
   id: string;
-  source: Place;
+  source: Repository;
   sha: string;
   checkout: string;
   say: (text: string) => Promise<void>;
@@ -51,7 +51,7 @@ export async function openSuiteCache(
     await task.say('No cache is used: this runner cannot lay directories over each other.\n');
     return undefined;
   }
-  const places = order.paths.map((path) => ({ said: path, ...placeOf(path) }));
+  const places = order.paths.map((path) => ({ said: path, ...locateCachePath(path) }));
   const tracked = places.find(({ root, path }) => root === 'workspace' && isInWay(task.checkout, path));
   if (tracked) {
     await task.say(`No cache is used: ${tracked.said} is part of the repository, or something on the way to it is.\n`);

@@ -3,7 +3,7 @@ import type { Subscriptions } from '../db/subscriptions.ts';
 import { whereAvailable } from '../db/unavailable.ts';
 import { lineIndex, type LineStorage } from './line-index.ts';
 import { logTopic } from './logs.ts';
-import { lookAgainMs } from './tail.ts';
+import { readAgainMs } from './tail.ts';
 
 export interface Growth {
   total: number;
@@ -38,7 +38,7 @@ export async function* growthOf(
       if (now.complete) return;
       await pause(breathMs, undefined, { signal }).catch(() => {});
     } else {
-      await watch.changed(lookAgainMs, signal);
+      await watch.changed(readAgainMs, signal);
     }
   }
 }

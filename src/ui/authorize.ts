@@ -5,7 +5,7 @@ import { allowed, denied, judge, parameterNames, type Mistake, type Request } fr
 import { outOfBand, policySource } from '../oauth/redirects.ts';
 import { html, type Html } from './html.ts';
 import { keyField, problem, type Page } from './layout.ts';
-import { signInFirst, type Place, type Response, type SiteVisit } from './site.ts';
+import { signInFirst, type PageRoute, type Response, type SiteVisit } from './site.ts';
 
 /** RFC 6749 section 3.1: an application sends a user here to ask for access. */
 const path = '/oauth2/authorize';
@@ -122,7 +122,7 @@ function notRegistered(tell: string): Response {
   return problem(400, 'This application cannot be allowed', text);
 }
 
-export const places: Place[] = [
+export const routes: PageRoute[] = [
   {
     method: 'GET',
     path,

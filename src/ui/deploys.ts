@@ -10,7 +10,7 @@ import { ago, duration } from './moments.ts';
 import { empty, fact, pagination, shortSha, subjectOf, table } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import { strategiesOf } from './settings-deploys.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { isUnderWay, stateBadge } from './states.ts';
 
 /** The deploys of a project, and the page of each with its log. */
@@ -156,4 +156,4 @@ async function strategyOf({ api }: ProjectVisit, deploy: FetchedDeploy): Promise
   }
 }
 
-export const places: Place[] = [...list, ...one];
+export const routes: PageRoute[] = [...list, ...one];

@@ -16,14 +16,14 @@ import * as setup from './setup.ts';
 import * as shell from './shell.ts';
 import * as tests from './tests.ts';
 import * as signIn from './sign-in.ts';
-import { addSite, type Place, type SiteServices } from './site.ts';
+import { addSite, type PageRoute, type SiteServices } from './site.ts';
 import * as dashboard from './dashboard.ts';
 import * as dependencies from './dependencies.ts';
 import * as dependency from './dependency.ts';
 import * as deploys from './deploys.ts';
 import * as operations from './operations.ts';
-import * as settings from './settings.ts';
 import * as settingsCaches from './settings-caches.ts';
+import * as settingsGeneral from './settings-general.ts';
 import * as settingsDeploys from './settings-deploys.ts';
 import * as settingsMembers from './settings-members.ts';
 import * as settingsNotifications from './settings-notifications.ts';
@@ -31,13 +31,13 @@ import * as settingsTriggers from './settings-triggers.ts';
 import * as settingsSuites from './settings-suites.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
-import * as suiteVariables from './suite-variables.ts';
 import * as triggerHooks from './trigger-hooks.ts';
 import * as triggerSchedules from './trigger-schedules.ts';
 import * as triggerStatuses from './trigger-statuses.ts';
+import * as variables from './variables.ts';
 
 const ofSettings = [
-  settings,
+  settingsGeneral,
   settingsCaches,
   settingsDeploys,
   settingsMembers,
@@ -49,7 +49,7 @@ const ofSettings = [
   triggerStatuses,
   suiteDependencies,
   suiteRules,
-  suiteVariables,
+  variables,
 ];
 const others = [deploys, dependencies, dependency, operations];
 
@@ -57,13 +57,13 @@ const ofProjects = [dashboard, search, newProject, setup, project, request, comm
 const ofPeople = [signIn, password, account, authorize, applications, registries];
 
 /** The pages for people, rendered on the server and complete without scripts. */
-export const allPlaces: readonly Place[] = [...ofPeople, ...ofProjects, ...ofSettings, ...others].flatMap(
-  ({ places }) => places,
+export const allRoutes: readonly PageRoute[] = [...ofPeople, ...ofProjects, ...ofSettings, ...others].flatMap(
+  ({ routes }) => routes,
 );
 
 export function addPages(server: FastifyInstance, services: SiteServices): void {
   addAssets(server);
-  addSite(server, allPlaces, services);
+  addSite(server, allRoutes, services);
   // The root belongs to the API, which has nothing there. A browser is sent to the pages.
   server.get('/', { config: { provenBy: 'none' } }, (request, reply) => {
     if (!/\btext\/html\b/.test(request.headers.accept ?? '')) throw new ApiError('api_does_not_exists');

@@ -1,6 +1,6 @@
 import type { BuildRequest } from '../records/build-request.ts';
 import type { CommitDetails, SaidBuild } from '../records/overview.ts';
-import { attemptKey, buildName, groupedBuilds, named, newestOfSuites, type Named } from './build-rows.ts';
+import { attemptKey, buildName, groupedBuilds, newestOfSuites } from './build-rows.ts';
 import { askedFor, branchAtForge, commitAtForge, forgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
@@ -9,14 +9,12 @@ import { downloadLink, logPart } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
 import { empty, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
 
 const record = '/projects/:project_id/build_requests/:build_request_id';
 
-type ShownBuild = Named<SaidBuild>;
-
-function buildItem(build: ShownBuild, earlier: readonly ShownBuild[], path: string): Html {
+function buildItem(build: SaidBuild, earlier: readonly SaidBuild[], path: string): Html {
   const { id, started_at: started, finished_at: finished, last_line: said } = build;
   return html`<li id="${attemptKey(build)}" class="build">
     <span class="build-state">${buildBadge(build)}</span>
@@ -35,7 +33,7 @@ function buildItem(build: ShownBuild, earlier: readonly ShownBuild[], path: stri
   </li>`;
 }
 
-function buildList(builds: readonly ShownBuild[], path: string): Html {
+function buildList(builds: readonly SaidBuild[], path: string): Html {
   const attempts = Map.groupBy(builds, attemptKey);
   return groupedBuilds(newestOfSuites(builds), (build) => {
     const earlier = (attempts.get(attemptKey(build)) ?? []).filter(({ id }) => id !== build.id).toReversed();
@@ -43,10 +41,10 @@ function buildList(builds: readonly ShownBuild[], path: string): Html {
   });
 }
 
-async function leftOutList({ api }: ProjectVisit, builds: readonly ShownBuild[]) {
-  const built = new Set(builds.map(({ suite_id: suite }) => suite));
+async function leftOutList({ api }: ProjectVisit, builds: readonly SaidBuild[]) {
+  const built = new Set(builds.map(({ suite_name: suite }) => suite));
   const explained = await api.get(`${record}/explanation`);
-  const leftOut = explained.filter(({ runs, suite_id: suite }) => !runs && !built.has(suite));
+  const leftOut = explained.filter(({ runs, name }) => !runs && !built.has(name));
   if (leftOut.length === 0) return false;
   return html`<section aria-labelledby="left-out">
     <h2 id="left-out">Left out</h2>
@@ -59,7 +57,7 @@ async function leftOutList({ api }: ProjectVisit, builds: readonly ShownBuild[])
 function suitesPart(
   { build_state: state }: BuildRequest,
   commit: CommitDetails | undefined,
-  builds: readonly ShownBuild[],
+  builds: readonly SaidBuild[],
   path: string,
 ): Html {
   if (builds.length > 0) return buildList(builds, path);
@@ -70,7 +68,7 @@ function suitesPart(
     : empty('Nothing was run', 'The commit could not be fetched: the log below says why.');
 }
 
-function buttons(visit: ProjectVisit, { build_state: state }: BuildRequest, builds: readonly ShownBuild[]): Html {
+function buttons(visit: ProjectVisit, { build_state: state }: BuildRequest, builds: readonly SaidBuild[]): Html {
   const [cancel, rerun, failed] = [
     pageForm(visit, 'cancel'),
     pageForm(visit, 'rerun'),
@@ -89,7 +87,7 @@ function buttons(visit: ProjectVisit, { build_state: state }: BuildRequest, buil
 async function show(visit: ProjectVisit) {
   const { api, project, projectPath } = visit;
   const request = await api.get(record);
-  const builds = named(await api.all(`${record}/builds`), await api.get('/projects/:project_id/suites'));
+  const builds = await api.all(`${record}/builds`);
   const { commit_id } = request;
   const commit =
     commit_id === null
@@ -147,7 +145,7 @@ async function show(visit: ProjectVisit) {
 
 const again = { resource_temporary_unavailable: 'Something of it is not over yet, or was begun again already.' };
 
-export const places: Place[] = projectPage({
+export const routes: PageRoute[] = projectPage({
   path: '/requests/:build_request_id',
   tab: 'commits',
   show,

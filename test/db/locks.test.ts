@@ -9,7 +9,7 @@ import { Receiver, reply } from '../support/receiver.ts';
 import { aCommit, ScriptedRunner, Task } from '../support/runner.ts';
 import { Service } from '../support/service.ts';
 import type { User } from '../support/user.ts';
-import { writeListing } from '../../src/lib/ref-listings.ts';
+import { writeListing } from '../../src/shared/ref-listings.ts';
 import type { CommitReport, Order } from '../../src/protocol/index.ts';
 
 /**
@@ -206,7 +206,7 @@ async function perform(runner: ScriptedRunner, order: Order, chance: Chance): Pr
     const ref = (fetchRef || commitRef).replace('refs/heads/', '');
     const names = { branches: [ref], branch: ref, ref: `refs/heads/${ref}` };
     const sha = fetchRef === '' ? shaOf(ref) : commitRef;
-    const commit: CommitReport = { ...aCommit, ...names, sha, trunk: 'kept' };
+    const commit: CommitReport = { ...aCommit, ...names, sha, defaultHead: 'kept' };
     await task.finishAt(size, { kind: 'fetched', commit });
   }
 }
@@ -224,14 +224,14 @@ async function passInterval({ store: { db } }: Service): Promise<void> {
 
 /** Looks at the repositories that are due, and finds that a branch has moved, or nothing, or nobody there. */
 async function look({ dispatch, self }: ScriptedRunner, chance: Chance): Promise<void> {
-  const orders = await dispatch.looks(self, { room: 8 }, AbortSignal.abort());
+  const orders = await dispatch.polls(self, { room: 8 }, AbortSignal.abort());
   const reports = orders.map(({ claim, source: { projectId } }) => {
     const branches = ['one', 'two', 'three'].map((name) => [`refs/heads/${name}`, shaOf(String(chance(5)))] as const);
     const listing = writeListing(new Map(branches));
     const seen = chance(3) === 0 ? { failed: 'unreachable', message: 'on purpose' } : { listing };
     return { projectId, claim, seen };
   });
-  await dispatch.looked(self, { reports });
+  await dispatch.polled(self, { reports });
 }
 
 const over = new Set(['passed', 'failed', 'errored', 'cancelled']);

@@ -91,8 +91,8 @@ describeService('a runner that is drained', (service) => {
     await service.store.db.transaction((trx) =>
       trx.updateTable('polls').set({ next_look_at: 0n }).where('project_id', '=', polled.id).execute(),
     );
-    assert.deepEqual(await runner.link.looks({ room: 1 }, patient), []);
-    assert.equal((await other.link.looks({ room: 1 }, patient)).length, 1);
+    assert.deepEqual(await runner.link.polls({ room: 1 }, patient), []);
+    assert.equal((await other.link.polls({ room: 1 }, patient)).length, 1);
   });
 });
 

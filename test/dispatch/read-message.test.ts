@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readSaid } from '../../src/dispatch/read-message.ts';
-import { longest } from '../../src/lib/bounds.ts';
+import { longest } from '../../src/shared/bounds.ts';
 import type { CallName } from '../../src/protocol/index.ts';
 import { aCommit } from '../support/runner.ts';
 
@@ -43,7 +43,7 @@ test('one of several forms is chosen by its kind, or by its first field', () => 
   );
   assertRefused('finish', finish({ kind: 'hasOwnProperty' }), 'outcome[kind]');
   const look = (seen: unknown) => ({ reports: [{ projectId: '1', claim, seen }] });
-  assert.deepEqual(readSaid('looked', look({ unchanged: true, more: 1 })), look({ unchanged: true }));
-  assertRefused('looked', look({}), 'reports[seen][failed]');
-  assertRefused('looked', look([]), 'reports[seen]');
+  assert.deepEqual(readSaid('polled', look({ unchanged: true, more: 1 })), look({ unchanged: true }));
+  assertRefused('polled', look({}), 'reports[seen][failed]');
+  assertRefused('polled', look([]), 'reports[seen]');
 });

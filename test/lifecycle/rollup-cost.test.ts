@@ -55,9 +55,9 @@ async function buildAgain(trx: Transaction, commit: bigint, many: number): Promi
     with recursive counted (number) as (
       select 2 union all select number + 1 from counted where number < ${sql.lit(many)}
     )
-    insert into builds (id, project_id, build_request_id, commit_id, suite_id, variant, build_state, attempt,
+    insert into builds (id, project_id, build_request_id, commit_id, suite_id, suite_name, variant, build_state, attempt,
       failure_reason, created_at)
-    select row_number() over (), project_id, build_request_id, commit_id, suite_id, variant, 'passed', number, '', 1
+    select row_number() over (), project_id, build_request_id, commit_id, suite_id, suite_name, variant, 'passed', number, '', 1
     from builds cross join counted where commit_id = ${commit}`.execute(trx);
 }
 

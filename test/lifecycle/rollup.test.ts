@@ -13,14 +13,14 @@ import { buildStates, commitStates } from '../../src/records/states.ts';
 
 /** One build for each state, each of another suite. */
 const suites = (...states: BuildState[]): BuildFact[] =>
-  states.map((state, index) => ({ suiteId: BigInt(index), attempt: 1, state }));
+  states.map((state, index) => ({ suite_name: String(index), attempt: 1, state }));
 
 /** The attempts at one suite, the first one first. */
 const attempts = (...states: (BuildState | 'lost')[]): BuildFact[] =>
   states.map((state, index) =>
     state === 'lost'
-      ? { suiteId: 7n, attempt: index + 1, state: 'errored', failureReason: 'runner_lost' }
-      : { suiteId: 7n, attempt: index + 1, state },
+      ? { suite_name: '7', attempt: index + 1, state: 'errored', failureReason: 'runner_lost' }
+      : { suite_name: '7', attempt: index + 1, state },
   );
 
 const commit = (...builds: BuildFact[]) => commitState(builds, 'chosen');
@@ -120,7 +120,7 @@ describe('the state of a commit', () => {
 
   it('counts the newest attempt of each variant', () => {
     const of = (variant: string, attempt: number, state: BuildState): BuildFact => ({
-      suiteId: 7n,
+      suite_name: '7',
       variant,
       attempt,
       state,
@@ -131,22 +131,38 @@ describe('the state of a commit', () => {
   });
 
   it('counts the variants of each suite’s last series; a request counts all that it has', () => {
-    const of = (suiteId: bigint, variant: string, series: bigint, state: BuildState): BuildFact => ({
-      suiteId,
+    const of = (suite_name: string, variant: string, series: bigint, state: BuildState): BuildFact => ({
+      suite_name,
       variant,
       attempt: 1,
       state,
       series,
     });
-    const builds = [of(7n, 'A=1', 1n, 'failed'), of(7n, 'A=2', 2n, 'passed'), of(8n, '', 1n, 'passed')];
+    const builds = [of('7', 'A=1', 1n, 'failed'), of('7', 'A=2', 2n, 'passed'), of('8', '', 1n, 'passed')];
     assert.equal(commit(...builds), 'passed');
     assert.equal(request(...builds), 'failed');
-    assert.equal(commit(...builds, of(8n, 'A=1', 1n, 'failed')), 'failed');
+    assert.equal(commit(...builds, of('8', 'A=1', 1n, 'failed')), 'failed');
+  });
+
+  it('counts a suite that was renamed under the name with which it was last started', () => {
+    const of = (suite_id: bigint | null, suite_name: string, series: bigint, state: BuildState): BuildFact => ({
+      suite_id,
+      suite_name,
+      attempt: Number(series),
+      state,
+      series,
+    });
+    const before = of(7n, 'unit', 1n, 'failed');
+    assert.equal(commit(before, of(7n, 'tests', 2n, 'passed')), 'passed');
+    assert.equal(commit(before, of(8n, 'tests', 2n, 'passed')), 'failed', 'that is another suite');
+    assert.equal(commit(before, of(8n, 'unit', 2n, 'passed')), 'passed', 'it was made again under its old name');
+    assert.equal(commit(of(null, 'unit', 1n, 'failed'), of(7n, 'unit', 2n, 'passed')), 'passed');
+    assert.equal(commit(of(null, 'unit', 1n, 'failed'), of(null, 'tests', 2n, 'passed')), 'failed');
   });
 
   it('is not failed by what is allowed to fail, timed out or errored; it is cancelled by what is cancelled', () => {
     for (const state of buildStates) {
-      const allowed: BuildFact = { suiteId: 7n, attempt: 1, state, isAllowedToFail: true };
+      const allowed: BuildFact = { suite_name: '7', attempt: 1, state, isAllowedToFail: true };
       const expected = { failed: 'passed', timed_out: 'passed', errored: 'passed' } as Partial<
         Record<BuildState, string>
       >;
@@ -164,7 +180,7 @@ describe('the state of a commit', () => {
 
   it('does not depend on the order in which builds are listed', () => {
     const fact = fc.record({
-      suiteId: fc.bigInt(1n, 3n),
+      suite_name: fc.constantFrom('1', '2', '3'),
       variant: fc.constantFrom('', 'A=1'),
       series: fc.bigInt(1n, 2n),
       isAllowedToFail: fc.boolean(),
@@ -173,7 +189,7 @@ describe('the state of a commit', () => {
       failureReason: fc.constantFrom(null, 'runner_lost', 'out_of_memory'),
     });
     const builds = fc.uniqueArray(fact, {
-      selector: ({ suiteId, variant, attempt }) => `${suiteId}/${variant}/${attempt}`,
+      selector: ({ suite_name, variant, attempt }) => `${suite_name}/${variant}/${attempt}`,
       maxLength: 12,
     });
     const shuffled = builds.chain((all) =>
@@ -232,8 +248,8 @@ function* steps(builds: BuildFact[]): Generator<BuildFact[]> {
     for (const state of buildMachine.moves[build.state]) yield builds.with(index, { ...build, state });
     if (build.state !== 'running') continue;
     const lost: BuildFact = { ...build, state: 'errored', failureReason: 'runner_lost' };
-    const { suiteId, isRetry = false } = build;
-    const next: BuildFact = { suiteId, attempt: build.attempt + 1, state: 'enqueued', isRetry };
+    const { suite_name, isRetry = false } = build;
+    const next: BuildFact = { suite_name, attempt: build.attempt + 1, state: 'enqueued', isRetry };
     yield build.attempt < 3 ? [...builds.with(index, lost), next] : builds.with(index, lost);
     const failed: BuildFact = { ...build, state: 'failed' };
     if (build.attempt < 2 && builds.length < 5) yield [...builds.with(index, failed), { ...next, isRetry: true }];
@@ -242,7 +258,9 @@ function* steps(builds: BuildFact[]): Generator<BuildFact[]> {
 
 function keyOf(builds: BuildFact[]): string {
   return builds
-    .map((build) => `${build.suiteId}/${build.attempt} ${build.state} ${build.failureReason} ${build.isRetry ?? false}`)
+    .map(
+      (build) => `${build.suite_name}/${build.attempt} ${build.state} ${build.failureReason} ${build.isRetry ?? false}`,
+    )
     .sort()
     .join();
 }

@@ -145,7 +145,7 @@ describeSuiteRuns(
       await alice().createVariable(runs.project, suite, { name: 'TOKEN', content: 'for members only' });
       await trigger(service.store, runs.project, aCommit.sha, fromFork);
       const fetch = await runner.take('fetch_commit');
-      await fetch.fetched({ branches: [], branch: '', ref: 'refs/pull/7/head', trunk: 'kept' });
+      await fetch.fetched({ branches: [], branch: '', ref: 'refs/pull/7/head', defaultHead: 'kept' });
       const tasks = await runs.take(2);
       for (const [variant, { order }] of tasks) {
         assert.equal(`A=${order.work.environment.A}`, variant);

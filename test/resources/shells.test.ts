@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { entryView } from '../../src/auth/audit.ts';
-import { noteVisit } from '../../src/auth/runner-visits.ts';
+import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import { openStore } from '../../src/cli/store.ts';
 import { endLeftShells } from '../../src/dispatch/shells.ts';
-import { shellFrame, shellFrameReader, textOf, type ShellFrame } from '../../src/lib/shell-frames.ts';
+import { shellFrame, shellFrameReader, textOf, type ShellFrame } from '../../src/shared/shell-frames.ts';
 import { graceMs } from '../../src/lifecycle/shells.ts';
 import type { ShellOrder } from '../../src/protocol/index.ts';
 import { scopes, type Scope } from '../../src/http/route.ts';
@@ -34,7 +34,7 @@ describeWithRunner(
     const failed = async (user: User, kept: Partial<typeof files> | null = {}, status = 1): Promise<RunningBuild> => {
       const running = await runningBuild(user, runner);
       assert.equal(running.task.order.work.keep?.hours, 24);
-      await noteVisit(service.store.db, runner.self, { version: '', trouble: '' });
+      await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
       const report = { claim: running.task.order.claim, outcome: { kind: 'exited', status } as const, logSize: 0 };
       await runner.dispatch.finish(runner.self, { ...report, ...(kept && { kept: { ...files, ...kept } }) });
       return running;
@@ -398,7 +398,7 @@ describe('without shells', () => {
         const running = await runningBuild(alice, runner);
         assert.equal(running.task.order.work.keep, undefined);
         const report = { claim: running.task.order.claim, outcome: { kind: 'exited', status: 1 } as const, logSize: 0 };
-        await noteVisit(service.store.db, runner.self, { version: '', trouble: '' });
+        await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
         await runner.dispatch.finish(runner.self, { ...report, kept: files });
         assertRefused(await alice.post(`${running.path}/shell`), 404, { files: ['not_found'] });
         // Also where files are still kept from the time when shells were on.

@@ -4,7 +4,7 @@ import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } fro
 import { describeService } from '../support/service.ts';
 
 const fields =
-  'id id_str name description command tags image reports timeout allow_failure retries matrix matrix_include matrix_exclude matrix_allow_failure cache cache_save artifacts';
+  'id id_str name description command steps tags image reports timeout allow_failure retries matrix matrix_include matrix_exclude matrix_allow_failure cache cache_save artifacts';
 
 describeService('suites', (service) => {
   test('are created, fetched, listed oldest first, changed and deleted', async () => {
@@ -64,6 +64,70 @@ describeService('suites', (service) => {
     assertWrongFields(await alice.post(path, { name: 'two\nlines', command: 'true' }), { name: 'invalid_format' });
     const longest = await alice.post(path, { name: 'n'.repeat(255), command: 'c'.repeat(65_536) });
     assert.equal(longest.status, 201);
+  });
+
+  test('have steps in place of a command', async () => {
+    const alice = await service.user();
+    const path = `/projects/${(await alice.createProject()).id}/suites`;
+    const json = (body: object): Parameters<typeof alice.api.post>[1] => ({
+      as: alice.credentials,
+      body: JSON.stringify(body),
+      headers: { 'content-type': 'application/json' },
+    });
+    // Rows in which nothing was typed do not count, and numbers say the order.
+    const form = {
+      'steps[10][name]': 'tidy',
+      'steps[10][command]': 'rm -r out',
+      'steps[10][when]': 'always',
+      'steps[2][name]': 'test',
+      'steps[2][command]': 'make\ntest',
+      'steps[3][name]': ' ',
+      'steps[3][command]': '',
+      'steps[3][when]': 'failed',
+    };
+    const steps = [
+      { name: 'test', command: 'make\ntest', when: 'passed' },
+      { name: 'tidy', command: 'rm -r out', when: 'always' },
+    ];
+    const made = await alice.post(path, { name: 'stepwise', ...form });
+    assertCreated(made, fields);
+    assert.deepEqual([made.record.command, made.record.steps], ['', steps]);
+    const own = `${path}/${made.record.id}`;
+    assert.deepEqual((await alice.put(own, { description: 'd', command: '' })).record.steps, steps);
+    const commanded = (await alice.put(own, { command: 'true' })).record;
+    assert.deepEqual([commanded.command, commanded.steps], ['true', []]);
+    const [first] = steps;
+    const stepwise = (await alice.api.put(own, json({ steps: [{ name: 'test', command: 'make\ntest' }] }))).record;
+    assert.deepEqual([stepwise.command, stepwise.steps], ['', [first]]);
+    assert.deepEqual((await alice.get(own)).record, stepwise);
+    const many = Array.from({ length: 51 }, () => first);
+    assert.equal((await alice.api.put(own, json({ steps: many.slice(1) }))).status, 200);
+    const wrongs: [object, Record<string, string>][] = [
+      [{ command: 'true', steps }, { command: 'invalid_format' }],
+      [{ command: '', steps: [] }, { command: 'is_blank' }],
+      [{ steps: [] }, { command: 'is_blank' }],
+      [{ steps: many }, { steps: 'invalid_format' }],
+      [{ steps: 'make' }, { steps: 'invalid_format' }],
+      [{ steps: { one: first } }, { steps: 'invalid_format' }],
+      [{ steps: [first, 'make', null] }, { 'steps[1]': 'invalid_format', 'steps[2]': 'invalid_format' }],
+      [{ steps: [first, {}] }, { 'steps[1][name]': 'is_blank', 'steps[1][command]': 'is_blank' }],
+      [{ steps: [{ ...first, when: 'never' }] }, { 'steps[0][when]': 'invalid_format' }],
+      [
+        { steps: [{ ...first, name: 'a\nb', shell: 'zsh' }] },
+        { 'steps[0][name]': 'invalid_format', 'steps[0][shell]': 'invalid_format' },
+      ],
+      [{ steps: [{ ...first, command: 'x'.repeat(65_537) }] }, { 'steps[0][command]': 'invalid_format' }],
+    ];
+    for (const [body, wrong] of wrongs) assertWrongFields(await alice.api.put(own, json(body)), wrong);
+    assertWrongFields(await alice.put(own, { 'steps[7][name]': 'n', 'steps[x][name]': 'n' }), {
+      steps: 'invalid_format',
+    });
+    assertWrongFields(await alice.put(own, { 'steps[7][name]': 'n' }), { 'steps[7][command]': 'is_blank' });
+    assertWrongFields(await alice.post(path, { name: 'none' }), { command: 'is_blank' });
+    assertWrongFields(await alice.post(path, { name: 'both', command: 'true', ...form }), {
+      command: 'invalid_format',
+    });
+    assert.equal(((await alice.get(own)).record.steps as object[]).length, 50);
   });
 
   test('have an image, which is a reference or blank', async () => {

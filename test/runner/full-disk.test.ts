@@ -44,10 +44,10 @@ describe('a runner on a disk without room above its reserve', () => {
     registry: async () => undefined,
     gone: async () => [],
     stale: async () => [],
-    looks: async () => [],
+    polls: async () => [],
     ...noShells,
     uploaded: () => assert.fail('nothing waits'),
-    looked: async () => {},
+    polled: async () => {},
   };
   before(async () => {
     folder = temporaryFolder();
@@ -82,7 +82,7 @@ describe('a runner on a disk without room above its reserve', () => {
       kind: 'run_suite',
       source: { projectId: '1', repositoryUrl: '' },
       sha: '',
-      command: 'true',
+      steps: [{ name: 'command', command: 'true', when: 'passed' }],
       environment: {},
       secrets: [],
       limits: { memoryBytes: 1e9, processes: 100, timeoutSeconds: 60 },

@@ -49,10 +49,10 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     registry: () => assert.fail('there is nothing to open'),
     gone: async () => [],
     stale: async () => [],
-    looks: async () => [],
+    polls: async () => [],
     ...noShells,
     uploaded: () => assert.fail('nothing waits'),
-    looked: async () => {},
+    polled: async () => {},
   };
   const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
   const outbox = await emptyOutboxIn(folder);
@@ -106,8 +106,8 @@ test('a runner has so many places for builds, and others for fetches', async (t)
         await once(signal, 'abort');
         return { taken: true };
       },
-      looks: async () => [],
-      looked: async () => {},
+      polls: async () => [],
+      polled: async () => {},
       gone: async () => [],
       stale: async () => [],
       ...noShells,

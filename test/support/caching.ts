@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { keepReserve, type DiskReserve } from '../../src/lib/disk-reserve.ts';
-import type { CacheOrder, FoundCache, Link, Place } from '../../src/protocol/index.ts';
+import type { CacheOrder, FoundCache, Link, Repository } from '../../src/protocol/index.ts';
 import { openCacheStore, type CacheStore } from '../../src/runner/cache-store.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
@@ -54,7 +54,7 @@ interface BuildChanges {
   /** Of another commit than the usual one. */
   sha?: string;
   checkout?: string;
-  source?: Place;
+  source?: Repository;
 }
 
 let builds = 1;

@@ -8,9 +8,9 @@ import type {
   DependencyRow,
   Schema,
 } from '../../src/db/schema.ts';
-import { receive } from '../../src/hooks/deliveries.ts';
+import { receive } from '../../src/inbound-hooks/hook-deliveries.ts';
 import { contentTypeOf } from '../../src/lib/file-types.ts';
-import { tell } from '../../src/hooks/reading.ts';
+import { completeFacts } from '../../src/inbound-hooks/payload-readers.ts';
 
 /** Records that only the service's own work creates, inserted directly in the same form. */
 
@@ -50,7 +50,7 @@ export async function addCommit(
 export async function addBuild(
   { db, ids }: Services,
   project: Named,
-  parts: { commit: Named; buildRequest: Named; suite: Named },
+  parts: { commit: Named; buildRequest: Named; suite: Named & { name?: unknown } },
   fields: Partial<BuildRow> = {},
 ): Promise<BuildRow> {
   const build: BuildRow = {
@@ -59,6 +59,7 @@ export async function addBuild(
     build_request_id: parts.buildRequest.id,
     commit_id: parts.commit.id,
     suite_id: parts.suite.id,
+    suite_name: String(parts.suite.name ?? parts.suite.id),
     build_state: 'enqueued',
     attempt: 1,
     exit_status: null,
@@ -141,7 +142,7 @@ export async function addDeliveryAttempt(
 
 /** A ping that arrived at a hook. */
 export async function addHookDelivery({ db, ids, observers }: Services, hook: Named): Promise<{ id: bigint }> {
-  const facts = tell({ event: 'ping', idle: 'A ping: the hook is set up.' });
+  const facts = completeFacts({ event: 'ping', idle: 'A ping: the hook is set up.' });
   return db.transaction((trx) => receive({ db, trx, ids, observers }, hook.id, { key: null, facts }));
 }
 
@@ -161,7 +162,7 @@ export async function setDependencyState(
 
 export async function addCache(
   { db, ids }: Services,
-  { project, suite }: { project: Named; suite: Named },
+  { project, suite }: { project: Named; suite: Named & { name?: unknown } },
   fields: Partial<CacheRow> = {},
 ): Promise<CacheRow> {
   const now = BigInt(Date.now());
@@ -169,6 +170,7 @@ export async function addCache(
     id: ids.next(),
     project_id: project.id,
     suite_id: suite.id,
+    suite_name: String(suite.name ?? suite.id),
     variant: '',
     branch: 'main',
     paths: '["node_modules"]',

@@ -180,5 +180,5 @@ export const aCommit: CommitReport = {
   ref: 'refs/heads/main',
   branch: 'main',
   overwritten: false,
-  trunk: 'this',
+  defaultHead: 'this',
 };

@@ -1,4 +1,4 @@
-import { noteVisit } from '../../src/auth/runner-visits.ts';
+import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import { findUser } from '../../src/auth/users.ts';
 import type { Services } from '../../src/api/call.ts';
 import { sealIn } from '../../src/db/sealing.ts';
@@ -66,5 +66,5 @@ export async function failAndKeep(store: Services, place: Place): Promise<void> 
   await store.db.transaction((trx) =>
     trx.updateTable('builds').set({ build_state: 'failed' }).where('id', '=', id).execute(),
   );
-  await noteVisit(store.db, { holder }, { version: '', trouble: '' });
+  await recordHeartbeat(store.db, { holder }, { version: '', trouble: '' });
 }

@@ -78,8 +78,8 @@ export class Stage {
 
   async #services(): Promise<RunnerServices> {
     const disk = keepReserve({ folders: [] });
-    const mirrors: Pick<Mirrors, 'fetch' | 'collect' | 'projects' | 'look'> = {
-      look: async () => ({ defaultBranch: 'main', branches: ['main'], files: ['Makefile', 'sluice.c'] }),
+    const mirrors: Pick<Mirrors, 'fetch' | 'collect' | 'projects' | 'checkAccess'> = {
+      checkAccess: async () => ({ defaultBranch: 'main', branches: ['main'], files: ['Makefile', 'sluice.c'] }),
       projects: async () => [],
       collect: async () => ({ removed: 0, tidied: 0 }),
       fetch: async ({ commitRef, projectId, say, signal }) => {
@@ -89,8 +89,8 @@ export class Stage {
         if (commitRef === 'slow') await aborted(signal);
         const sha = createHash('sha1').update(`${projectId} ${commitRef}`).digest('hex');
         const found = { ...aCommit, sha, branches: [commitRef], branch: commitRef, ref: `refs/heads/${commitRef}` };
-        const trunk = commitRef === 'main' ? 'this' : 'kept';
-        return { ...found, trunk, defaultBranch: null, filesTruncated: false, refKind: 'branch' };
+        const defaultHead = commitRef === 'main' ? 'this' : 'kept';
+        return { ...found, defaultHead, defaultBranch: null, filesTruncated: false, refKind: 'branch' };
       },
     };
     return {

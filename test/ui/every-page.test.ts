@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { allPlaces } from '../../src/ui/index.ts';
+import { allRoutes } from '../../src/ui/index.ts';
 import { describeServiceOnOne } from '../support/service.ts';
 import { failAndKeep } from '../support/shells.ts';
 import { Tab } from '../support/tab.ts';
@@ -10,7 +10,7 @@ import { buildWorld, type World } from '../support/world.ts';
 /** What no page of a project or of a dependency may do, tried on every one that is served: also on those that come later. */
 
 const markup = `"'><img src=x onerror=alert(1)><script>alert(2)</script>&`;
-const pages = allPlaces.filter(({ path }) => /:(?:project|dependency)_id/.test(path));
+const pages = allRoutes.filter(({ path }) => /:(?:project|dependency)_id/.test(path));
 
 describeServiceOnOne('every page of a project', (service) => {
   let alice: User;
@@ -29,6 +29,7 @@ describeServiceOnOne('every page of a project', (service) => {
       ['/projects/:project_id/suites/:suite_id', { name: markup, description: markup, command: markup }],
       ['/projects/:project_id/suites/:suite_id/rules/:rule_id', { value: markup }],
       ['/projects/:project_id/suites/:suite_id/environment_variables/:environment_variable_id', { content: markup }],
+      ['/projects/:project_id/environment_variables/:environment_variable_id', { content: markup }],
       ['/projects/:project_id/deploy_strategies/:deploy_strategy_id', { name: markup }],
       ['/dependencies/:dependency_id', { name: markup, description: markup, launch_command: markup }],
     ];

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { noteVisit } from '../../src/auth/runner-visits.ts';
-import { shellFrame, shellFrameReader, textOf, type FrameLetter, type ShellFrame } from '../../src/lib/shell-frames.ts';
+import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
+import {
+  shellFrame,
+  shellFrameReader,
+  textOf,
+  type FrameLetter,
+  type ShellFrame,
+} from '../../src/shared/shell-frames.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
@@ -20,7 +26,7 @@ describeWithRunner('a shell in the browser', (service, runner, database) => {
     alice = await service.user();
     const { task, path: made } = await runningBuild(alice, runner);
     path = made;
-    await noteVisit(service.store.db, runner.self, { version: '', trouble: '' });
+    await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
     const outcome = { kind: 'exited', status: 1 } as const;
     await runner.dispatch.finish(runner.self, { claim: task.order.claim, outcome, logSize: 0, kept: files });
   });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { noteVisit } from '../../src/auth/runner-visits.ts';
+import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import type { Record_ } from '../support/client.ts';
 import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../support/running-build.ts';
@@ -143,7 +143,7 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
   });
 
   test('offer a shell in a build that failed where one can be opened, and only there', async () => {
-    await noteVisit(service.store.db, runner.self, { version: '', trouble: '' });
+    await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
     const files = { keeper: 'keeper', name: 'name', key: 'ab'.repeat(32) };
     const [kept, gone] = [await runningBuild(alice, runner), await runningBuild(alice, runner)];
     await kept.task.exit(1, files);

@@ -192,7 +192,13 @@ describeWithRunner(
       assert.match(words(await theirs.get(`/ui/projects/${own.id}`)), /waiting for approval Build request for/);
       assertDone(await theirs.submit(shown, at, { do: 'approve' }), at);
       assert.ok(!(await theirs.get(at)).text.includes('value="approve"'));
-      const fork = { sha: 'b'.repeat(40), branches: [], branch: '', ref: 'refs/pull/7/head', trunk: 'none' as const };
+      const fork = {
+        sha: 'b'.repeat(40),
+        branches: [],
+        branch: '',
+        ref: 'refs/pull/7/head',
+        defaultHead: 'none' as const,
+      };
       await (await runner.take('fetch_commit')).fetched(fork);
       assert.match(words(await theirs.get(`/ui/projects/${own.id}`)), /in pull request 7 from a fork/);
       const again = await theirs.post(at, { form_key: formKeyOf(await theirs.get(at)), do: 'approve' });

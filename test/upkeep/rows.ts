@@ -80,6 +80,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       id: suite,
       project_id: project,
       ...named,
+      steps: JSON.stringify([{ name: awkward, command: awkward, when: 'always' }]),
       tags: 'arm,gpu',
       image: awkward,
       cache: '["~/x"]',
@@ -94,7 +95,14 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       artifacts: JSON.stringify([awkward]),
       reports: JSON.stringify([awkward]),
     });
-    const cached = { project_id: project, suite_id: suite, variant: awkward, branch: awkward, paths: '["~/x"]' };
+    const cached = {
+      project_id: project,
+      suite_id: suite,
+      suite_name: awkward,
+      variant: awkward,
+      branch: awkward,
+      paths: '["~/x"]',
+    };
     const tree = { build_id: 1n, sha: 'c'.repeat(40), digest: 'a'.repeat(64), size: largestId };
     await put('caches', { id: 1n, ...cached, ...tree, created_at: 1n, last_used_at: 2n });
     await put('suite_rules', {
@@ -106,6 +114,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     });
     const variables = [1n, 2n, 3n].map((id) => ({
       id,
+      project_id: null,
       suite_id: suite,
       name: `V${id}`,
       content: seal({ table: 'environment_variables', column: 'content' }, id),
@@ -170,6 +179,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       build_request_id: 1n,
       commit_id: commit,
       suite_id: suite,
+      suite_name: awkward,
       build_state: 'failed',
       attempt: 1,
       exit_status: -1,
@@ -218,7 +228,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('test_runs', {
       build_id: 1n,
       project_id: project,
-      suite_id: suite,
+      suite_name: awkward,
       commit_id: commit,
       size: 1,
       bytes: 2n,
@@ -238,7 +248,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     });
     await put('test_flakes', {
       project_id: project,
-      suite_id: suite,
+      suite_name: awkward,
       commit_id: commit,
       variant: awkward,
       test_key: commit,

@@ -153,6 +153,7 @@ create table suites (
   name text not null,
   description text not null,
   command text not null,
+  steps text not null default '[]',
   tags text not null default '',
   timeout integer not null default 0,
   allow_failure integer not null default 0,
@@ -180,12 +181,15 @@ create index suite_rules_by_suite on suite_rules (suite_id, id);
 
 create table environment_variables (
   id bigint not null primary key,
-  suite_id bigint not null references suites (id) on delete cascade,
+  project_id bigint references projects (id) on delete cascade,
+  suite_id bigint references suites (id) on delete cascade,
   name text not null,
   content text not null,
   secret integer not null default 1,
   from_env text not null default '',
-  constraint environment_variables_name unique (suite_id, name)
+  constraint environment_variables_of_project unique (project_id, name),
+  constraint environment_variables_of_suite unique (suite_id, name),
+  check ((project_id is null) <> (suite_id is null))
 );
 
 create table registries (
@@ -430,7 +434,8 @@ create table builds (
   project_id bigint not null references projects (id) on delete cascade,
   build_request_id bigint not null references build_requests (id) on delete cascade,
   commit_id bigint not null references commits (id) on delete cascade,
-  suite_id bigint not null,
+  suite_id bigint,
+  suite_name text not null,
   build_state text not null,
   attempt integer not null,
   exit_status integer,
@@ -453,7 +458,7 @@ create table builds (
 create index builds_of_commit on builds (commit_id, id);
 create index builds_of_project on builds (project_id, id);
 create index builds_of_request on builds (build_request_id, id);
-create unique index builds_attempt on builds (commit_id, suite_id, variant, attempt);
+create unique index builds_attempt on builds (commit_id, suite_name, variant, attempt);
 
 create table deploys (
   id bigint not null primary key,
@@ -508,7 +513,8 @@ create table uploads (
 create table caches (
   id bigint not null primary key,
   project_id bigint not null references projects (id) on delete cascade,
-  suite_id bigint not null references suites (id) on delete cascade,
+  suite_id bigint references suites (id) on delete cascade,
+  suite_name text not null,
   variant text not null,
   branch text not null,
   paths text not null,
@@ -519,15 +525,15 @@ create table caches (
   created_at bigint not null,
   last_used_at bigint not null
 );
-create unique index caches_of_suite on caches (suite_id, variant, branch);
-create index caches_of_project on caches (project_id, id);
+create index caches_of_project on caches (project_id, suite_name);
+create index caches_of_suite on caches (suite_id);
 create index caches_by_build on caches (build_id);
 create index caches_by_digest on caches (digest);
 
 create table test_runs (
   build_id bigint not null primary key references builds (id) on delete cascade,
   project_id bigint not null,
-  suite_id bigint not null,
+  suite_name text not null,
   commit_id bigint not null,
   size integer not null,
   bytes bigint not null,
@@ -538,7 +544,7 @@ create table test_runs (
   completed_at bigint
 );
 create index test_runs_of_project on test_runs (project_id, build_id);
-create index test_runs_of_commit on test_runs (commit_id, suite_id, build_id);
+create index test_runs_of_commit on test_runs (commit_id, suite_name, build_id);
 -- Tests of which the last never came are removed when their build is over.
 create index test_runs_unfinished on test_runs (build_id) where completed_at is null;
 
@@ -554,7 +560,7 @@ create table test_results (
 
 create table test_flakes (
   project_id bigint not null references projects (id) on delete cascade,
-  suite_id bigint not null,
+  suite_name text not null,
   commit_id bigint not null,
   variant text not null,
   test_key bigint not null,
@@ -567,7 +573,7 @@ create table test_flakes (
   failed_build_id bigint not null,
   began_at bigint not null,
   last_seen_at bigint not null,
-  constraint test_flakes_place primary key (commit_id, suite_id, variant, test_key)
+  constraint test_flakes_place primary key (commit_id, suite_name, variant, test_key)
 );
 create index test_flakes_of_project on test_flakes (project_id, last_seen_at);
 

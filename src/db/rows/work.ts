@@ -53,13 +53,16 @@ export interface CommitRow {
   branch: string;
 }
 
-/** Suites can be deleted; their builds stay. */
+/** Suites can be renamed and deleted; their builds stay. */
 export interface BuildRow {
   id: bigint;
   project_id: bigint;
   build_request_id: bigint;
   commit_id: bigint;
-  suite_id: bigint;
+  /** null where only the file of the branch has the suite. */
+  suite_id: bigint | null;
+  /** The suite's name when the build was made. Attempts at the same name and variant follow each other. */
+  suite_name: string;
   build_state: string;
   attempt: number;
   exit_status: number | null;

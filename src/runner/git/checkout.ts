@@ -1,7 +1,7 @@
 import { constants, copyFile, lchown, link, mkdir, rename, writeFile } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { isThere } from '../../lib/is-there.ts';
+import { pathExists } from '../../lib/path-exists.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { watchSize, type SizeWatch } from '../size-watch.ts';
 import { FetchError, recognize } from './failures.ts';
@@ -93,7 +93,7 @@ export async function checkout(services: GitServices, request: CheckoutRequest):
         await placeAll(services, source, making);
         await size.check();
         // If git was misled while it saw all trees, the result may not be a directory.
-        if (!(await isThere(tree, 'directory'))) throw new Error('the work tree is not a directory');
+        if (!(await pathExists(tree, 'directory'))) throw new Error('the work tree is not a directory');
         await rename(tree, request.into);
         return making.misses;
       } finally {

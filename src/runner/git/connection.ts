@@ -1,11 +1,11 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { messageOf } from '../../lib/error-code.ts';
 import { serveSshAgent } from '../../lib/ssh-agent.ts';
-import type { AddressRules } from '../../lib/public-addresses.ts';
+import type { AddressRules } from '../../lib/address-filter.ts';
 import type { SshPrivateKey } from '../../lib/ssh-private-key.ts';
 import { keepTail, type Tail } from '../../lib/tail.ts';
 import { FetchError } from './failures.ts';
-import { judgedHost } from './judged-host.ts';
+import { checkedHost } from './checked-host.ts';
 import type { Narrator } from './narrator.ts';
 import { sshConfig } from './ssh-config.ts';
 import { runMaster } from './ssh-master.ts';
@@ -25,7 +25,7 @@ export interface ConnectionSettings {
 }
 
 /** The master's files, its destination, and its key. */
-interface MasterPlace {
+interface MasterLocation {
   files: string;
   destination: string;
   /** The content of a repository names the destination. */
@@ -53,8 +53,8 @@ export interface Connection {
 const mostWords = 64 * 1024;
 
 /** Starts a master. `onEnd` is called when no process may join it any more. */
-export function startConnection(settings: ConnectionSettings, place: MasterPlace, onEnd: () => void): Connection {
-  const { files } = place;
+export function startConnection(settings: ConnectionSettings, location: MasterLocation, onEnd: () => void): Connection {
+  const { files } = location;
   const users = new Set<Narrator>();
   const words = keepTail(mostWords);
   const stop = new AbortController();
@@ -70,7 +70,7 @@ export function startConnection(settings: ConnectionSettings, place: MasterPlace
     if (connecting) words.add(chunk);
     await Promise.allSettled(Array.from(users, (narrator) => narrator.output(chunk)));
   };
-  const over = live(settings, place, stop.signal, { hear, isReady }).finally(onEnd);
+  const over = live(settings, location, stop.signal, { hear, isReady }).finally(onEnd);
   over.then(() => reject(new Error('the connection was ended')), reject);
   const end = async (): Promise<void> => {
     onEnd(); // at once: the next caller needs a new master
@@ -96,7 +96,7 @@ export function startConnection(settings: ConnectionSettings, place: MasterPlace
 /** The whole life of a master, from its agent to the removal of its files. */
 async function live(
   { knownHosts, connectSeconds, sshConfig: operatorsFile, defaults = [], rules }: ConnectionSettings,
-  { files, destination, isNamed, key }: MasterPlace,
+  { files, destination, isNamed, key }: MasterLocation,
   stop: AbortSignal,
   { hear, isReady }: { hear: (chunk: Buffer) => Promise<void>; isReady: () => void },
 ): Promise<void> {
@@ -106,7 +106,7 @@ async function live(
     const operator = await operatorsConfig(operatorsFile);
     await writeFile(names.publicKeyFile, `${key.publicKey}\n`);
     await writeFile(names.config, sshConfig({ ...names, knownHosts, connectSeconds, operator, defaults }));
-    const host = isNamed ? await judgedHost(names.config, destination, rules, stop, hear) : [];
+    const host = isNamed ? await checkedHost(names.config, destination, rules, stop, hear) : [];
     const args = ['-F', names.config, ...host, '-S', files, '-M', '-N', '-o', 'ControlPersist=no'];
     args.push('-o', 'PermitLocalCommand=yes', '-o', 'LocalCommand=echo connected', '--', destination);
     await runMaster(args, stop, 3 * connectSeconds * 1000, hear, () => {

@@ -1,6 +1,6 @@
-import type { ProxyTrouble } from '../judged-proxy.ts';
+import type { ProxyTrouble } from '../filtering-proxy.ts';
 import { noRoom } from './failures.ts';
-import { says } from './words.ts';
+import { containsAny } from './phrases.ts';
 
 /*
  * How git runs here: without the configuration of the machine or a user, without prompts, hooks or programs that a
@@ -121,12 +121,12 @@ export class GitError extends Error {
   }
 
   get mayBeDamage(): boolean {
-    return !says(this.said, noDamage);
+    return !containsAny(this.said, noDamage);
   }
 
   /** Which resource the machine lacks, by git's messages. */
   get shortage(): string | null {
-    return Object.entries(shortages).find(([, phrases]) => says(this.said, phrases))?.[0] ?? null;
+    return Object.entries(shortages).find(([, phrases]) => containsAny(this.said, phrases))?.[0] ?? null;
   }
 }
 

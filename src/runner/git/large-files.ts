@@ -1,7 +1,7 @@
 import { lstat, mkdir } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isThere } from '../../lib/is-there.ts';
+import { pathExists } from '../../lib/path-exists.ts';
 import { run } from '../../lib/processes.ts';
 import { FetchError } from './failures.ts';
 import { git, GitError } from './git.ts';
@@ -10,7 +10,7 @@ import { whyUnavailable, type Unavailable } from './public-failures.ts';
 import { setOldTimes } from './old-times.ts';
 import { publicLfsUrl } from './repository-url.ts';
 import type { Session } from './session.ts';
-import { trimEnd } from './words.ts';
+import { trimEnd } from './phrases.ts';
 import type { Way } from './channel.ts';
 import { sourceFile } from '../../lib/source-files.ts';
 
@@ -192,7 +192,7 @@ function sentenceOf([first, ...more]: readonly Pointer[], why: string, { isFork 
  */
 export async function forgetLargeFiles(mirrorFolder: string, unusedForMs: number): Promise<void> {
   for (const kept of [keptForOwn, keptForForks].map((name) => join(mirrorFolder, name))) {
-    if (!(await isThere(kept, 'directory'))) continue;
+    if (!(await pathExists(kept, 'directory'))) continue;
     const old = ['-type', 'f', '-mmin', `+${Math.ceil(unusedForMs / 60_000)}`, '-delete'];
     const { status, stderr } = await run('find', ['-P', kept, '-xdev', ...old], { maxOutput: 2000 });
     if (status !== 0) throw new Error(`cleanup of ${kept} failed: ${stderr.toString().trim()}`);

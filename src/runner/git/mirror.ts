@@ -1,7 +1,7 @@
 import { lchown, mkdir, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { lockFile, tryLockFile } from '../../lib/file-lock.ts';
-import { isThere } from '../../lib/is-there.ts';
+import { pathExists } from '../../lib/path-exists.ts';
 import { run } from '../../lib/processes.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { FetchError, type RemoteFailure } from './failures.ts';
@@ -104,7 +104,7 @@ export async function writeTo<W, T>(
   read: (session: Session, written: W) => Promise<T>,
 ): Promise<T> {
   const marker = join(mirror.folder, 'writing');
-  if (await isThere(marker)) await cleanUp(mirror);
+  if (await pathExists(marker)) await cleanUp(mirror);
   await writeFile(marker, '');
   const isNew = await makeFolder(mirror.gitDir, sessions.owner);
   let isWritten = false;
@@ -175,7 +175,7 @@ export async function rebuild(sessions: Sessions, mirror: Mirror, remote: Remote
     // A failure that an empty mirror has too is caused by the remote.
     throw error instanceof GitError && error.mayBeDamage ? remote.failure('remote_failed') : error;
   }
-  if (await isThere(mirror.gitDir)) await rename(mirror.gitDir, broken);
+  if (await pathExists(mirror.gitDir)) await rename(mirror.gitDir, broken);
   await rename(fresh, mirror.gitDir);
   await removeTree(broken);
   await rm(marker);
@@ -238,7 +238,7 @@ const unfinished = ['*.lock', 'tmp_*', '*.keep'];
  */
 async function cleanUp(mirror: Mirror): Promise<void> {
   await Promise.all(['fresh.git', 'broken.git'].map((name) => removeTree(join(mirror.folder, name))));
-  if (!(await isThere(mirror.gitDir, 'directory'))) return;
+  if (!(await pathExists(mirror.gitDir, 'directory'))) return;
   const names = unfinished.flatMap((name) => ['-o', '-name', name]).slice(1);
   const how = ['-P', mirror.gitDir, '-xdev', '-type', 'f', '(', ...names, ')', '-delete'];
   const { status, stderr } = await run('find', how, { maxOutput: 2000 });
@@ -251,7 +251,7 @@ export async function sweepMirrors(dir: string, log: (message: string) => void):
   for (const project of await namesIn(root)) {
     for (const name of await namesIn(join(root, project))) {
       const mirror = mirrorAt(join(root, project, name));
-      if (!(await isThere(join(mirror.folder, 'writing')))) continue;
+      if (!(await pathExists(join(mirror.folder, 'writing')))) continue;
       await sweepMirror(mirror).catch((error: unknown) => log(String(error))); // the next writer tries again
     }
   }
@@ -290,11 +290,11 @@ async function makeFolder(path: string, owner: Sessions['owner']): Promise<boole
  */
 export async function packsOf(mirror: Mirror): Promise<string[]> {
   const folders = [mirror.gitDir, join(mirror.gitDir, 'objects'), join(mirror.gitDir, 'objects', 'pack')];
-  for (const folder of folders) if (!(await isThere(folder, 'directory'))) return [];
+  for (const folder of folders) if (!(await pathExists(folder, 'directory'))) return [];
   const packs: string[] = [];
   for (const name of await readdir(folders[2] ?? '')) {
     const path = join(folders[2] ?? '', name);
-    if (/^pack-[0-9a-f]{40,64}\.(pack|idx|rev)$/.test(name) && (await isThere(path, 'file'))) packs.push(path);
+    if (/^pack-[0-9a-f]{40,64}\.(pack|idx|rev)$/.test(name) && (await pathExists(path, 'file'))) packs.push(path);
   }
   return packs;
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { isThere } from '../../lib/is-there.ts';
+import { pathExists } from '../../lib/path-exists.ts';
 import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
 import type { OpenChannel, Service } from './channel.ts';
 import { descends, isAmbiguous, lookUp, type Found } from './commits.ts';
@@ -17,7 +17,7 @@ import { parseRepositoryUrl, type RepositoryAddress } from './repository-url.ts'
 import type { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 import { openSshChannel } from './ssh-channel.ts';
-import { says } from './words.ts';
+import { containsAny } from './phrases.ts';
 
 /** The services for all work on mirrors. */
 export interface GitServices {
@@ -153,7 +153,7 @@ function publicRemote({ checkoutBytes, longestSilenceMs }: GitServices, source: 
       const kind = recognize(stderr);
       if (kind === 'malformed_repository' || kind === 'commit_withheld') return reason(source, kind);
       const said = stderr.toString();
-      if (blamesItself(said) && !says(said, [notObtained])) return undefined;
+      if (blamesItself(said) && !containsAny(said, [notObtained])) return undefined;
       const { why, isLasting } = whyUnavailable(said, troubles);
       return new FetchError(isLasting ? 'not_public' : 'host_unreachable', why);
     },
@@ -195,10 +195,10 @@ export async function obtain<T>(services: GitServices, source: Source, wanted: W
 /** Updates the mirror, and finds the wanted commit in it. */
 async function bring(session: Session, remote: Remote, source: Source, wanted: WantedRef): Promise<Found> {
   await update(session, remote);
-  let found = wanted.special === undefined ? await lookUp(session, wanted.places) : [];
+  let found = wanted.special === undefined ? await lookUp(session, wanted.candidates) : [];
   for (const special of specialsOf(wanted)) {
     if (found.length > 0) break;
-    if (await fetchSpecial(session, remote, special)) found = await lookUp(session, wanted.places);
+    if (await fetchSpecial(session, remote, special)) found = await lookUp(session, wanted.candidates);
   }
   const chosen = choose(wanted, found) ?? raise(await notFound(session, wanted, source));
   if (!(await isLedTo(session, wanted, chosen.sha))) {
@@ -231,10 +231,10 @@ async function ifKnown<T>(
   wanted: WantedRef,
   use: Use<T>,
 ): Promise<{ result: T } | undefined> {
-  if (!(await isThere(mirror.gitDir, 'directory'))) return undefined;
+  if (!(await pathExists(mirror.gitDir, 'directory'))) return undefined;
   return sessions.use({ directory: mirror.gitDir, access: 'read', signal }, async (session) => {
     const look = async (): Promise<Found | undefined> => {
-      const [found] = await lookUp(session, wanted.places);
+      const [found] = await lookUp(session, wanted.candidates);
       return found !== undefined && (await isLedTo(session, wanted, found.sha)) ? found : undefined;
     };
     const found = await look().catch((error: unknown) => {
@@ -247,19 +247,19 @@ async function ifKnown<T>(
 
 /** Names come before abbreviations, as in git; but a name for two different commits is ambiguous. */
 function choose(wanted: WantedRef, found: readonly Found[]): Found | undefined {
-  const [first, second] = found.filter(({ place }) => place.kind !== 'sha');
+  const [first, second] = found.filter(({ candidate }) => candidate.kind !== 'sha');
   if (first !== undefined && second !== undefined && first.sha !== second.sha) {
     throw new FetchError(
       'ambiguous_ref',
       `${quoted(wanted.asked)} is a branch and also a tag, of different commits. ` +
-        `Ask for ${second.place.name} or ${first.place.name} instead.`,
+        `Ask for ${second.candidate.name} or ${first.candidate.name} instead.`,
     );
   }
   return first ?? found[0];
 }
 
 async function notFound(session: Session, wanted: WantedRef, source: Source): Promise<FetchError> {
-  if (wanted.fullSha === undefined && (await isAmbiguous(session, wanted.places))) {
+  if (wanted.fullSha === undefined && (await isAmbiguous(session, wanted.candidates))) {
     return new FetchError('ambiguous_ref', `Several commits start with ${quoted(wanted.asked)}. Give more of the SHA.`);
   }
   if (wanted.by !== undefined) {

@@ -1,5 +1,5 @@
-import type { ProxyTrouble } from '../judged-proxy.ts';
-import { says } from './words.ts';
+import type { ProxyTrouble } from '../filtering-proxy.ts';
+import { containsAny } from './phrases.ts';
 
 /** Why something could not be had from a public address. `isLasting`: a later try would most likely fail too. */
 export interface Unavailable {
@@ -32,14 +32,14 @@ export function whyUnavailable(said: string, troubles: readonly ProxyTrouble[], 
   if (troubles.includes('unreachable')) return silent;
   const status = statusIn(said);
   if (status !== undefined) return refusal(status);
-  const [, why, isLasting] = signs.find(([phrases]) => says(said, phrases)) ?? [];
+  const [, why, isLasting] = signs.find(([phrases]) => containsAny(said, phrases)) ?? [];
   return why === undefined || isLasting === undefined ? other : { why, isLasting };
 }
 
 /** git and git-lfs have other words for some of them. */
 function statusIn(said: string): number | undefined {
-  if (says(said, ['could not read username', 'authentication failed', 'authorization error'])) return 401;
-  if (says(said, ["repository '… not found", 'repository or object not found'])) return 404;
+  if (containsAny(said, ['could not read username', 'authentication failed', 'authorization error'])) return 401;
+  if (containsAny(said, ["repository '… not found", 'repository or object not found'])) return 404;
   const [, first, second] = /returned error: (\d{3})\b|[[ ]([45]\d\d)\]/.exec(said) ?? [];
   return first === undefined && second === undefined ? undefined : Number(first ?? second);
 }

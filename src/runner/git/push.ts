@@ -1,4 +1,4 @@
-import { isRefName } from '../../lib/ref-names.ts';
+import { isRefName } from '../../shared/ref-names.ts';
 import { descends } from './commits.ts';
 import { FetchError, type FetchFailure } from './failures.ts';
 import { GitError, type Said } from './git.ts';
@@ -8,7 +8,7 @@ import type { Source, SourceRequest, GitServices } from './obtain.ts';
 import type { WantedRef } from './refs.ts';
 import { narrate } from './narrator.ts';
 import type { Session } from './session.ts';
-import { says } from './words.ts';
+import { containsAny } from './phrases.ts';
 
 /** `repositoryUrl` is the project's own repository, the source of the commit. */
 export interface PushRequest extends SourceRequest {
@@ -72,7 +72,7 @@ async function attempt(services: GitServices, request: PushRequest): Promise<Pus
 /** The current branch: a commit that was overwritten since the build must not be deployed. */
 async function isOnBranch(services: GitServices, source: Source, sha: string, branch: string): Promise<boolean> {
   const name = `refs/heads/${branch}`;
-  const wanted: WantedRef = { asked: branch, fullSha: undefined, places: [{ kind: 'branch', name }] };
+  const wanted: WantedRef = { asked: branch, fullSha: undefined, candidates: [{ kind: 'branch', name }] };
   return obtain(services, source, wanted, (session, tip) => descends(session, tip.sha, sha));
 }
 
@@ -105,7 +105,7 @@ async function pushTo(
   const args = [...how, '--end-of-options', remote.url, `${sha}:refs/heads/${branch}`];
   const finished = await talk(session, remote, args);
   const result = resultOf(finished);
-  if (again && result?.flag === '!' && says(result.summary, wasOvertaken)) {
+  if (again && result?.flag === '!' && containsAny(result.summary, wasOvertaken)) {
     remote.narrator.line('The branch moved in that very moment. Pushing once more.');
     return pushTo(session, remote, sha, branch, false);
   }
@@ -147,13 +147,13 @@ function judge(finished: Said, result: Result | undefined, remote: Remote, branc
   const { flag, summary } = result ?? { flag: '', summary: '' };
   if (finished.status === 0) return { pushed: true, alreadyThere: flag === '=' };
   if (flag === '!') {
-    const notForward = says(summary, ['non-fast-forward', 'fetch first', 'stale info', 'needs force']);
+    const notForward = containsAny(summary, ['non-fast-forward', 'fetch first', 'stale info', 'needs force']);
     if (notForward) {
       const message = `The branch ${quoted(branch)} of ${remote.url} has commits that this one does not build on (not a fast-forward), and nothing is ever overwritten by force. Deploy a commit that builds on them, or set the branch back by hand.`;
       return refusal('not_fast_forward', message);
     }
     // git sends its packs unchanged, so the remote is the one that finds our copy damaged.
-    if (says(summary, ['unpacker error']) && says(finished.stderr.toString(), ['inflate', 'corrupt'])) {
+    if (containsAny(summary, ['unpacker error']) && containsAny(finished.stderr.toString(), ['inflate', 'corrupt'])) {
       throw new GitError('pushing', finished);
     }
     if (summary.startsWith('[remote failure]')) throw remote.failure('connection_lost');

@@ -1,8 +1,8 @@
 import { lstat, mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isNoSpace, type DiskReserve } from '../../lib/disk-reserve.ts';
-import { imageAddress, parseImageReference, type ImageReference } from '../../lib/image-reference.ts';
-import { addressJudge } from '../../lib/public-addresses.ts';
+import { imageAddress, parseImageReference, type ImageReference } from '../../shared/image-reference.ts';
+import { publicAddressFilter } from '../../lib/address-filter.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { createResolve } from '../../lib/resolve.ts';
 import { treeSize } from '../../lib/tree-size.ts';
@@ -25,7 +25,7 @@ import {
   type Descriptor,
   type Manifest,
 } from './manifest.ts';
-import { openRegistryLook } from './registry-look.ts';
+import { openRegistryCheck } from './registry-check.ts';
 import { openImageTools, type RegistrySource } from './tools.ts';
 
 /**
@@ -71,8 +71,8 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
   const { link, imageBytes, disk, timeoutMs, log } = options;
   const store = await openImageStore(options.folder, options.mostBytes, log);
   await mkdir(options.sockets, { recursive: true, mode: 0o700 });
-  const rules = { mayCall: addressJudge(options.allow), resolve: createResolve() };
-  const look = openRegistryLook(rules);
+  const rules = { mayCall: publicAddressFilter(options.allow), resolve: createResolve() };
+  const look = openRegistryCheck(rules);
   const tools = openImageTools({ sandboxes: options.toolSandboxes, folder: options.sockets, rules, timeoutMs, log });
 
   const checked = async (source: RegistrySource, digest: string, signal: AbortSignal): Promise<Buffer> => {

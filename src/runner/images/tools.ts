@@ -2,12 +2,12 @@ import { readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DiskFullError } from '../../lib/disk-reserve.ts';
-import type { ImageReference } from '../../lib/image-reference.ts';
-import type { AddressRules } from '../../lib/public-addresses.ts';
+import type { ImageReference } from '../../shared/image-reference.ts';
+import type { AddressRules } from '../../lib/address-filter.ts';
 import { randomName } from '../../lib/random-name.ts';
 import { sweepTree } from '../../lib/remove-tree.ts';
 import type { RegistryAccess } from '../../protocol/index.ts';
-import { openJudgedProxy, proxySocket, type JudgedProxy } from '../judged-proxy.ts';
+import { openFilteringProxy, proxySocket, type FilteringProxy } from '../filtering-proxy.ts';
 import { machineTrust } from '../sandbox/etc.ts';
 import { quote } from '../sandbox/steps.ts';
 import type { Ended, Job, Limits, Sandboxes } from '../sandbox/types.ts';
@@ -91,10 +91,10 @@ export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: Ima
   const skopeo = async (source: RegistrySource, what: Skopeo): Promise<Buffer> => {
     const { reference, access } = source;
     const own = join(folder, randomName());
-    let proxy: JudgedProxy | undefined;
+    let proxy: FilteringProxy | undefined;
     try {
       await mkdir(own, { mode: 0o755 });
-      proxy = await openJudgedProxy({ folder: own, rules, mostBytes: what.mostBytes, signal: what.signal });
+      proxy = await openFilteringProxy({ folder: own, rules, mostBytes: what.mostBytes, signal: what.signal });
       const [address, port] = loopbackOf(reference.host);
       const relay = `perl -e ${relayProgram} ${socketPlace}/${proxySocket} ${quote(address)} ${quote(port)}`;
       const { ended, bytes } = await run({
@@ -181,7 +181,7 @@ interface Skopeo extends Bounds {
   timeoutMs: number;
 }
 
-function failureOf(host: string, ended: Ended, said: string, troubles: JudgedProxy['troubles']): ImageError {
+function failureOf(host: string, ended: Ended, said: string, troubles: FilteringProxy['troubles']): ImageError {
   if (ended.reason === 'timed_out') return pullFailure(host, 'timeout', troubles);
   return pullFailure(host, said, troubles);
 }

@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { most } from '../../lib/bounds.ts';
+import { most } from '../../shared/bounds.ts';
 import { messageOf } from '../../lib/error-code.ts';
-import { createMask, type Mask } from '../../lib/masking.ts';
+import { createMask, type Mask } from '../../shared/masking.ts';
 import type { Link } from '../../protocol/index.ts';
 import { collectFiles, type CollectedFile, type Collection } from '../collector.ts';
-import type { Left } from '../sandbox/types.ts';
+import type { RunFiles } from '../sandbox/types.ts';
 import { createReportDecoder } from './decoding.ts';
 import { createJunitReader } from './junit.ts';
 import { TestSender } from './test-sender.ts';
@@ -33,7 +33,7 @@ export interface ReportOptions {
  * Reads the reports that a build left, and sends their tests to the server. What goes wrong is told in the log and
  * changes nothing else.
  */
-export async function collectReports(left: Left, options: ReportOptions): Promise<void> {
+export async function collectReports(left: RunFiles, options: ReportOptions): Promise<void> {
   const { globs, tell, signal } = options;
   const mask = createMask(options.secrets);
   const sender = new TestSender(options);

@@ -1,4 +1,4 @@
-import { buildUser, places, usualPath, type Job, type Network } from './types.ts';
+import { buildUser, sandboxPaths, usualPath, type Job, type Network } from './types.ts';
 import { sourceFile } from '../../lib/source-files.ts';
 
 /** The descriptor on which bubblewrap reports the sandbox's first process; steps.ts has the others. */
@@ -34,7 +34,7 @@ export function commonArguments(network: Network): string[] {
   ].flat();
 }
 
-export function environment(job: Job, home: string = places.home): Record<string, string> {
+export function environment(job: Job, home: string = sandboxPaths.home): Record<string, string> {
   const all = {
     PATH: usualPath,
     HOME: home,

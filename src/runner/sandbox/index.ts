@@ -5,7 +5,7 @@ import { commonArguments } from './arguments.ts';
 import { watchDisk, type DiskWatch } from './disk.ts';
 import { composeEtc, composeOverImages } from './etc.ts';
 import { buildUsers, sharedUser } from './identity.ts';
-import { leftIn } from './left.ts';
+import { filesOfRun } from './run-files.ts';
 import { cgroupMaker, explainRefusal, requirePrograms, type Machine } from './machine.ts';
 import { openMountHelper } from './mount-helper.ts';
 import { openOutside } from './network.ts';
@@ -23,7 +23,7 @@ export type {
   Identity,
   Inspection,
   Job,
-  Left,
+  RunFiles,
   Limits,
   Mount,
   Network,
@@ -85,7 +85,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
       (job) =>
         pool.use(job, async (sandbox) => {
           const ended = await runInSandbox(machine, sandbox, job, disk);
-          await job.onLeft?.(leftIn(machine, sandbox, job, disk), ended);
+          await job.onLeft?.(filesOfRun(machine, sandbox, job, disk), ended);
           return ended;
         }),
       async () => {

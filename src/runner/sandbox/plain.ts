@@ -12,12 +12,12 @@ import type { Cgroup } from './cgroup-files.ts';
 import { descendants, signalAll } from './descendants.ts';
 import type { DiskWatch } from './disk.ts';
 import { graceMs, watchForEnd } from './ending.ts';
-import { inspectionJob } from './left.ts';
+import { inspectionJob } from './run-files.ts';
 import type { Machine } from './machine.ts';
 import { openPipe } from './pipe.ts';
 import { deliver, writtenBy } from './run.ts';
 import { progress, reportDescriptor, script, tellSteps } from './steps.ts';
-import { CannotMountError, type Ended, type Job, type Left } from './types.ts';
+import { CannotMountError, type Ended, type Job, type RunFiles } from './types.ts';
 import { copyTree } from './workspace.ts';
 
 const ourselves = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
@@ -45,7 +45,7 @@ export function plainRunner(options: {
     try {
       const ended = await runPlainly(job, folder, cgroup, disk);
       const workspace = { directory: workspaceOf(job, folder) };
-      const left: Left = {
+      const left: RunFiles = {
         inspect: (inspection) => start({ ...inspectionJob(inspection), workspace }),
         get layers(): never {
           throw noLayers();

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { ownDirectories, type RunNamespaces } from './mount-helper.ts';
-import { places, type Identity } from './types.ts';
+import { sandboxPaths, type Identity } from './types.ts';
 
 /**
  * The directories of one run: `/tmp`, the home, and the changes in its workspace. They are made for the run and removed
@@ -18,7 +18,7 @@ export interface RunDirectories {
 /** Needed by nearly every run, so they are made ahead. */
 export const directoriesAhead = {
   tmp: { mode: 0o1777, at: '/tmp' },
-  home: { mode: 0o755, at: places.home },
+  home: { mode: 0o755, at: sandboxPaths.home },
   changes: { mode: 0o755 },
   work: { mode: 0o755 },
 };

@@ -6,7 +6,7 @@ import type { Machine } from './machine.ts';
 import type { Sandbox } from './sandbox.ts';
 import { progress, script, settleIn, tellSteps } from './steps.ts';
 import { openTerminal, type Terminal } from './terminal.ts';
-import { places, type Ended, type Job } from './types.ts';
+import { sandboxPaths, type Ended, type Job } from './types.ts';
 import { mountAll } from './workspace.ts';
 
 /**
@@ -20,7 +20,7 @@ export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job,
   const { process, cgroup } = sandbox;
   await mountAll(job, sandbox, machine);
   cgroup?.limit(job.limits);
-  const preamble = [...settleIn(places.workspace, environment(job)), ...(cgroup ? [] : fallbackLimits(job))];
+  const preamble = [...settleIn(sandboxPaths.workspace, environment(job)), ...(cgroup ? [] : fallbackLimits(job))];
   const terminal = job.terminal && (await openedTerminal(sandbox, job.terminal));
   process.release(script(job.steps, { preamble, terminal: terminal?.path }));
   const ended = await follow(sandbox, job, disk, terminal);

@@ -1,4 +1,4 @@
-import type { WindowSize } from '../../lib/shell-frames.ts';
+import type { WindowSize } from '../../shared/shell-frames.ts';
 import type { Terminal } from './terminal.ts';
 
 /** The interface between the code that runs commands and the sandbox. */
@@ -93,12 +93,12 @@ export interface Job {
   /** Hears when a step begins and ends, by its place in `steps`. */
   onStep?: ((at: number, what: 'start' | 'end') => void) | undefined;
   /** Hears of the files that the run left: all its processes are dead, and its files go when this has settled. */
-  onLeft?: ((left: Left, ended: Ended) => Promise<void>) | undefined;
+  onLeft?: ((left: RunFiles, ended: Ended) => Promise<void>) | undefined;
   signal: AbortSignal;
 }
 
 /** The files that a run left. The runner itself opens none of them: a build made them. */
-export interface Left {
+export interface RunFiles {
   /**
    * Runs a command of ours in another sandbox, which has no network, serves this once, and sees what the run left at the
    * same places, read-only: its workspace, and its home if that is asked for. The reason is `out_of_disk` if the files
@@ -106,7 +106,7 @@ export interface Left {
    */
   inspect(inspection: Inspection): Promise<Ended>;
   /** The directories that its workspace and its home consist of, for others to look at as layers, read-only. */
-  readonly layers: LeftLayers;
+  readonly layers: RunLayers;
   /**
    * Moves everything that the run has written to a new directory on the same file system, by a rename; see `wholeRun`.
    * Nothing else can be asked afterwards.
@@ -115,7 +115,7 @@ export interface Left {
 }
 
 /** Directories with others below them, the lowest first. */
-export type LeftLayers = Record<'workspace' | 'home', { below: readonly string[]; made: string }>;
+export type RunLayers = Record<'workspace' | 'home', { below: readonly string[]; made: string }>;
 
 /** Where the parts of a run stand in the directory that `keepWhole` made. Each is a layer. */
 export const wholeRun = { workspace: 'changes', home: 'home', tmp: 'tmp', image: 'image-changes' } as const;
@@ -162,7 +162,7 @@ export interface Sandboxes {
 export type { Command } from '../../lib/descriptors.ts';
 
 /** The paths inside the sandbox. */
-export const places = { workspace: '/build', home: '/home/build' } as const;
+export const sandboxPaths = { workspace: '/build', home: '/home/build' } as const;
 
 /** A file at the place of the workspace, which the workspace covers. */
 export const noWorkspace = '.headrace-no-workspace';

@@ -11,7 +11,7 @@ export function keepFresh(): void {
   const live = document.querySelector<HTMLMetaElement>('meta[name=live]');
   if (!live) return;
   const about = new Set(live.content.split(' '));
-  const freshen = inTurn(load);
+  const freshen = oneAtATime(load);
   onChanges(live.dataset['worker'] ?? '', {
     change: (changes) => {
       if (concerns(about, changes)) freshen();
@@ -43,7 +43,7 @@ function concerns(about: ReadonlySet<string>, { projects, logs, dependencies }: 
 }
 
 /** One load after the other, with a pause between them that grows with the time a load takes. A hidden page waits. */
-function inTurn(work: () => Promise<void>): () => void {
+function oneAtATime(work: () => Promise<void>): () => void {
   let isWanted = false;
   let isWorking = false;
   const run = async (): Promise<void> => {

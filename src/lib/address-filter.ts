@@ -1,0 +1,105 @@
+import type { LookupAddress } from 'node:dns';
+import { BlockList, isIP, type LookupFunction } from 'node:net';
+import { orAborted } from './or-aborted.ts';
+import type { Resolve } from './resolve.ts';
+import { closedIpv4Ranges, ownRanges, refusedIpv4Ranges, refusedIpv6Ranges } from './special-addresses.ts';
+
+/**
+ * Decides which addresses may be called for users: any account names receivers of webhooks, and any repository names
+ * submodules. Without this check they could make this server call addresses that only it can reach: this machine, its
+ * neighbours, the metadata service of its cloud. So only public addresses are called, and none of this machine.
+ *
+ * Addresses have the form that sockets use. `allowed` are the ranges, in CIDR form, that the operator lets through.
+ */
+export function publicAddressFilter(allowed: readonly string[]): (address: string) => boolean {
+  const listed = rangesOf(allowed);
+  const refused = rangesOf([...refusedIpv4Ranges, ...refusedIpv6Ranges]);
+  return (address) => {
+    const { family, plain } = unmapped(address);
+    if (family === undefined) return false;
+    if (listed[family].check(plain, family)) return true;
+    // The machine's addresses can change while this runs.
+    return !refused[family].check(plain, family) && !rangesOf(ownRanges())[family].check(plain, family);
+  };
+}
+
+/**
+ * The same for addresses that repositories name: they may reach the addresses that builds may reach. Here `allowed` are
+ * whole networks, in which this machine has an address; that address stays refused.
+ */
+export function outsideAddressFilter(allowed: readonly string[]): (address: string) => boolean {
+  const isPublic = publicAddressFilter(allowed);
+  const closed = rangesOf(closedIpv4Ranges);
+  return (address) => {
+    const { family, plain } = unmapped(address);
+    if (family === undefined || !isPublic(address)) return false;
+    return !closed[family].check(plain, family) && !rangesOf(ownRanges())[family].check(plain, family);
+  };
+}
+
+type Family = 'ipv4' | 'ipv6';
+
+/** An IPv4 address written as IPv6 reaches the IPv4 address, and is judged as such. */
+function unmapped(address: string): { family: Family | undefined; plain: string } {
+  const [plain = ''] = address.split('%');
+  const version = isIP(plain);
+  if (version === 0) return { family: undefined, plain };
+  if (version === 4) return { family: 'ipv4', plain };
+  // The URL parser knows every spelling of an IPv6 address and returns one canonical spelling.
+  const canonical = new URL(`http://[${plain}]/`).hostname.slice(1, -1);
+  const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(canonical);
+  if (!mapped) return { family: 'ipv6', plain: canonical };
+  const [high, low] = [Number.parseInt(mapped[1] ?? '', 16), Number.parseInt(mapped[2] ?? '', 16)];
+  return { family: 'ipv4', plain: [high >> 8, high & 255, low >> 8, low & 255].join('.') };
+}
+
+/** One list per family: a list also matches an IPv4 address as IPv6-mapped, which is inside a refused IPv6 range. */
+function rangesOf(ranges: readonly string[]): Record<Family, BlockList> {
+  const lists = { ipv4: new BlockList(), ipv6: new BlockList() };
+  for (const range of ranges) {
+    const [net = '', prefix = ''] = range.split('/');
+    const family = isIP(net) === 4 ? 'ipv4' : 'ipv6';
+    lists[family].addSubnet(net, Number(prefix), family);
+  }
+  return lists;
+}
+
+export class ForbiddenAddressError extends Error {
+  constructor() {
+    // The message leaves out the address: it may belong to an internal network.
+    super('the address is not public, and the operator of this service has not allowed it');
+    this.name = 'ForbiddenAddressError';
+  }
+}
+
+export interface AddressRules {
+  mayCall: (address: string) => boolean;
+  resolve: Resolve;
+}
+
+/** Resolves a host, and returns those of its addresses that may be called: at least one. */
+export async function allowedAddresses(
+  host: string,
+  { mayCall, resolve }: AddressRules,
+  signal: AbortSignal,
+): Promise<LookupAddress[]> {
+  const addresses = (await orAborted(resolve(host, signal), signal)).filter(({ address }) => mayCall(address));
+  if (addresses.length === 0) throw new ForbiddenAddressError();
+  return addresses;
+}
+
+/**
+ * Resolves the host of a URL and judges its addresses. The returned lookup is for the connection and always answers
+ * with the judged addresses, so that no second look-up can give another result.
+ */
+export async function allowedLookup(url: URL, rules: AddressRules, signal: AbortSignal): Promise<LookupFunction> {
+  return always(await allowedAddresses(url.hostname.replace(/^\[(.*)\]$/, '$1'), rules, signal));
+}
+
+function always(addresses: LookupAddress[]): LookupFunction {
+  return (_host, options, answer) => {
+    const [first] = addresses;
+    if (options.all) answer(null, addresses);
+    else answer(null, first?.address ?? '', first?.family);
+  };
+}

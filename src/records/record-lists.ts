@@ -1,0 +1,78 @@
+import { ApiError, type FieldErrors } from '../errors.ts';
+import { most, type ListBound } from '../shared/bounds.ts';
+import { isBlank, type Field, type FieldSet, type ValuesOf } from './fields.ts';
+import type { JsonSchema } from './schema.ts';
+
+type Table = Readonly<Record<string, unknown>>;
+
+/**
+ * A list of records with these fields, stored as JSON. In JSON it is an array. In a form each record has a number, which
+ * says where it stands: `steps[0][name]`. Records of a form in which nothing was typed do not count, so that a page can
+ * have empty rows. A mistake is reported under the field in which it is.
+ */
+export function recordList<F extends FieldSet>(
+  bound: ListBound,
+  fields: F,
+  description: string,
+): Field<ValuesOf<F>[], string> {
+  const maxItems = most[bound];
+  const entries = Object.entries(fields);
+  const items: JsonSchema = {
+    type: 'object',
+    properties: Object.fromEntries(entries.map(([name, { schema }]) => [name, schema])),
+    required: entries.filter(([, { required }]) => required).map(([name]) => name),
+    additionalProperties: false,
+  };
+  return {
+    required: false,
+    fallback: [],
+    schema: { type: 'array', items, maxItems, description },
+    parse(raw) {
+      const errors: FieldErrors = {};
+      const records = numbered(raw, fields).map(([at, record]) => readRecord(fields, record, `[${at}]`, errors));
+      if (records.length > maxItems) throw new ApiError('invalid_format');
+      if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
+      return records;
+    },
+    toColumn: (records) => JSON.stringify(records),
+    fromColumn: (column) => JSON.parse(column) as ValuesOf<F>[],
+  };
+}
+
+/** The records in their order, each with the number that it was sent with. */
+function numbered(raw: unknown, fields: FieldSet): [at: string, record: unknown][] {
+  // A form empties a list with a blank entry.
+  if (Array.isArray(raw)) return raw.flatMap((one: unknown, at) => (isBlank(one) ? [] : [[String(at), one]]));
+  if (!isTable(raw) || !Object.keys(raw).every((name) => /^\d{1,4}$/.test(name))) throw new ApiError('invalid_format');
+  return Object.entries(raw)
+    .filter(([, record]) => !isTable(record) || isFilled(record, fields))
+    .toSorted(([a], [b]) => Number(a) - Number(b));
+}
+
+/** Choices always have a value, so what counts are the fields that somebody has to fill. */
+function isFilled(record: Table, fields: FieldSet): boolean {
+  return Object.keys(record).some((name) => !(fields[name]?.schema.enum || isBlank(record[name])));
+}
+
+function readRecord<F extends FieldSet>(fields: F, raw: unknown, at: string, errors: FieldErrors): ValuesOf<F> {
+  const values: Record<string, unknown> = {};
+  if (!isTable(raw)) errors[at] = ['invalid_format'];
+  const record = isTable(raw) ? raw : {};
+  for (const name of Object.keys(record)) if (!fields[name]) errors[`${at}[${name}]`] = ['invalid_format'];
+  for (const [name, field] of Object.entries(fields)) {
+    const { [name]: sent } = record;
+    const isMissing = sent === undefined || sent === null || (isBlank(sent) && !field.takesBlank);
+    try {
+      if (isMissing && field.required) throw new ApiError('is_blank');
+      values[name] = isMissing ? field.fallback : field.parse(sent);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      if (isTable(raw)) errors[`${at}[${name}]`] = Object.values(error.fields).flat();
+    }
+  }
+  return values as ValuesOf<F>;
+}
+
+function isTable(raw: unknown): raw is Table {
+  return typeof raw === 'object' && raw !== null && !Array.isArray(raw);
+}

@@ -1,0 +1,85 @@
+import { rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { randomName } from '../../lib/random-name.ts';
+import { commonArguments } from './arguments.ts';
+import type { DiskWatch } from './disk.ts';
+import type { Machine } from './machine.ts';
+import { runInSandbox, writtenBy } from './run.ts';
+import { openSandbox, type Sandbox } from './sandbox.ts';
+import {
+  sandboxPaths,
+  wholeRun,
+  type Inspection,
+  type Job,
+  type RunFiles,
+  type RunLayers,
+  type Mount,
+  type Workspace,
+} from './types.ts';
+
+/** What a run left in its sandbox, of which no process lives any more. */
+export function filesOfRun(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): RunFiles {
+  return {
+    async inspect(inspection) {
+      // The files stay longer than their run. When the disk gets full meanwhile, they count as what fills it.
+      const full = new AbortController();
+      const unwatch = disk.watch({ folders: writtenBy(job, sandbox.folder), end: () => full.abort() });
+      try {
+        const signal = AbortSignal.any([inspection.signal, job.signal, full.signal]);
+        const ended = await lookAt(machine, sandbox, job, disk, { ...inspection, signal });
+        return full.signal.aborted && ended.reason === 'cancelled' ? { ...ended, reason: 'out_of_disk' } : ended;
+      } finally {
+        unwatch();
+      }
+    },
+    layers: layersOf(sandbox, job),
+    keepWhole: (directory) => rename(sandbox.folder, directory),
+  };
+}
+
+function layersOf({ folder }: Sandbox, { workspace, home = [] }: Job): RunLayers {
+  const below = 'checkout' in workspace ? [workspace.checkout, ...(workspace.over ?? [])] : [];
+  return {
+    workspace: { below, made: join(folder, wholeRun.workspace) },
+    home: { below: home, made: join(folder, wholeRun.home) },
+  };
+}
+
+async function lookAt(machine: Machine, { folder }: Sandbox, job: Job, disk: DiskWatch, inspection: Inspection) {
+  const machineWithout = { ...machine, paths: [], connect: undefined, arguments: commonArguments('none') };
+  const own = await openSandbox(machineWithout, randomName(), { limits: inspection.limits });
+  try {
+    const home: Mount[] = inspection.home
+      ? [{ at: sandboxPaths.home, layers: [...(job.home ?? []), join(folder, 'home')] }]
+      : [];
+    const seen = [sandboxPaths.workspace, ...home.map(({ at }) => at)];
+    const inside = (job.mounts ?? []).filter(({ at }) => seen.some((place) => at.startsWith(`${place}/`)));
+    const look: Job = {
+      ...inspectionJob(inspection),
+      workspace: { layers: workspaceLayers(job.workspace, folder, machine) },
+      mounts: [...home, ...inside.map((mount) => readOnly(mount, machine))],
+    };
+    return await runInSandbox(machineWithout, own, look, disk);
+  } finally {
+    await own.close();
+  }
+}
+
+export function inspectionJob({ command, limits, output, signal }: Inspection): Omit<Job, 'workspace'> {
+  return { id: randomName(), steps: [{ name: 'inspect', command }], environment: {}, limits, output, signal };
+}
+
+/** Where `mountAll` has put the workspace of a run. */
+function workspaceLayers(workspace: Workspace, folder: string, { overlay }: Machine): string[] {
+  if ('directory' in workspace) return [workspace.directory];
+  if ('layers' in workspace) return workspace.layers;
+  if ('checkout' in workspace && overlay)
+    return [workspace.checkout, ...(workspace.over ?? []), join(folder, 'changes')];
+  return [join(folder, 'workspace')];
+}
+
+/** Without overlays, the layers below a writable directory were copied into it. */
+function readOnly({ writable, layers = [], ...mount }: Mount, { overlay }: Machine): Mount {
+  if (writable === undefined) return { ...mount, layers };
+  return { ...mount, layers: overlay ? [...layers, writable] : [writable] };
+}
