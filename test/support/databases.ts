@@ -2,7 +2,7 @@ import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe } from 'node:test';
 import { openDatabase, type Database } from '../../src/db/open.ts';
-import { cleanUpAfterwards, folderFor, quickFolder, temporaryFolder, type CleanUp } from './folders.ts';
+import { cleanUpAfterwards, folderFor, temporaryFolder, type CleanUp } from './folders.ts';
 import { dropDatabase, newDatabase } from './postgres.ts';
 import { templates } from './templates.ts';
 
@@ -39,7 +39,7 @@ function on(kinds: readonly TestDatabase['kind'][], define: Define): void {
   for (const kind of kinds) {
     describe(`on ${kind}`, () => {
       const afterwards = cleanUpAfterwards();
-      const emptyFile = (): string => join(folderFor(afterwards, quickFolder()), 'test.db');
+      const emptyFile = (): string => join(folderFor(afterwards), 'test.db');
       const newUrl = async (original?: string): Promise<string> => {
         const url = await newDatabase(postgresServer(), original);
         afterwards(() => dropDatabase(postgresServer(), url));
