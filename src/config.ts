@@ -121,8 +121,11 @@ export interface Config extends Values {
 
 /** The settings of a runner, as its environment. */
 export function runnerEnvironment(config: Config): Record<string, string> {
-  const told = Object.keys(ofRunners).map((name) => [`HEADRACE_${name.toUpperCase()}`, config[name as SettingName]]);
-  return Object.fromEntries(told.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
+  const settings = Object.keys(ofRunners).map((name) => [
+    `HEADRACE_${name.toUpperCase()}`,
+    config[name as SettingName],
+  ]);
+  return Object.fromEntries(settings.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
 }
 
 /** Where blobs are: in a folder, or in a bucket of S3 (see db/s3/place.ts). */
@@ -169,9 +172,9 @@ export function readBlobPlace(text: string, label: string): BlobPlace {
   if (region !== undefined && !/^[A-Za-z0-9-]{1,64}$/.test(region))
     refuse('region must be a name such as eu-central-1');
   const flag = (name: string, fallback: boolean): boolean => {
-    const said = searchParams.get(name) ?? String(fallback);
-    if (said !== 'true' && said !== 'false') refuse(`${name} must be true or false`);
-    return said === 'true';
+    const text = searchParams.get(name) ?? String(fallback);
+    if (text !== 'true' && text !== 'false') refuse(`${name} must be true or false`);
+    return text === 'true';
   };
   return {
     bucket,

@@ -24,10 +24,10 @@ export const compileDependency: JobRunner<CompileOrder> = async (services, order
     for (const name of ['archive', 'source', 'prefix', 'packed']) await mkdir(place(name), { mode: 0o755 });
     return await compile(services, order, task, place);
   } catch (error) {
-    if (error instanceof RefusedArchiveError) await task.say(`The archive is refused: ${error.message}\n`);
-    else if (error instanceof ImageError) await task.say(`${error.message}\n`);
-    else if (error instanceof TooLargeError) await task.say(`\n${tooLarge(order)}\n`);
-    else if (error instanceof CannotMountError) await task.say(`It cannot be compiled here: ${error.message}\n`);
+    if (error instanceof RefusedArchiveError) await task.writeLog(`The archive is refused: ${error.message}\n`);
+    else if (error instanceof ImageError) await task.writeLog(`${error.message}\n`);
+    else if (error instanceof TooLargeError) await task.writeLog(`\n${tooLarge(order)}\n`);
+    else if (error instanceof CannotMountError) await task.writeLog(`It cannot be compiled here: ${error.message}\n`);
     else throw error;
     return { kind: 'uncompilable' };
   } finally {
@@ -38,22 +38,22 @@ export const compileDependency: JobRunner<CompileOrder> = async (services, order
 async function compile(
   { link, sandboxes, dependencyCache, images }: RunnerServices,
   order: CompileOrder,
-  { id, say, signal }: Task,
+  { id, writeLog, signal }: Task,
   place: (name: string) => string,
 ): Promise<Outcome> {
   const { archive, prefix, source } = order;
   const { memoryBytes, processes, timeoutSeconds } = order.limits;
   const limits: Limits = { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 };
   await fetchBlob(link, archive.digest, join(place('archive'), 'source'), signal, unlessStoreAway);
-  await say(`Unpacking the archive (${archive.kind}, ${archive.size} bytes)\n`);
+  await writeLog(`Unpacking the archive (${archive.kind}, ${archive.size} bytes)\n`);
   const opening = { id, sandboxes, folder: place('archive'), file: 'source', limits, signal };
   await inspect(opening, order.unpacked);
   await unpack(opening, place('source'));
   await removeTree(place('archive'));
 
-  await say(`Compiling for ${prefix}\n`);
+  await writeLog(`Compiling for ${prefix}\n`);
   using software = await dependencyCache.take(order.software, signal);
-  using image = order.image && (await images.take(order.image, { id, say, signal }));
+  using image = order.image && (await images.take(order.image, { id, writeLog, signal }));
   const below = software.mounts.find(({ at }) => at === prefix)?.layers ?? [];
   const ended = await sandboxes.run({
     id,
@@ -67,19 +67,19 @@ async function compile(
       { at: prefix, writable: place('prefix'), layers: below },
     ],
     limits,
-    output: say,
+    output: writeLog,
     signal,
   });
   const failure = failureOf(ended) ?? (await emptiness(place('prefix'), prefix));
   if (failure !== undefined) {
-    await say(`\n${failure}\n`);
+    await writeLog(`\n${failure}\n`);
     return { kind: 'uncompilable' };
   }
   await removeTree(place('source'));
   const packed = await packTree({ id: `${id}-pack`, sandboxes, limits, signal }, place('prefix'), place('packed'));
   const digest = await storeBlob(link, id, packed, signal, unlessStoreAwayFor(patienceMs));
   if (digest === undefined) return { kind: 'lost', message: 'the claim expired' };
-  await say('\nCompiled.\n');
+  await writeLog('\nCompiled.\n');
   return { kind: 'compiled', digest };
 }
 

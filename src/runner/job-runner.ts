@@ -38,7 +38,7 @@ export interface RunnerServices {
 export interface Task {
   /** Its name, unique among the runner's current jobs. */
   id: string;
-  say: (output: Buffer | string) => void | Promise<void>;
+  writeLog: (output: Buffer | string) => void | Promise<void>;
   signal: AbortSignal;
   steps: StepTimes;
   /** The files of the job are kept. */
