@@ -214,6 +214,15 @@ export function identifiers(bound: ListBound): Field<bigint[]> {
   });
 }
 
+/** The same, stored as JSON. */
+export function storedIdentifiers(bound: ListBound, description: string): Field<bigint[], string> {
+  return {
+    ...described(identifiers(bound), description),
+    toColumn: (ids) => JSON.stringify(ids.map(String)),
+    fromColumn: (column) => (JSON.parse(column) as string[]).map(BigInt),
+  };
+}
+
 /** The texts of a list, each of which may be several. */
 function textsIn(raw: unknown, separator: RegExp): string[] {
   if (!Array.isArray(raw) || !raw.every((item) => typeof item === 'string')) throw invalid();

@@ -1,4 +1,6 @@
 import type { Static } from 'typebox';
+import { most } from '../shared/bounds.ts';
+import { variantsOf } from '../shared/matrix.ts';
 import { operators, subjects } from '../shared/rule-operators.ts';
 import type { FieldErrors } from '../errors.ts';
 import {
@@ -7,6 +9,7 @@ import {
   flag,
   oneOf,
   required,
+  storedIdentifiers,
   takingBlank,
   text,
   wholeNumber,
@@ -24,6 +27,7 @@ import {
   tags,
   variableContent,
   variableName,
+  variants,
 } from './forms.ts';
 import { recordList } from './record-lists.ts';
 import {
@@ -54,6 +58,14 @@ export const stepFields = {
 
 const month = 30 * 24 * 3600;
 
+/** Which variants there are, and which of them may fail. */
+export const matrixFields = {
+  matrix,
+  matrix_include: variants('NAME=a OTHER=x: combinations that are built besides'),
+  matrix_exclude: variants('NAME=a OTHER=x: combinations that have all of these are left out'),
+  matrix_allow_failure: variants('NAME=a OTHER=x: the failure of variants that have all of these does not count'),
+};
+
 export const suiteFields = {
   name: required(name),
   description,
@@ -68,10 +80,16 @@ export const suiteFields = {
   ),
   allow_failure: flag(),
   retries: wholeNumber({ min: 0, max: 3, fallback: 0 }),
-  matrix,
+  ...matrixFields,
   cache: cachePaths,
   cache_save: described(oneOf(['passed', 'always']), 'which builds save the cache: `always` for failed ones as well'),
   artifacts: globs('files in the workspace that are kept after a build, whatever its result'),
+  needs: storedIdentifiers('neededSuites', 'suites of the project that have to pass before it begins'),
+  approval: described(flag(), 'Whether each build waits until somebody approves it'),
+  manual: described(flag(), 'Whether it runs only where a build request names it'),
+  concurrency_group: text('name', {
+    description: 'builds of the project in one group run one at a time; blank for none',
+  }),
 };
 type Written = Partial<ValuesOf<typeof suiteFields>>;
 
@@ -82,7 +100,25 @@ export function checkCommand({ command, steps }: Pick<Written, 'command' | 'step
   return command === '' && steps.length === 0 ? { command: ['is_blank'] } : {};
 }
 
-export const suiteRecord = record('Suite', { ...ownId, ...answersOf(suiteFields) });
+/** There must be something to build, and not too much. It is told at the field that was sent and makes it so. */
+export function checkVariants(sent: Written, stored?: ValuesOf<typeof matrixFields>): FieldErrors {
+  if (!Object.keys(matrixFields).some((name) => name in sent)) return {};
+  const { matrix = [], matrix_include = [], matrix_exclude = [] } = { ...stored, ...sent };
+  const wrong = (field: 'matrix_include' | 'matrix_exclude'): FieldErrors => ({
+    [sent[field] === undefined ? 'matrix' : field]: ['invalid_format'],
+  });
+  const combined = variantsOf({ matrix, matrix_include: [], matrix_exclude }).length;
+  if (combined > most.variants) return { matrix: ['invalid_format'] };
+  const all = variantsOf({ matrix, matrix_include, matrix_exclude }).length;
+  if (all > most.variants) return wrong('matrix_include');
+  return all === 0 ? wrong('matrix_exclude') : {};
+}
+
+export const suiteRecord = record('Suite', {
+  ...ownId,
+  ...answersOf(suiteFields),
+  needs: listOf(object({ ...ownId, name: string })),
+});
 export type Suite = Static<typeof suiteRecord>;
 
 export const ruleFields = {

@@ -64,6 +64,7 @@ export const contract = entries(`
   GET    /projects/ID/builds/ID                                    both          commits               See, builds
   POST   /projects/ID/builds/ID/cancel                             both          build_requests_create cancel, builds
   POST   /projects/ID/builds/ID/restart                            both          build_requests_create repeat builds
+  POST   /projects/ID/builds/ID/approve                            both          build_requests_create approve, builds
   POST   /projects/ID/builds/ID/shell                              both          shells                Open a shell in failed builds, with their variables in clear
   GET    /projects/ID/builds/ID/shell/ID/output                    both          shells                Open a shell in failed builds, with their variables in clear
   POST   /projects/ID/builds/ID/shell/ID/input                     both          shells                Open a shell in failed builds, with their variables in clear

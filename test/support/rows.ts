@@ -78,6 +78,11 @@ export async function addBuild(
     uploads: '',
     output_from: null,
     output_to: null,
+    needs: '[]',
+    approval: 0,
+    approved_by: '',
+    concurrency_group: '',
+    held: '',
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('builds').values(build).execute());

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import type { Record_ } from '../support/client.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../support/running-build.ts';
 import { SuiteRuns } from '../support/suite-runs.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
-describeWithRunner('the pages of suites and their builds', (service, runner) => {
+describeWithRunnerOnOne('the pages of suites and their builds', (service, runner) => {
   let alice: User;
   let tab: Tab;
   before(async () => {
@@ -31,6 +31,20 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     assert.deepEqual([timeout, retries, mayFail, matrix], [60, 2, true, ['A=1,2', 'B=x']]);
     const page = (await tab.get(`${at}/${suite.id}`)).text;
     assert.match(page, />\s*A=1,2\nB=x<\/textarea>/);
+    const lines = { 'matrix_exclude[]': 'A=1', 'matrix_include[]': 'A=9 C=1', 'matrix_allow_failure[]': 'C=1' };
+    const wide = { ...described, 'matrix[]': 'A=1,2\nB=x' };
+    assert.equal((await send(`${at}/${suite.id}`, 'save', { ...wide, ...lines })).status, 303);
+    const again = (await tab.get(`${at}/${suite.id}`)).text;
+    assert.match(again, /Matrix: 2 variants/);
+    for (const line of Object.values(lines)) assert.match(again, new RegExp(`>\\s*${line}</textarea>`));
+    const nothing = await send(`${at}/${suite.id}`, 'save', {
+      ...wide,
+      'matrix_exclude[]': 'B=x',
+      'matrix_include[]': '',
+    });
+    assert.match(one(nothing.text), /B=x<\/textarea> <p class="mistake"[^>]*>Each line names variables with one value/);
+    const plainAgain = { 'matrix_exclude[]': '', 'matrix_include[]': '', 'matrix_allow_failure[]': '' };
+    assert.equal((await send(`${at}/${suite.id}`, 'save', { ...wide, ...plainAgain })).status, 303);
     const wrong = { name: 'unit', command: 'make', timeout: '9999', retries: '4', 'matrix[]': 'A=1,1' };
     const refused = await send(`${at}/${suite.id}`, 'save', wrong);
     assert.equal(refused.status, 403);
@@ -56,6 +70,7 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     const plain = [
       'Image: none',
       'Cache: none',
+      'Needs: none',
       'Matrix: none',
       'Timeout: the server’s, retries: none',
       'Test reports: none, artifacts: none',
@@ -82,6 +97,7 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     const saved = [
       'Image: node:22, tags: gpu linux',
       'Cache: 2 paths',
+      'Needs: none',
       'Matrix: 6 variants',
       'Timeout: 90 s, retries: 2, may fail',
       'Test reports: 1 pattern, artifacts: 2 patterns',
@@ -99,9 +115,9 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     assert.deepEqual(groups(refused.text), [
       'Image: node:24, tags: linux gpu',
       '+ Cache: 3 paths',
-      saved[2],
+      ...saved.slice(2, 4),
       '+ Timeout: 90 s, retries: 9, may fail',
-      ...saved.slice(4),
+      ...saved.slice(5),
     ]);
   });
 
@@ -136,7 +152,7 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
       const refused = await send(at, 'run', { commit_ref: 'main', variables });
       assert.equal(refused.status, 403, variables);
       assert.match(refused.text, /id="[^"]*variables[^"]*-mistake"/);
-      assert.ok(refused.text.includes(`>${variables}</textarea>`), 'what was typed stays');
+      assert.ok(refused.text.includes(`${variables}</textarea>`), 'what was typed stays');
     }
     const asked = await send(at, 'run', { commit_ref: 'main', variables: 'STAGE=<b>x</b>=y\r\n\r\nOTHER=\r\n' });
     assert.equal(asked.status, 303);

@@ -90,7 +90,14 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       allow_failure: 1,
       retries: 3,
       matrix: '["A=1,2"]',
+      matrix_include: '["A=3 B=x"]',
+      matrix_exclude: '["A=2"]',
+      matrix_allow_failure: '["B=x"]',
       artifacts: JSON.stringify([awkward]),
+      needs: JSON.stringify([String(largestId)]),
+      approval: 1,
+      manual: 1,
+      concurrency_group: awkward,
       reports: JSON.stringify([awkward]),
     });
     const cached = {
@@ -196,6 +203,11 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       uploads: 'pending',
       output_from: 0n,
       output_to: largestId,
+      needs: JSON.stringify([awkward]),
+      approval: 1,
+      approved_by: awkward,
+      concurrency_group: awkward,
+      held: 'needs',
     });
     const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, tags: 'gpu' };
     const free = {

@@ -159,11 +159,18 @@ create table suites (
   allow_failure integer not null default 0,
   retries integer not null default 0,
   matrix text not null default '[]',
+  matrix_include text not null default '[]',
+  matrix_exclude text not null default '[]',
+  matrix_allow_failure text not null default '[]',
   image text not null default '',
   cache text not null default '[]',
   cache_save text not null default 'passed',
   artifacts text not null default '[]',
   reports text not null default '[]',
+  needs text not null default '[]',
+  approval integer not null default 0,
+  manual integer not null default 0,
+  concurrency_group text not null default '',
   constraint suites_name unique (project_id, name)
 );
 
@@ -451,11 +458,18 @@ create table builds (
   tests_skipped integer not null default 0,
   uploads text not null default '',
   output_from bigint,
-  output_to bigint
+  output_to bigint,
+  needs text not null default '[]',
+  approval integer not null default 0,
+  approved_by text not null default '',
+  concurrency_group text not null default '',
+  held text not null default ''
 );
 create index builds_of_commit on builds (commit_id, id);
 create index builds_of_project on builds (project_id, id);
 create index builds_of_request on builds (build_request_id, id);
+create index builds_in_group on builds (project_id, concurrency_group, id)
+  where concurrency_group > '' and finished_at is null;
 create unique index builds_attempt on builds (commit_id, suite_name, variant, attempt);
 
 create table deploys (

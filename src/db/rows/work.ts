@@ -91,6 +91,16 @@ export interface BuildRow {
   /** The part of its log that its commands wrote; null until it is over, and where its runner did not tell. */
   output_from: bigint | null;
   output_to: bigint | null;
+  /** The names of the suites that it needs, as a JSON list. */
+  needs: string;
+  /** 1 where somebody has to approve it before it begins. */
+  approval: number;
+  /** The address of who did; blank before. */
+  approved_by: string;
+  /** Builds of the project with the same one run one at a time; blank for none. */
+  concurrency_group: string;
+  /** What keeps it out of the queue: `needs` or its `group`; blank where nothing does (lifecycle/held-back.ts). */
+  held: string;
 }
 
 /** The commit of a branch or tag when it was last built. */
