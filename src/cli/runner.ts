@@ -74,6 +74,7 @@ async function work({ config, options, warn, stopping: { asked: stopping, again 
     network: config.build_network,
     buildAllow: config.build_allow,
     buildPaths: config.build_paths,
+    buildEnvironment: config.build_env,
     dependencyCacheBytes: config.dependency_cache * 1024 * 1024,
     registryAllow: config.registry_allow,
     imageBytes: config.image_size * 1024 * 1024,

@@ -1,5 +1,6 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { EnvironmentFileError } from '../shared/environment-file.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { CompileOrder, Outcome } from '../protocol/index.ts';
 import { inspect, RefusedArchiveError, unpack } from './archives.ts';
@@ -8,6 +9,7 @@ import { packTree } from './packages.ts';
 import { quote } from './sandbox/steps.ts';
 import { CannotMountError, type Ended, type Limits } from './sandbox/types.ts';
 import { unlessStoreAway, unlessStoreAwayFor } from './retry.ts';
+import { refusedWords } from './refused-addresses.ts';
 import { findable } from './search-paths.ts';
 import { fetchBlob, storeBlob, TooLargeError } from './transfers.ts';
 import type { JobRunner, Task, RunnerServices } from './job-runner.ts';
@@ -27,6 +29,8 @@ export const compileDependency: JobRunner<CompileOrder> = async (services, order
     if (error instanceof RefusedArchiveError) await task.writeLog(`The archive is refused: ${error.message}\n`);
     else if (error instanceof ImageError) await task.writeLog(`${error.message}\n`);
     else if (error instanceof TooLargeError) await task.writeLog(`\n${tooLarge(order)}\n`);
+    else if (error instanceof EnvironmentFileError)
+      await task.writeLog(`The variables that the operator of this runner sets cannot be read: ${error.message}\n`);
     else if (error instanceof CannotMountError) await task.writeLog(`It cannot be compiled here: ${error.message}\n`);
     else throw error;
     return { kind: 'uncompilable' };
@@ -36,7 +40,7 @@ export const compileDependency: JobRunner<CompileOrder> = async (services, order
 };
 
 async function compile(
-  { link, sandboxes, dependencyCache, images }: RunnerServices,
+  { link, sandboxes, dependencyCache, images, operatorVariables }: RunnerServices,
   order: CompileOrder,
   { id, writeLog, signal }: Task,
   place: (name: string) => string,
@@ -55,11 +59,13 @@ async function compile(
   using software = await dependencyCache.take(order.software, signal);
   using image = order.image && (await images.take(order.image, { id, writeLog, signal }));
   const below = software.mounts.find(({ at }) => at === prefix)?.layers ?? [];
+  const variables = { ...operatorVariables(), ...image?.environment, ...order.environment };
   const ended = await sandboxes.run({
     id,
     // The directory comes from the archive, so it is entered inside the sandbox.
     steps: [{ name: 'command', command: `${entering(source)}\n${order.command}` }],
-    environment: findable({ ...image?.environment, ...order.environment }, order.prefixes, software.placesAt),
+    environment: findable(variables, order.prefixes, software.placesAt),
+    isBuild: true,
     image: image?.tree,
     workspace: { directory: place('source') },
     mounts: [
@@ -72,7 +78,7 @@ async function compile(
   });
   const failure = failureOf(ended) ?? (await emptiness(place('prefix'), prefix));
   if (failure !== undefined) {
-    await writeLog(`\n${failure}\n`);
+    await writeLog(`\n${failure}\n${refusedWords(ended.refused)}`);
     return { kind: 'uncompilable' };
   }
   await removeTree(place('source'));

@@ -96,6 +96,7 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
         ...options.steps.map(({ command }) => ({ name: 'command', command })),
       ],
       environment: findable({ ...image?.environment, ...environment }, prefixes, taken.placesAt),
+      isBuild: true,
       workspace: options.isWritten
         ? { directory: options.tree }
         : { checkout: await treeFor(sandboxes, run, options.tree) },

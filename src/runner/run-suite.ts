@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { messageOf } from '../lib/error-code.ts';
+import { EnvironmentFileError } from '../shared/environment-file.ts';
 import { createMask } from '../shared/masking.ts';
 import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
@@ -11,6 +12,7 @@ import type { Root } from './cache-trees.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
 import { untilAnswered } from './retry.ts';
+import { refusedWords } from './refused-addresses.ts';
 import { findable } from './search-paths.ts';
 import { openSuiteCache, type SuiteCache } from './suite-cache.ts';
 import type { JobRunner, RunnerServices, Task } from './job-runner.ts';
@@ -62,12 +64,14 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       signal,
     });
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
+    const variables = { ...services.operatorVariables(), ...image?.environment, ...order.environment };
     await writeLog(mask.flush());
     onOutput?.('from');
     const ended = await sandboxes.run({
       id,
       steps: [...order.launches.map(launchStep), ...order.steps.map(({ command }) => ({ name: 'command', command }))],
-      environment: findable({ ...image?.environment, ...order.environment }, order.prefixes, software.placesAt),
+      environment: findable(variables, order.prefixes, software.placesAt),
+      isBuild: true,
       workspace: {
         checkout: checkout.path,
         ...(cache && { over: partOf(cache, 'workspace'), changes: cache.changes }),
@@ -101,10 +105,16 @@ export const runSuite: JobRunner<SuiteOrder> = async (
           steps.end();
         }
         await cache?.take(left, how);
+        await print(refusedWords(how.refused));
         const began = cache?.tree === undefined ? undefined : order.cache?.found;
         // Last: this takes the files away.
         if (hasFailed(how))
-          await keepFiles(services, left, { order, imageDigest: image?.digest, cache: began }, onKept);
+          await keepFiles(
+            services,
+            left,
+            { order: { ...order, environment: variables }, imageDigest: image?.digest, cache: began },
+            onKept,
+          );
       },
       signal,
     });
@@ -127,6 +137,10 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     if (error instanceof ImageError) {
       await print(`${error.message}\n`);
       return { kind: 'unrunnable', reason: error.reason };
+    }
+    if (error instanceof EnvironmentFileError) {
+      await print(`The variables that the operator of this runner sets for builds cannot be read: ${error.message}\n`);
+      return { kind: 'unrunnable', reason: 'environment_unreadable' };
     }
     if (!(error instanceof CannotMountError)) throw error;
     await writeLog(mask.push(Buffer.from(`The suite cannot run here: ${error.message}\n`)));

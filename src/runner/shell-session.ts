@@ -137,6 +137,7 @@ async function runOver(
       ...findable(variables, order.prefixes, software.placesAt),
       ...(terminal && { TERM: terminal.type }),
     },
+    isBuild: true,
     workspace: {
       checkout: checkout.path,
       over: [...layersIn('workspace'), join(files, wholeRun.workspace)],

@@ -112,6 +112,7 @@ export class Stage {
       caches: { projects: () => [], forget: async () => {} } as unknown as CacheStore,
       link: { read: unused, store: unused, keep: unused, key: unused, tests: unused },
       scratch: '/nowhere',
+      operatorVariables: () => ({}),
       outbox: await openOutbox({ folder: join(this.#service.folder, 'stage-outbox'), disk, log: () => {} }),
       disk,
       log: () => {},

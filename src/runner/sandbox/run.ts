@@ -24,8 +24,10 @@ export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job,
   const terminal = job.terminal && (await openedTerminal(sandbox, job.terminal));
   process.release(script(job.steps, { preamble, terminal: terminal?.path }));
   const ended = await follow(sandbox, job, disk, terminal);
-  if (ended.reason !== null || ended.exitStatus === 0) return ended;
-  return (cgroup?.outOfMemoryKills() ?? 0) > 0 ? { ...ended, reason: 'out_of_memory' } : ended;
+  if (ended.exitStatus === 0 || ended.reason === 'cancelled') return ended;
+  const isOutOfMemory = ended.reason === null && (cgroup?.outOfMemoryKills() ?? 0) > 0;
+  const refused = await sandbox.refused();
+  return { ...ended, ...(isOutOfMemory && { reason: 'out_of_memory' }), ...(refused.length > 0 && { refused }) };
 }
 
 /**
