@@ -61,7 +61,7 @@ interface Crowd extends Disposable {
   throwIfAnyFailed(): void;
 }
 
-/** Each waits as an idle runner with two places for builds does: for orders, and for looks. */
+/** Each waits as an idle runner with two slots for builds does: for orders, and for polls. */
 export async function connectAll(service: Service, tokens: readonly string[]): Promise<Crowd> {
   const all: OpenLink[] = [];
   let failure: unknown;
@@ -70,9 +70,9 @@ export async function connectAll(service: Service, tokens: readonly string[]): P
     const link = openLink({ url: service.url, token, slots: 2 });
     all.push(link);
     await link.gone({ projects: [] }, over.signal);
-    const places = ['builds', 'builds', 'fetches', 'fetches'] as const;
+    const slots = ['builds', 'builds', 'fetches', 'fetches'] as const;
     const waiting = [
-      ...places.map((place) => link.next({ claim: randomName(), place }, over.signal)),
+      ...slots.map((slot) => link.next({ claim: randomName(), slot }, over.signal)),
       link.polls({ room: mostPolls }, over.signal),
     ];
     Promise.all(waiting).catch((error: unknown) => void (over.signal.aborted || (failure ??= error)));

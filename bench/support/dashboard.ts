@@ -73,9 +73,11 @@ const byAPerson = {
   concurrency_group: '',
   trace: '',
   suites: '[]',
+  variables: '{}',
 };
 
-const plain = { variant: '', allow_failure: 0, retry: 0, retries_left: 0, series: 0n };
+const unheld = { needs: '[]', approval: 0, approved_by: '', concurrency_group: '', held: '' };
+const plain = { variant: '', allow_failure: 0, retry: 0, retries_left: 0, series: 0n, ...unheld };
 
 async function fillProject(db: Database, projectId: bigint, from: bigint): Promise<bigint> {
   let number = from;
@@ -93,6 +95,10 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     cache: '[]',
     cache_save: 'passed' as const,
     artifacts: '[]',
+    needs: '[]',
+    approval: 0,
+    manual: 0,
+    concurrency_group: '',
     reports: '[]',
     command: 'true',
     steps: '[]',

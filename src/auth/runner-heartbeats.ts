@@ -22,11 +22,11 @@ export interface Heartbeat {
   trouble: string;
   /** As one text; empty where it is left out. */
   tags?: string;
-  /** How many places for builds it has; 0 where it has not said. */
-  places?: number;
+  /** How many slots for builds it has; 0 where it has not said. */
+  slots?: number;
 }
 
-const unsaid = { tags: '', places: 0 };
+const unsaid = { tags: '', slots: 0 };
 
 export interface Heartbeats {
   /** A runner has come. Whether it is let in does not depend on the record: on a full disk there is none. */
@@ -61,14 +61,14 @@ export function recordHeartbeats(db: Database, connected: () => Iterable<string>
 }
 
 const stays = async (db: Database, trx: Transaction, holder: string): Promise<void> => {
-  await trx.updateTable('runner_visits').set({ seen_at: db.clock }).where('holder', '=', holder).execute();
+  await trx.updateTable('runner_heartbeats').set({ seen_at: db.clock }).where('holder', '=', holder).execute();
 };
 
 /** Records one call. */
 export async function recordHeartbeat(db: Database, { holder, id }: Beating, heartbeat: Heartbeat): Promise<void> {
   await db.transaction((trx) =>
     trx
-      .insertInto('runner_visits')
+      .insertInto('runner_heartbeats')
       .values({ holder, runner_id: id ?? null, seen_at: db.clock, ...unsaid, ...heartbeat })
       .onConflict((row) => row.column('holder').doUpdateSet({ seen_at: db.clock, ...unsaid, ...heartbeat }))
       .execute(),
@@ -92,21 +92,21 @@ export function localHeartbeats(
 ): LocalHeartbeats {
   return {
     async starting() {
-      const row = { holder, runner_id: null, seen_at: db.clock, version: '', trouble: '', places: 0, tags };
+      const row = { holder, runner_id: null, seen_at: db.clock, version: '', trouble: '', slots: 0, tags };
       await db.transaction((trx) =>
         trx
-          .insertInto('runner_visits')
+          .insertInto('runner_heartbeats')
           .values(row)
           // A runner that failed stays failed until it calls.
           .onConflict((known) =>
-            known.column('holder').doUpdateSet({ seen_at: db.clock, tags }).where('runner_visits.trouble', '=', ''),
+            known.column('holder').doUpdateSet({ seen_at: db.clock, tags }).where('runner_heartbeats.trouble', '=', ''),
           )
           .execute(),
       );
     },
     failing: (trouble) => recordHeartbeat(db, { holder }, { version: '', trouble, tags }),
     async stopped() {
-      await db.transaction((trx) => trx.deleteFrom('runner_visits').where('holder', '=', holder).execute());
+      await db.transaction((trx) => trx.deleteFrom('runner_heartbeats').where('holder', '=', holder).execute());
     },
   };
 }
@@ -114,14 +114,16 @@ export function localHeartbeats(
 /** Servers that were killed and did not return leave records of their own runners. */
 export async function forgetOldHeartbeats(db: Database): Promise<void> {
   const old = sql<SqlBool>`seen_at < ${db.clock} - ${24n * 60n * 60n * 1000n}`;
-  await db.transaction((trx) => trx.deleteFrom('runner_visits').where('runner_id', 'is', null).where(old).execute());
+  await db.transaction((trx) =>
+    trx.deleteFrom('runner_heartbeats').where('runner_id', 'is', null).where(old).execute(),
+  );
 }
 
 /** A visit in the future was recorded before the clock was set back. */
 const isAlive = ({ clock }: Pick<Database, 'clock'>) =>
-  sql<SqlBool>`visit.seen_at > ${clock} - ${sql.lit(awayAfterMs)} and visit.seen_at < ${clock} + ${sql.lit(awayAfterMs)}`;
+  sql<SqlBool>`heartbeat.seen_at > ${clock} - ${sql.lit(awayAfterMs)} and heartbeat.seen_at < ${clock} + ${sql.lit(awayAfterMs)}`;
 
-/** Runners with the same tags that are present and may take work: their places, and how many of those are busy. */
+/** Runners with the same tags that are present and may take work: their slots, and how many of those are busy. */
 interface Takers {
   /** As one text. */
   tags: string;
@@ -142,27 +144,27 @@ const underWay = sql<{ holder: string; builds: bigint; fetches: bigint }>`(
 const builds = sql<bigint>`coalesce(held.builds, 0)`;
 const fetches = sql<bigint>`coalesce(held.fetches, 0)`;
 /**
- * Processes with one token count as one runner, which may have more jobs than it has said that it has places. Of one that
+ * Processes with one token count as one runner, which may have more jobs than it has said that it has slots. Of one that
  * has not said it, nobody knows whether there is a free one.
  */
 const slotsFor = (busy: RawBuilder<bigint>, least: number): RawBuilder<bigint> => sql`sum(case
-  when visit.places = 0 then ${busy} + 1
-  when ${busy} > visit.places and ${busy} > ${sql.lit(least)} then ${busy}
-  when visit.places > ${sql.lit(least)} then visit.places else ${sql.lit(least)} end)`;
+  when heartbeat.slots = 0 then ${busy} + 1
+  when ${busy} > heartbeat.slots and ${busy} > ${sql.lit(least)} then ${busy}
+  when heartbeat.slots > ${sql.lit(least)} then heartbeat.slots else ${sql.lit(least)} end)`;
 
 /** Runners that are present and work for the account, those that are alike together. */
 const findTakers = (db: Database, read: Queries, account: bigint): Promise<Takers[]> =>
   read
-    .selectFrom('runner_visits as visit')
-    .leftJoin('runners', 'runners.id', 'visit.runner_id')
-    .leftJoin(underWay, 'held.holder', 'visit.holder')
-    .select('visit.tags')
+    .selectFrom('runner_heartbeats as heartbeat')
+    .leftJoin('runners', 'runners.id', 'heartbeat.runner_id')
+    .leftJoin(underWay, 'held.holder', 'heartbeat.holder')
+    .select('heartbeat.tags')
     .select(slotsFor(builds, 1).as('builds'))
     .select(sql<bigint>`sum(${builds})`.as('busy_builds'))
     .select(slotsFor(fetches, fetchSlots(1)).as('fetches'))
     .select(sql<bigint>`sum(${fetches})`.as('busy_fetches'))
-    .groupBy('visit.tags')
-    .where('visit.trouble', '=', sql.lit(''))
+    .groupBy('heartbeat.tags')
+    .where('heartbeat.trouble', '=', sql.lit(''))
     .where(isAlive(db))
     .where('runners.revoked_at', 'is', null)
     .where((where) => where.or([where('runners.draining', 'is', null), where('runners.draining', '=', sql.lit(0))]))
@@ -170,7 +172,7 @@ const findTakers = (db: Database, read: Queries, account: bigint): Promise<Taker
       const bound = where
         .selectFrom('runner_accounts as bound')
         .select('bound.id')
-        .whereRef('bound.runner_id', '=', 'visit.runner_id');
+        .whereRef('bound.runner_id', '=', 'heartbeat.runner_id');
       return where.or([where.not(where.exists(bound)), where.exists(bound.where('bound.account_id', '=', account))]);
     })
     .execute();
@@ -204,7 +206,7 @@ export async function whyWaiting(db: Database, account: bigint, read = db.read):
         having.reduce((total, taker) => total + Number(of(taker)), 0);
       const all = sum((taker) => (isFetch ? taker.fetches : taker.builds));
       const busy = sum((taker) => (isFetch ? taker.busy_fetches : taker.busy_builds));
-      // A free place may be about to take it, or its account has all under way that it may have.
+      // A free slot may be about to take it, or its account has all under way that it may have.
       if (busy < all || all === 0) return waitsForItsTurn;
       return `${busy} of ${all} places${isFetch ? ' for fetches' : ''} are busy`;
     },
@@ -246,10 +248,10 @@ export interface RunnerNow {
 export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<RunnerNow[]> {
   const registered = (await allRunners(db.read)).filter(({ revoked_at: revoked }) => revoked === null);
   const heartbeats = await db.read
-    .selectFrom('runner_visits as visit')
+    .selectFrom('runner_heartbeats as heartbeat')
     .selectAll()
     .select(isAlive(db).as('is_there'))
-    .orderBy('visit.holder')
+    .orderBy('heartbeat.holder')
     .execute();
   const held = await db.read
     .selectFrom('jobs')
@@ -289,8 +291,8 @@ export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<
 /** Whether a runner is there at the moment, by the holder of its claims. */
 export async function isHolderAlive(db: Pick<Database, 'read' | 'clock'>, holder: string): Promise<boolean> {
   const heartbeats = db.read
-    .selectFrom('runner_visits as visit')
-    .select('visit.holder')
-    .where('visit.holder', '=', holder);
-  return (await heartbeats.where(isAlive(db)).where('visit.trouble', '=', '').executeTakeFirst()) !== undefined;
+    .selectFrom('runner_heartbeats as heartbeat')
+    .select('heartbeat.holder')
+    .where('heartbeat.holder', '=', holder);
+  return (await heartbeats.where(isAlive(db)).where('heartbeat.trouble', '=', '').executeTakeFirst()) !== undefined;
 }

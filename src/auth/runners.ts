@@ -22,7 +22,7 @@ export interface Runner {
   boundAs?: bigint;
   /** Its tags, as one text. They only add to its work what needs them: the work stays that of its accounts. */
   tags?: string;
-  /** What it has a free place for; both where it did not say. */
+  /** What it has a free slot for; both where it did not say. */
   slot?: SlotKind | undefined;
 }
 
@@ -98,9 +98,9 @@ async function change(trx: Transaction, name: string, values: Partial<RunnerRow>
 export async function allRunners(db: Queries): Promise<RegisteredRunner[]> {
   const runners = await db
     .selectFrom('runners')
-    .leftJoin('runner_visits', 'runner_visits.runner_id', 'runners.id')
+    .leftJoin('runner_heartbeats', 'runner_heartbeats.runner_id', 'runners.id')
     .select(['runners.id', 'runners.name', 'runners.created_at', 'runners.revoked_at', 'runners.draining'])
-    .select('runner_visits.seen_at as last_seen_at')
+    .select('runner_heartbeats.seen_at as last_seen_at')
     .orderBy('runners.id')
     .execute();
   const bound = await db

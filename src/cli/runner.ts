@@ -9,7 +9,7 @@ import { openRunnerServices } from '../runner/runner-services.ts';
 import { WrongUse } from '../commands/errors.ts';
 import type { Call } from './call.ts';
 import { createLog } from './log.ts';
-import { runnerPlaces, type RunnerPlaces } from './local-runner.ts';
+import { localRunnerPaths, type LocalRunnerPaths } from './local-runner.ts';
 import { openScratch } from './scratch.ts';
 import { stopSignals } from './stopping.ts';
 
@@ -56,13 +56,13 @@ interface Working {
 
 async function work({ config, options, say, stopping: { asked: stopping, again }, lost }: Working): Promise<void> {
   const isLocal = options.local === true;
-  const places = runnerPlaces(config);
-  const server = isLocal ? { socket: places.serverSocket } : elsewhere(options);
+  const paths = localRunnerPaths(config);
+  const server = isLocal ? { socket: paths.serverSocket } : elsewhere(options);
   const once = options.once ? { idleMs: Number(options.idle ?? 60) * 1000 } : undefined;
   // A runner that does one job needs room for one.
   const concurrency = once ? 1 : config.concurrency;
   const link = openLink({ ...server, tags: config.tags, slots: concurrency }, { note: say });
-  const folder = isLocal ? places.folder : join(config.data_dir, 'remote-runner');
+  const folder = isLocal ? paths.folder : join(config.data_dir, 'remote-runner');
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   const lock = await holdFolder(folder);
   if (!lock) throw new Error(`another runner uses ${folder}`);
@@ -103,8 +103,8 @@ async function work({ config, options, say, stopping: { asked: stopping, again }
   again.addEventListener('abort', stop);
   lost.signal.addEventListener('abort', stop);
   if (lost.signal.aborted) stop();
-  if (isLocal) noteStart(places, options.startedAs ?? '', say);
-  const alive = isLocal ? showLife(places.alive, stop, say) : undefined;
+  if (isLocal) noteStart(paths, options.startedAs ?? '', say);
+  const alive = isLocal ? showLife(paths.alive, stop, say) : undefined;
   if (isLocal) endWhenForgotten(config, { running, link, stop });
   try {
     await running.done;
@@ -116,7 +116,11 @@ async function work({ config, options, say, stopping: { asked: stopping, again }
 }
 
 /** For administrators of the machine, and for the next server; a full disk must not stop the runner. */
-function noteStart({ folder, startedAs: file }: RunnerPlaces, startedAs: string, log: (message: string) => void): void {
+function noteStart(
+  { folder, startedAs: file }: LocalRunnerPaths,
+  startedAs: string,
+  log: (message: string) => void,
+): void {
   try {
     writeFileSync(join(folder, 'pid'), String(process.pid), { mode: 0o600 });
     writeFileSync(file, startedAs, { mode: 0o600 });

@@ -83,7 +83,7 @@ export class Following {
     if (state === undefined || state === row.state) return undefined;
     row.state = state;
     if (isUnderWay(state)) row.since = Date.now();
-    if (resultOf(state) === undefined) return words`${row.name}: ${state}`;
+    if (resultOf(state) === undefined || state === 'skipped') return words`${row.name}: ${state}`;
     row.took ??= Date.now() - row.since;
     return words`${row.name}: ${state} (${duration(row.took)})`;
   }
@@ -141,7 +141,8 @@ export class Following {
 function rowLine(screen: Screen, row: Row, widest: number, room: number): string {
   const name = padded(fit(clean(row.name), widest), widest);
   const isOver = resultOf(row.state) !== undefined;
-  const time = isOver || isUnderWay(row.state) ? duration(row.took ?? Date.now() - row.since) : '';
+  const time =
+    (isOver && row.state !== 'skipped') || isUnderWay(row.state) ? duration(row.took ?? Date.now() - row.since) : '';
   const left = fit(`  ${signOf(row.state)} ${name}  ${padded(row.state, 8)} ${time.padStart(6)}`, room);
   const said = isUnderWay(row.state) ? row.says : row.state === 'enqueued' ? row.waits : '';
   const says = fit(`  ${clean(said)}`, room - width(left));

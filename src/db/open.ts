@@ -124,6 +124,11 @@ export function orNotYet<T>({ foundBefore }: Transaction, name: string, find: ()
   throw new NotYetError(async () => void foundBefore.set(name, await find()));
 }
 
+/** For a transaction that found out, when it had its locks, that what it had read before is not so any more. */
+export function runAgain(): never {
+  throw new NotYetError(async () => {});
+}
+
 class NotYetError extends Error {
   readonly first: () => Promise<void>;
 

@@ -35,7 +35,7 @@ export const mostMessageBytes = shortMessage + Math.max(...callNames.map(mostByt
 /** A runner's socket is not read while so many of its calls are being answered, or calls with so many bytes. */
 const mostAtWork = 8;
 const mostBytesAtWork = 4 * 1024 * 1024;
-/** So many more may wait for their answers, above all one for each place that is free; and so many bytes with them. */
+/** So many more may wait for their answers, above all one for each slot that is free; and so many bytes with them. */
 const mostWaiting = most.claims;
 const mostBytesWaiting = 2 * mostBytesAtWork;
 /** A runner that leaves so much unread of its answers is disconnected. */

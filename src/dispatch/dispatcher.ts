@@ -8,9 +8,9 @@ import type { CallHandlers } from './calls.ts';
 import type { Orders } from './orders.ts';
 import { WaitingList } from './waiting-list.ts';
 
-/** The free places of the runners that are connected here, and who gets no more work. */
+/** The free slots of the runners that are connected here, and who gets no more work. */
 export interface Dispatcher {
-  /** The order for a free place; undefined where the wish is over. Throws `DrainedError` when the runner is to end. */
+  /** The order for a free slot; undefined where the wish is over. Throws `DrainedError` when the runner is to end. */
   next: CallHandlers['next'];
   /** A runner takes wishes back; without claims, all of them. */
   leave(holder: string, claims?: readonly string[]): void;
@@ -45,11 +45,11 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
   /** The wishes that are open, by their claims. */
   const wishes = new Map<string, { holder: string; over: AbortController }>();
 
-  const waitFor = (caller: Runner, { claim, place, holdMs }: Wish, signal: AbortSignal): Promise<Order | undefined> => {
-    const runner = { ...caller, place };
+  const waitFor = (caller: Runner, { claim, slot, holdMs }: Wish, signal: AbortSignal): Promise<Order | undefined> => {
+    const runner = { ...caller, slot };
     const waiting = {
       runner,
-      line: [runner.boundAs ?? 'any', place ?? 'both', runner.tags ?? ''].join(' '),
+      line: [runner.boundAs ?? 'any', slot ?? 'both', runner.tags ?? ''].join(' '),
       isServed: () => !isQuiet(runner.holder),
       isAny: () =>
         queue.isAnyWaiting(

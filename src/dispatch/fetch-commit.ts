@@ -84,7 +84,7 @@ export class UnconfiguredError extends Error {}
 
 export async function defaultHeadOf(
   { trx }: Pick<JobContext, 'trx'>,
-  { trunk_commit_id: id }: ProjectRow,
+  { default_head_id: id }: ProjectRow,
 ): Promise<string | null> {
   if (id === null) return null;
   return (await trx.selectFrom('commits').select('ref').where('id', '=', id).executeTakeFirst())?.ref ?? null;

@@ -59,7 +59,7 @@ function kindsFor(slot: SlotKind): readonly WorkKind[] {
 export function createOrders(parts: OrdersParts): Orders {
   const { db, ids, kinds, context, logBytes, accountConcurrency, log, giveUp } = parts;
 
-  /** Each place by itself: builds of an account that has all it may have under way do not hold up its fetches. */
+  /** Each kind of slot by itself: builds of an account that has all it may have under way do not hold up its fetches. */
   const serving = (runner: Runner): Serving[] =>
     (runner.slot ? [runner.slot] : slotsInOrder).map((slot) => ({
       kinds: kindsFor(slot),

@@ -49,6 +49,7 @@ export const runSuite: JobHandler = {
       default_branch: _default,
       cache: _cache,
       cache_save: _cacheSave,
+      variables: requestVariables,
       ...build
     } = rest;
     const found = hasSoftware ? await suiteSoftware(context, build.suite_id) : noSoftware;
@@ -85,7 +86,9 @@ export const runSuite: JobHandler = {
       steps: stepsOf({ command, steps }),
       environment: {
         ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
-        ...Object.fromEntries(variables.map(({ name, content }) => [name, content])),
+        ...environmentOf(variables.filter(({ isSecret }) => !isSecret)),
+        ...(JSON.parse(requestVariables) as Record<string, string>),
+        ...environmentOf(variables.filter(({ isSecret }) => isSecret)),
         ...variablesIn(build.variant),
         CI: 'true',
         HEADRACE: 'true',
@@ -196,7 +199,15 @@ type Parts = Omit<BuildRow, 'suite_id'> &
   Pick<ProjectRow, 'repository_url' | 'default_branch'> &
   Pick<
     BuildRequestRow,
-    'commit_ref' | 'branch' | 'event' | 'pull_request' | 'target_branch' | 'from_fork' | 'fetch_ref' | 'trace'
+    | 'commit_ref'
+    | 'branch'
+    | 'event'
+    | 'pull_request'
+    | 'target_branch'
+    | 'from_fork'
+    | 'fetch_ref'
+    | 'trace'
+    | 'variables'
   > & {
     suite_id: bigint;
     sha: string;
@@ -225,7 +236,7 @@ const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])
-    .select('build_requests.trace')
+    .select(['build_requests.trace', 'build_requests.variables'])
     .select((of) => [
       of
         .exists(of.selectFrom('suite_dependencies').select('id').whereRef('suite_id', '=', 'suites.id'))
@@ -265,5 +276,8 @@ async function variablesOf({ trx, vault }: JobContext, { project_id: project, su
     isSecret: secret === 1,
   }));
 }
+
+const environmentOf = (variables: readonly Variable[]): Record<string, string> =>
+  Object.fromEntries(variables.map(({ name, content }) => [name, content]));
 
 const contentPlace = (id: bigint): string => sealedPlace({ table: 'environment_variables', column: 'content' }, id);

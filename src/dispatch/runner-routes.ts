@@ -6,7 +6,7 @@ import { connectionPath, protocolHeader, protocolNumber, version } from '../prot
 import { blobRoutes } from './blob-routes.ts';
 import { asAnswer, mostMessageBytes } from './calls.ts';
 import type { Dispatch } from './dispatch.ts';
-import { readPlacesHeader, readTagsHeader } from './headers.ts';
+import { readSlotsHeader, readTagsHeader } from './headers.ts';
 
 /** The kernel asks a silent runner after this time whether it is still there, and ten seconds later gives it up. */
 const vanishedAfterMs = 5000;
@@ -27,11 +27,11 @@ export function runnerRoutes({ dispatch, identify }: RunnerRoutes): PlainRoutes<
       reply.header('headrace-version', version);
       if (head.routeOptions.url !== connectionPath) return runner;
       const { headers } = head;
-      const [tags, places] = [readTagsHeader(headers), readPlacesHeader(headers)];
+      const [tags, slots] = [readTagsHeader(headers), readSlotsHeader(headers)];
       const theirs = String(headers['headrace-version'] ?? '').slice(0, 64);
       const trouble = headers[protocolHeader] === protocolNumber ? '' : wordsAbout(theirs);
-      const visit: Heartbeat = { version: theirs, trouble, tags, places };
-      await dispatch.came(runner, visit);
+      const heartbeat: Heartbeat = { version: theirs, trouble, tags, slots };
+      await dispatch.came(runner, heartbeat);
       if (trouble !== '') throw new ApiError('invalid_format', protocolHeader);
       return { ...runner, tags };
     },

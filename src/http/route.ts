@@ -22,7 +22,8 @@ export const scopes = {
     'collaborators; schedules, hooks and replays of hooks, which start builds; status targets, with tokens that are never ' +
     'shown; and all settings as one document. See what happens in them',
   build_requests: 'See build requests and their builds, why their suites ran, and the logs of fetches and builds',
-  build_requests_create: 'Start, approve, cancel and repeat builds',
+  build_requests_create:
+    'Start builds, also with variables that change what they run, and approve, cancel and repeat builds',
   shells: 'Open a shell in failed builds, with their variables in clear',
   commits:
     'See commits and what they were built for, their builds, logs and tests, and download the files that builds left',

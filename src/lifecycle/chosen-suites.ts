@@ -3,7 +3,7 @@ import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
 import { variantsOf } from '../shared/matrix.ts';
 import { valuesIn } from '../records/fields.ts';
-import { matrixFields } from '../records/suite.ts';
+import { matrixFields, suiteFields } from '../records/suite.ts';
 import { allowedFailures, type Tried } from './builds.ts';
 import { evaluateRulesIn, textsOf } from './evaluate-rules.ts';
 import type { Rule } from './rules.ts';
@@ -13,7 +13,8 @@ import type { WriteContext } from './write-context.ts';
 /** Which suites of a project are run on a commit, and in which variants. */
 
 const matrixColumns = ['matrix', 'matrix_include', 'matrix_exclude', 'matrix_allow_failure'] as const;
-const suiteColumns = ['id', 'name', 'tags', 'allow_failure', 'retries', ...matrixColumns] as const;
+const holdColumns = ['needs', 'approval', 'manual', 'concurrency_group'] as const;
+const suiteColumns = ['id', 'name', 'tags', 'allow_failure', 'retries', ...matrixColumns, ...holdColumns] as const;
 
 /** A suite with its number of attempts at the commit: one row for each of its rules, or one row without rules. */
 export interface SuiteFacts extends Pick<SuiteRow, (typeof suiteColumns)[number]> {
@@ -50,9 +51,28 @@ export const findSuites = (db: Queries, project: bigint, ref: string): Promise<S
     .orderBy('suites.id')
     .execute();
 
+export const needsOf = ({ needs }: Pick<SuiteRow, 'needs'>): bigint[] => suiteFields.needs.fromColumn(needs);
+
 /**
- * The suites and variants to run. Naming suites in a request leaves out the others; the rules hold in any case. One whose
- * rules could not be judged is among them, with the rule that took too long.
+ * What a request is about: the suites that it names with those that they need, or all. A suite that is manual has to be
+ * named.
+ */
+export function askedFor<Suite extends Pick<SuiteRow, 'id' | 'needs' | 'manual'>>(
+  suites: readonly Suite[],
+  named: readonly bigint[],
+): Suite[] {
+  if (named.length === 0) return suites.filter(({ manual }) => manual === 0);
+  const byId = new Map(suites.map((suite) => [suite.id, suite]));
+  const asked = new Set(named);
+  for (const id of asked)
+    for (const needed of needsOf(byId.get(id) ?? { needs: '[]' }))
+      if (byId.get(needed)?.manual === 0) asked.add(needed);
+  return suites.filter(({ id }) => asked.has(id));
+}
+
+/**
+ * The suites and variants to run. Naming suites in a request leaves out all others that these do not need; the rules hold
+ * in any case. One whose rules could not be judged is among them, with the rule that took too long.
  */
 export async function applying(
   context: WriteContext,
@@ -62,8 +82,8 @@ export async function applying(
   request: BuildRequestRow,
 ): Promise<Tried[]> {
   if (whySkipped(commit, request) !== undefined) return [];
-  const named = new Set(suitesOf(request));
-  const suites = Array.from(Map.groupBy(rows, ({ id }) => id)).filter(([id]) => named.size === 0 || named.has(id));
+  const suites = Array.from(Map.groupBy(askedFor(rows, suitesOf(request)), ({ id }) => id));
+  const names = new Map(rows.map(({ id, name }) => [id, name]));
   const question = {
     suites: suites.map(([id, rules]) => ({ id: String(id), rules: rules.flatMap(ruleOf) })),
     texts: textsOf(commit, request),
@@ -72,7 +92,7 @@ export async function applying(
   const tried = suites.map(async ([, [suite]], at) => {
     const { unmet, slow } = judged[at] ?? {};
     if (!suite || unmet) return [];
-    const variants = await triedAnew(context, suite, commit.id);
+    const variants = await triedAnew(context, suite, commit.id, names);
     return slow ? variants.map((one) => ({ ...one, slow })) : variants;
   });
   return (await Promise.all(tried)).flat();
@@ -97,9 +117,15 @@ const findAttempts = (db: Queries, commit: bigint, suite: string) =>
     .execute();
 
 /** All variants of a suite, to be started anew. Only a suite with a matrix takes another query. */
-async function triedAnew({ trx }: WriteContext, suite: Readonly<SuiteFacts>, commit: bigint): Promise<Tried[]> {
-  const { id: suiteId, name: suiteName, tags, retries, last } = suite;
-  const settings = { suiteId, suiteName, tags, retries };
+async function triedAnew(
+  { trx }: WriteContext,
+  suite: Readonly<SuiteFacts>,
+  commit: bigint,
+  names: ReadonlyMap<bigint, string>,
+): Promise<Tried[]> {
+  const { id: suiteId, name: suiteName, tags, retries, last, approval, concurrency_group: group } = suite;
+  const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);
+  const settings = { suiteId, suiteName, tags, retries, needs, approval, group };
   const variants = variantsOf(valuesIn(matrixFields, suite));
   const allowFailure = allowedFailures(suite);
   const isPlain = variants.every((variant) => variant === '');

@@ -2,6 +2,7 @@ import type { SqlBool } from 'kysely';
 import { insertRows } from '../db/insert.ts';
 import { memoized } from '../db/memo.ts';
 import type { ProjectRow } from '../db/schema.ts';
+import type { Group } from './held-back.ts';
 import { projectTopic, subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
 import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
 import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
@@ -22,7 +23,7 @@ import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
  *  4. the lane of a deploy, with its place in the queue; build requests
  *  5. other rights that a number stands for: to record a fetched commit of a project, to open a shell at a runner.
  *     Waiting jobs whose suite gets other tags are locked after them too: whoever holds such a job wants no right
- *  6. commits
+ *  6. commits; then groups of builds, and builds that are held back and have no job (held-back.ts)
  *  7. projects
  *  8. notifications
  *  9. delivery jobs
@@ -40,6 +41,8 @@ interface PendingEffects {
   requests: Set<bigint>;
   projects: Set<bigint>;
   dependencies: Set<bigint>;
+  /** Of which a build has ended. */
+  groups: Group[];
   /** The newest commits of default branches, by project, and the names of these branches where they are known. */
   defaultHeads: Map<bigint, DefaultHead>;
   /** Why the fetches of requests failed. */
@@ -71,6 +74,7 @@ function noEffects(): PendingEffects {
     requests: new Set(),
     projects: new Set(),
     dependencies: new Set(),
+    groups: [],
     defaultHeads: new Map(),
     reasons: new Map(),
   };
@@ -79,6 +83,11 @@ function noEffects(): PendingEffects {
 /** Records an event. */
 export function recordEvent(context: WriteContext, event: LifecycleEvent): void {
   effectsOf(context).events.push(event);
+}
+
+/** Records that a build of a group has ended: the next one can begin. */
+export function leaveGroup(context: WriteContext, group: Group): void {
+  effectsOf(context).groups.push(group);
 }
 
 /** Records that a dependency has changed its state, for its notifications. */
@@ -118,7 +127,11 @@ export async function applyEffects(context: WriteContext): Promise<void> {
   const { effects } = kept;
   if (!effects) return;
   kept.effects = noEffects();
-  const { moved, changed } = await rollUpCommits(context, inOrder(effects.commits), inOrder(effects.requests));
+  const { moved, changed } = await rollUpCommits(context, {
+    commits: inOrder(effects.commits),
+    requests: inOrder(effects.requests),
+    groups: effects.groups,
+  });
   const events = [...effects.events, ...moved].map((one) => ({ ...one, reason: effects.reasons.get(one.subjectId) }));
   const byProject = Map.groupBy(events, ({ projectId }) => projectId);
   const behind = new Set([...effects.projects, ...changed]);
@@ -168,7 +181,7 @@ async function holdProject({ db, trx }: WriteContext, id: bigint): Promise<Held>
 }
 
 async function changeDefaultHead({ trx }: WriteContext, id: bigint, { commit, branch }: DefaultHead): Promise<void> {
-  const defaultHead = { trunk_commit_id: commit, ...(branch !== null && { default_branch: branch }) };
+  const defaultHead = { default_head_id: commit, ...(branch !== null && { default_branch: branch }) };
   await trx.updateTable('projects').set(defaultHead).where('id', '=', id).execute();
 }
 

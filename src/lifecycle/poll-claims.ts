@@ -39,12 +39,12 @@ type Polls = Pick<PollRow, 'project_id' | 'account_id' | 'host'>;
 export async function nextPollAt(db: Queries, boundAs: bigint | undefined): Promise<number | undefined> {
   const next = await db
     .selectFrom('polls')
-    .select('next_look_at')
+    .select('next_poll_at')
     .$if(boundAs !== undefined, (query) => query.where('account_id', 'in', accountsOf(db, boundAs ?? 0n)))
-    .orderBy('next_look_at')
+    .orderBy('next_poll_at')
     .limit(1)
     .executeTakeFirst();
-  return next && Number(next.next_look_at);
+  return next && Number(next.next_poll_at);
 }
 
 /** Claims polls that are due, all under one claim. */
@@ -56,7 +56,7 @@ export async function claimPolls(db: Database, trx: Transaction, capacity: PollC
     .selectFrom('polls')
     .select('project_id')
     .where('project_id', 'in', chosen)
-    .where('next_look_at', '<=', now)
+    .where('next_poll_at', '<=', now)
     .orderBy('project_id');
   const taken = (await db.skipLocked(free, 'polls').execute()).map(({ project_id: id }) => id);
   if (taken.length === 0) return [];
@@ -64,7 +64,7 @@ export async function claimPolls(db: Database, trx: Transaction, capacity: PollC
   const wait = BigInt(capacity.claimMs);
   await trx
     .updateTable('polls')
-    .set({ claim, holder: capacity.holder, next_look_at: now + wait, wait_ms: wait })
+    .set({ claim, holder: capacity.holder, next_poll_at: now + wait, wait_ms: wait })
     .where('project_id', 'in', taken)
     .execute();
   const claimed = await trx
@@ -82,7 +82,7 @@ export async function claimPolls(db: Database, trx: Transaction, capacity: PollC
 export async function releasePollsOf(trx: Transaction, holder: string): Promise<void> {
   await trx
     .updateTable('polls')
-    .set({ claim: null, holder: null, next_look_at: BigInt(Date.now()), wait_ms: 0n })
+    .set({ claim: null, holder: null, next_poll_at: BigInt(Date.now()), wait_ms: 0n })
     .where('holder', '=', holder)
     .execute();
 }
@@ -97,7 +97,7 @@ function underWay(trx: Transaction, holder: string, now: bigint): Promise<Polls[
     .selectFrom('polls')
     .select(['project_id', 'account_id', 'host'])
     .where('holder', '=', holder)
-    .where('next_look_at', '>', now)
+    .where('next_poll_at', '>', now)
     .execute();
 }
 
@@ -105,16 +105,16 @@ function underWay(trx: Transaction, holder: string, now: bigint): Promise<Polls[
 function duePolls(trx: Transaction, { boundAs, most }: PollCapacity, now: bigint): Promise<Polls[]> {
   const due = trx
     .selectFrom('polls')
-    .select(['project_id', 'account_id', 'host', 'next_look_at'])
-    .select(sql<bigint>`row_number() over (partition by account_id order by next_look_at)`.as('place'))
-    .where('next_look_at', '<=', now)
+    .select(['project_id', 'account_id', 'host', 'next_poll_at'])
+    .select(sql<bigint>`row_number() over (partition by account_id order by next_poll_at)`.as('place'))
+    .where('next_poll_at', '<=', now)
     .$if(boundAs !== undefined, (query) => query.where('account_id', 'in', accountsOf(trx, boundAs ?? 0n)));
   return trx
     .selectFrom(due.as('due'))
     .select(['project_id', 'account_id', 'host'])
     .where('place', '<=', BigInt(most))
     .orderBy('place')
-    .orderBy('next_look_at')
+    .orderBy('next_poll_at')
     .limit(mostConsidered)
     .execute();
 }

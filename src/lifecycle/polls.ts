@@ -20,7 +20,7 @@ export const pollsTopic = 'polls';
 
 export type PollOutcome = 'waiting' | 'first_look' | 'unchanged' | 'build_requested' | 'ignored' | 'failed';
 
-const never = { last_looked_at: null, outcome: 'waiting' satisfies PollOutcome, reason: '', failures: 0 };
+const never = { last_polled_at: null, outcome: 'waiting' satisfies PollOutcome, reason: '', failures: 0 };
 const nobodys = { claim: null, holder: null };
 
 /**
@@ -37,7 +37,7 @@ export async function arrangePolling(
     .locked(trx.selectFrom('polls').selectAll().where('project_id', '=', id), 'polls')
     .executeTakeFirst();
   const now = Date.now();
-  const anew = { host: hostOf(url), next_look_at: BigInt(now), wait_ms: 0n, ...nobodys, ...never };
+  const anew = { host: hostOf(url), next_poll_at: BigInt(now), wait_ms: 0n, ...nobodys, ...never };
   if (seconds === 0) {
     await trx.deleteFrom('polls').where('project_id', '=', id).execute();
   } else if (!present) {
@@ -46,7 +46,7 @@ export async function arrangePolling(
       .values({ project_id: id, account_id: project.owner_id, ...anew })
       .execute();
   } else {
-    const lastPoll = { now: Number(present.last_looked_at ?? now), seconds };
+    const lastPoll = { now: Number(present.last_polled_at ?? now), seconds };
     const values = changed.isElsewhere ? anew : nextPoll(present, lastPoll, present.failures);
     await trx.updateTable('polls').set(values).where('project_id', '=', id).execute();
   }
@@ -58,7 +58,7 @@ export async function arrangePolling(
 export async function pollSoon({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, projectId: bigint): Promise<void> {
   const { numUpdatedRows } = await trx
     .updateTable('polls')
-    .set({ next_look_at: BigInt(Date.now()), wait_ms: 0n, failures: 0 })
+    .set({ next_poll_at: BigInt(Date.now()), wait_ms: 0n, failures: 0 })
     .where('project_id', '=', projectId)
     .where('failures', '>', 0)
     .where('claim', 'is', null)
@@ -78,13 +78,13 @@ interface Moment {
 
 /** A poll under way keeps its claim and its own time. */
 function nextPoll(
-  poll: Pick<PollRow, 'claim' | 'next_look_at' | 'wait_ms'>,
+  poll: Pick<PollRow, 'claim' | 'next_poll_at' | 'wait_ms'>,
   { now, seconds }: Moment,
   failures: number,
 ) {
-  if (poll.claim !== null) return { next_look_at: poll.next_look_at, wait_ms: poll.wait_ms };
+  if (poll.claim !== null) return { next_poll_at: poll.next_poll_at, wait_ms: poll.wait_ms };
   const wait = withJitter(waitAfter(failures, seconds * 1000));
-  return { next_look_at: BigInt(now + wait), wait_ms: BigInt(wait) };
+  return { next_poll_at: BigInt(now + wait), wait_ms: BigInt(wait) };
 }
 
 export async function pollOf(db: Queries, projectId: bigint): Promise<PollRow | undefined> {
@@ -109,9 +109,9 @@ export async function noteUnchanged(trx: Transaction, claim: string, projects: r
     .updateTable('polls')
     .set({
       ...nobodys,
-      next_look_at: sql<bigint>`${now} + ${wait}`,
+      next_poll_at: sql<bigint>`${now} + ${wait}`,
       wait_ms: wait,
-      last_looked_at: now,
+      last_polled_at: now,
       outcome: 'unchanged' satisfies PollOutcome,
       reason: 'No branch or tag is new or has moved since the look before.',
       failures: 0,
@@ -186,7 +186,7 @@ async function settle(trx: Transaction, poll: Claimed, result: PollResult): Prom
     .set({
       ...nobodys,
       ...nextPoll(free, { now, seconds: poll.poll_interval }, result.failures),
-      last_looked_at: BigInt(now),
+      last_polled_at: BigInt(now),
       ...result,
     })
     .where('project_id', '=', poll.project_id)
@@ -258,8 +258,8 @@ export async function pollStrandedNow(db: Database): Promise<void> {
   await db.transaction((trx) =>
     trx
       .updateTable('polls')
-      .set({ next_look_at: now, wait_ms: 0n })
-      .where(sql<boolean>`next_look_at > ${now} + wait_ms`)
+      .set({ next_poll_at: now, wait_ms: 0n })
+      .where(sql<boolean>`next_poll_at > ${now} + wait_ms`)
       .execute(),
   );
 }

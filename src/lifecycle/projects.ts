@@ -35,7 +35,7 @@ export async function createProject(
     ssh_private_key: await sealed('ssh_private_key', keys.privateKey),
     created_at: BigInt(Date.now()),
     last_event: 0n,
-    trunk_commit_id: null,
+    default_head_id: null,
     default_branch: '',
     passed_since: null,
     failed_since: null,

@@ -8,6 +8,7 @@ export const reasons: Record<string, string> = {
   launch_failed: 'What has to run before the command did not; the log says what.',
   runner_lost: 'The runner that did it was lost. Another attempt was made.',
   dependency_not_compiled: 'A dependency of the suite is not compiled.',
+  needed_suite_failed: 'A suite that it needs did not pass, so it was not run.',
   suite_deleted: 'The suite was deleted before its turn came.',
   rule_too_slow: 'A rule of the suite took too long to compare with the commit, so it was not run; the log says which.',
   environment_unreadable: 'The variables that the operator sets for builds of this runner could not be read.',

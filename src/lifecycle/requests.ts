@@ -2,8 +2,11 @@ import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow } from '../db/sch
 import { cancel, enqueue } from '../queue/queue.ts';
 import { addLine, beginLog, completeLog, reopenLog } from '../streams/logs.ts';
 import { applying, findSuites } from './chosen-suites.ts';
-import { addBuilds, cancelBuilds, triedBefore, type Tried } from './builds.ts';
+import { addBuilds, cancelHeld, cancelQueued, triedBefore, type Subject, type Tried } from './builds.ts';
 import { fetchFailed, recordEvent, rollUp, applyEffects } from './pending-effects.ts';
+import { needing } from './held-back.ts';
+import { withNeeded } from './needs.ts';
+import { newestAttempts } from './rollup.ts';
 import { whySkipped } from './skip-marks.ts';
 import type { WriteContext } from './write-context.ts';
 import { isForeign } from './forks.ts';
@@ -54,6 +57,8 @@ export interface NewRequest {
   traceparent?: unknown;
   /** The suites that are to run, if they apply; by default all. */
   suites?: readonly bigint[];
+  /** As JSON; none of them is a secret. */
+  variables?: string;
 }
 
 /**
@@ -82,6 +87,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     concurrency_group: trigger?.group ?? '',
     trace: beginTrace(context, asked.traceparent),
     suites: JSON.stringify(asked.suites?.map(String) ?? []),
+    variables: asked.variables ?? '{}',
   };
   const { trx } = context;
   const known = isHeld ? undefined : await knownCommit(context, project, request);
@@ -221,8 +227,9 @@ export async function callOff(context: WriteContext, requests: readonly BuildReq
     for (const request of fetched) builds.push(...(await buildsOf(context, request)));
     return builds;
   };
-  await cancelBuilds(context, await read(), read);
+  const held = await cancelQueued(context, await read(), read);
   for (const id of open) if (fetches.get(id) !== 'signalled') await moveFetch(context, id, 'cancelled');
+  await cancelHeld(context, held);
 }
 
 /** Runs all suites again, or those that did not pass. False while any part of the request is unfinished. */
@@ -277,7 +284,10 @@ async function startAgain(
   rollUp(context, { commit: request.commit_id, request: request.id });
 }
 
-/** Makes another attempt at one build's suite and variant; undefined while one is under way. */
+/**
+ * Makes another attempt at one build's suite and variant; undefined while one is under way. What was skipped behind it is
+ * run again, too, and before it what it needs and did not pass.
+ */
 export async function restartBuild(
   context: WriteContext,
   project: Owned,
@@ -309,12 +319,18 @@ export async function restartBuild(
     commitId: build.commit_id,
     requestId: build.build_request_id,
   };
-  const [next] = await addBuilds(context, place, await triedBefore(context, build.commit_id, [build]));
+  const all = (await buildsOf(context, { id: build.build_request_id })).map(needing);
+  const isOwn = (one: Subject): boolean => one.suite_name === build.suite_name && one.variant === build.variant;
+  const wanted = withNeeded(newestAttempts(all).filter(isOwn), all);
+  const tried = await triedBefore(context, build.commit_id, wanted);
+  const possible = tried.filter(({ isDeleted }) => !isDeleted);
+  const made = await addBuilds(context, place, possible);
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
-  return next;
+  await applyEffects(context);
+  return made.find(isOwn);
 }
 
 /** The builds of a request, oldest attempt first. */
-async function buildsOf({ trx }: WriteContext, request: BuildRequestRow): Promise<BuildRow[]> {
+async function buildsOf({ trx }: WriteContext, request: Pick<BuildRequestRow, 'id'>): Promise<BuildRow[]> {
   return trx.selectFrom('builds').selectAll().where('build_request_id', '=', request.id).orderBy('id').execute();
 }

@@ -19,6 +19,8 @@
  *   cancelled           Nobody knows whether the code is good, but a user chose that. It must not look passed.
  *   passed              Every suite passed.
  *
+ * A skipped build does not count: what it needed did not pass, and that says how the code is.
+ *
  * A build that is allowed to fail counts as passed when it failed, timed out or errored: whoever allows that does not
  * want the commit to depend on it. That it was cancelled still counts, because then nobody tried.
  */
@@ -56,7 +58,7 @@ type Verdict = 'passed' | 'failed' | 'errored' | 'cancelled';
  */
 export function commitState(builds: readonly BuildFact[], suites: 'undecided' | 'chosen'): CommitState {
   const newest = ofLastSeries(newestAttempts(builds));
-  if (newest.length === 0) return suites === 'chosen' ? 'skipped' : 'waiting_for_builds';
+  if (newest.every(isSkipped)) return suites === 'chosen' ? 'skipped' : 'waiting_for_builds';
   return verdict(newest) ?? (anyBegun(newest, builds) ? 'building' : 'waiting_for_builds');
 }
 
@@ -75,7 +77,8 @@ const whileFetching = {
 export function buildRequestState(fetch: FetchState, builds: readonly BuildFact[]): BuildRequestState {
   if (fetch !== 'done') return whileFetching[fetch];
   const newest = newestAttempts(builds);
-  return newest.length === 0 ? 'passed' : (verdict(newest) ?? 'building');
+  if (newest.length === 0) return 'passed';
+  return newest.every(isSkipped) ? 'cancelled' : (verdict(newest) ?? 'building');
 }
 
 /** apply-rollup.ts chooses the commit that decides. */
@@ -114,6 +117,8 @@ export function isAllowedFailure(state: BuildState, isAllowedToFail = false): bo
   return isAllowedToFail && (state === 'failed' || state === 'timed_out' || state === 'errored');
 }
 
+const isSkipped = ({ state }: BuildFact): boolean => state === 'skipped';
+
 /** Undefined while a build is unfinished. */
 function verdict(newest: readonly BuildFact[]): Verdict | undefined {
   if (newest.some(({ state }) => !isFinal(buildMachine, state))) return undefined;
@@ -134,7 +139,7 @@ function anyBegun(newest: readonly BuildFact[], all: readonly BuildFact[]): bool
   const isGoingOn = ({ state, failureReason }: BuildFact): boolean =>
     state === 'running' || (state === 'errored' && failureReason === 'runner_lost');
   const goingOn = new Set(all.filter(isGoingOn).map((build) => nameOf(build, build.attempt)));
-  return newest.some(
-    (build) => build.state !== 'enqueued' || build.isRetry || goingOn.has(nameOf(build, build.attempt - 1)),
-  );
+  const before: readonly BuildState[] = ['enqueued', 'waiting_for_approval', 'skipped'];
+  const isBegun = ({ state }: BuildFact): boolean => !before.includes(state);
+  return newest.some((build) => isBegun(build) || build.isRetry || goingOn.has(nameOf(build, build.attempt - 1)));
 }

@@ -1,5 +1,6 @@
 import type { Database } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
+import { askedFor } from './chosen-suites.ts';
 import { evaluateRules, textsOf } from './evaluate-rules.ts';
 import { whySkipped } from './skip-marks.ts';
 import { tooSlow, type Unmet } from './rules.ts';
@@ -19,6 +20,8 @@ export interface SkippedSuite {
   reason: Reason;
 }
 
+const manual = 'It is manual: it runs only where a build request names it.';
+
 /** The account is the one that asks. */
 export async function skippedSuites(
   db: Database,
@@ -28,7 +31,7 @@ export async function skippedSuites(
 ): Promise<SkippedSuite[]> {
   const suites = await db.read
     .selectFrom('suites')
-    .select(['id', 'name'])
+    .select(['id', 'name', 'needs', 'manual'])
     .where('project_id', '=', projectId)
     .orderBy('id')
     .execute();
@@ -44,9 +47,8 @@ export async function skippedSuites(
     return suites.filter(({ name }) => !built.has(name)).map((suite) => ({ suite, reason: skipped }));
   }
   const rulesOf = Map.groupBy(rules, (rule) => rule.suite_id);
-  const named = new Set(request.named);
   const others = suites.filter(({ name }) => !built.has(name));
-  const asked = others.filter(({ id }) => named.size === 0 || named.has(id));
+  const asked = askedFor(suites, request.named).filter(({ name }) => !built.has(name));
   const question = {
     suites: asked.map(({ id }) => ({
       id: String(id),
@@ -57,6 +59,7 @@ export async function skippedSuites(
   const answers = new Map((await evaluateRules(db, account, question)).map((one) => [one.id, one]));
   return others.map((suite) => {
     const answer = answers.get(String(suite.id));
+    if (!answer && suite.manual === 1 && request.named.length === 0) return { suite, reason: manual };
     if (!answer) return { suite, reason: 'It was not asked for: the build is one of some suites only.' };
     if (answer.unmet) return { suite, reason: answer.unmet };
     if (answer.slow) return { suite, reason: tooSlow(answer.slow) };

@@ -80,6 +80,7 @@ function asContext(name: string): string {
 
 function sentence(build: Reported, state: BuildState): string {
   if (state === 'enqueued') return 'Waiting for a runner.';
+  if (state === 'waiting_for_approval') return 'Waiting for approval.';
   if (state === 'running') return 'Running.';
   if (state === 'passed') return `Passed${after(build)}.`;
   if (state === 'cancelled') return 'Cancelled.';

@@ -134,7 +134,7 @@ async function supersede(
               .selectFrom('builds')
               .select('builds.id')
               .whereRef('builds.build_request_id', '=', 'build_requests.id')
-              .where('builds.build_state', '!=', 'enqueued'),
+              .where('builds.build_state', 'not in', ['enqueued', 'waiting_for_approval']),
           ),
         ),
       ),

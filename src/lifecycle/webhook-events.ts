@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Database, Transaction } from '../db/open.ts';
 import { insertRows } from '../db/insert.ts';
-import type { DeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
+import type { WebhookDeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { waitsForItsTurn } from '../shared/runner-slots.ts';
@@ -231,7 +231,7 @@ async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]):
     lines.map(({ project, place }) => ({ subjectId: place.id, accountId: project.owner_id })),
   );
   const deliveries = lines.flatMap(({ project, place, payloads }) =>
-    payloads.map(({ type, say }, at): DeliveryRow => {
+    payloads.map(({ type, say }, at): WebhookDeliveryRow => {
       const id = ids.next();
       return {
         id,
@@ -245,7 +245,7 @@ async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]):
       };
     }),
   );
-  await insertRows(trx, 'deliveries', deliveries);
+  await insertRows(trx, 'webhook_deliveries', deliveries);
 }
 
 async function projectsOf(trx: Transaction, places: Place[]): Promise<Map<bigint, Told>> {

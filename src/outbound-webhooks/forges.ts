@@ -27,15 +27,17 @@ const encoded = (repository: string): string => repository.split('/').map(encode
 /** GitHub's limit for a description, the smallest of all forges. */
 const longestDescription = 140;
 
-/** GitHub has no state for running or cancelled. */
+/** GitHub has no state for running, cancelled or skipped. What was not run must not look tested. */
 const githubStates: Record<BuildState, string> = {
   enqueued: 'pending',
+  waiting_for_approval: 'pending',
   running: 'pending',
   passed: 'success',
   failed: 'failure',
   timed_out: 'failure',
   errored: 'error',
   cancelled: 'error',
+  skipped: 'error',
 };
 
 const github: Forge = {
@@ -60,24 +62,28 @@ const gitlab: Forge = {
   headers: (token) => ({ accept: 'application/json', 'private-token': token }),
   states: {
     enqueued: 'pending',
+    waiting_for_approval: 'pending',
     running: 'running',
     passed: 'success',
     failed: 'failed',
     timed_out: 'failed',
     errored: 'failed',
     cancelled: 'canceled',
+    skipped: 'canceled',
   },
   body: ({ state, context, description, address }) => ({ state, name: context, target_url: address, description }),
 };
 
 const bitbucketStates: Record<BuildState, string> = {
   enqueued: 'INPROGRESS',
+  waiting_for_approval: 'INPROGRESS',
   running: 'INPROGRESS',
   passed: 'SUCCESSFUL',
   failed: 'FAILED',
   timed_out: 'FAILED',
   errored: 'FAILED',
   cancelled: 'STOPPED',
+  skipped: 'STOPPED',
 };
 
 const bitbucketCloud: Forge = {
@@ -100,7 +106,7 @@ const bitbucketDataCenter: Forge = {
     const [project = '', name = ''] = repository.split('/').map(encodeURIComponent);
     return `/api/latest/projects/${project}/repos/${name}/commits/${sha}/builds`;
   },
-  states: { ...bitbucketStates, cancelled: 'FAILED' },
+  states: { ...bitbucketStates, cancelled: 'FAILED', skipped: 'FAILED' },
 };
 
 /** With `/rest/api/1.0`, as its documentation writes the base, or with `/rest` alone. */

@@ -45,12 +45,12 @@ const longestHoldMs = 2 ** 31 - 1;
 /** No log is longer. */
 const furthest = 10 ** 15 - 1;
 
-/** A place that is free. */
+/** A slot that is free. */
 const wish = object({
   /** The name of the claim with which its order is to come. */
   claim,
   /** What the order may be for; everything where it is left out. */
-  place: optional(oneOf(slotKinds)),
+  slot: optional(oneOf(slotKinds)),
   /** How long it waits, if not for ever. */
   holdMs: optional(whole(longestHoldMs)),
 });
@@ -101,9 +101,9 @@ export const calls = {
     answer: answer<KeptTree[]>(),
     mostBytes: 256 * 1024,
   },
-  /** The shells that were opened in files of this keeper, besides those that it runs. */
+  /** The shells that were opened in files of this location, besides those that it runs. */
   shells: {
-    says: object({ keeper: claim, running: listOf(mostShells, id), room: whole(mostShells) }),
+    says: object({ location: claim, running: listOf(mostShells, id), room: whole(mostShells) }),
     answer: answer<ShellOrder[]>(),
     waits: true,
   },

@@ -144,7 +144,7 @@ const logPart = object({ from: size, to: size });
 export type LogPart = Static<typeof logPart>;
 
 const keptFiles = object({
-  keeper: claim,
+  location: claim,
   name: claim,
   /** 256 bits, as hexadecimal digits. */
   key: digest,

@@ -37,6 +37,7 @@ const fields = {
   uploads_pending: boolean,
   uploads_lost: string,
   waiting_reason: waitingReason,
+  approved_by: string,
 };
 export const buildRecord = record('Build', fields);
 export type Build = Static<typeof buildRecord>;

@@ -52,6 +52,8 @@ export const variants = (description: string): Field<string[], string> =>
 /** A name that a shell can use. Names that the service sets itself are refused. */
 export const variableName = refined(text('variableName', { pattern: variableNameForm }), freeVariable);
 
+export const variableContent = text('variableContent', { lines: 'many' });
+
 function freeAxis(axis: Axis): Axis {
   return { ...axis, name: freeVariable(axis.name) };
 }

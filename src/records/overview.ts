@@ -109,7 +109,7 @@ export const buildDetailsRecord = record('BuildDetails', {
 });
 export type BuildDetails = Static<typeof buildDetailsRecord>;
 
-export const saidBuildRecord = record('SaidBuild', { ...buildRecord.properties, last_line: string });
+export const saidBuildRecord = record('SaidBuild', { ...buildRecord.properties, needs: strings, last_line: string });
 export type SaidBuild = Static<typeof saidBuildRecord>;
 
 export const flakyTestDetailsRecord = record('FlakyTestDetails', {

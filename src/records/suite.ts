@@ -9,13 +9,26 @@ import {
   flag,
   oneOf,
   required,
+  storedIdentifiers,
   takingBlank,
   text,
   wholeNumber,
   withDefault,
   type ValuesOf,
 } from './fields.ts';
-import { cachePaths, command, description, globs, image, matrix, name, tags, variableName, variants } from './forms.ts';
+import {
+  cachePaths,
+  command,
+  description,
+  globs,
+  image,
+  matrix,
+  name,
+  tags,
+  variableContent,
+  variableName,
+  variants,
+} from './forms.ts';
 import { recordList } from './record-lists.ts';
 import {
   boolean,
@@ -71,6 +84,12 @@ export const suiteFields = {
   cache: cachePaths,
   cache_save: described(oneOf(['passed', 'always']), 'which builds save the cache: `always` for failed ones as well'),
   artifacts: globs('files in the workspace that are kept after a build, whatever its result'),
+  needs: storedIdentifiers('neededSuites', 'suites of the project that have to pass before it begins'),
+  approval: described(flag(), 'Whether each build waits until somebody approves it'),
+  manual: described(flag(), 'Whether it runs only where a build request names it'),
+  concurrency_group: text('name', {
+    description: 'builds of the project in one group run one at a time; blank for none',
+  }),
 };
 type Written = Partial<ValuesOf<typeof suiteFields>>;
 
@@ -95,7 +114,11 @@ export function checkVariants(sent: Written, stored?: ValuesOf<typeof matrixFiel
   return all === 0 ? wrong('matrix_exclude') : {};
 }
 
-export const suiteRecord = record('Suite', { ...idTwin, ...answersOf(suiteFields) });
+export const suiteRecord = record('Suite', {
+  ...idTwin,
+  ...answersOf(suiteFields),
+  needs: listOf(object({ ...idTwin, name: string })),
+});
 export type Suite = Static<typeof suiteRecord>;
 
 export const ruleFields = {
@@ -108,7 +131,7 @@ export type Rule = Static<typeof ruleRecord>;
 
 export const variableFields = {
   name: required(variableName),
-  content: takingBlank(text('variableContent', { lines: 'many' })),
+  content: takingBlank(variableContent),
   secret: withDefault(flag(), true),
 };
 const variable = { ...idTwin, ...answersOf(variableFields) };

@@ -43,6 +43,8 @@ export interface DocumentField {
   read?: (said: unknown) => Value;
   /** Whether no route takes it: only documents have it. */
   isDocumentOnly?: boolean;
+  /** Whether it is set by a step of its own. */
+  isApart?: boolean;
 }
 
 /** What a document says, as a body would have it. */
@@ -109,7 +111,8 @@ export const suites: Kind = {
   what: 'suite',
   path: '/projects/:project_id/suites',
   param: 'suite_id',
-  fields: fieldsIn(suiteFields),
+  // Suites need others by their names (config-needs.ts).
+  fields: fieldsIn(suiteFields).map((field) => (field.name === 'needs' ? { ...field, isApart: true } : field)),
   key: ['name'],
   children: suiteParts,
 };
@@ -164,7 +167,10 @@ export const afterProject: readonly Kind[] = [notifications, schedules];
 export function valueIn(record: object, { sent }: DocumentField): Value {
   let at: unknown = record;
   for (const part of pathOf(sent)) at = (at as Record<string, unknown>)[part];
-  return at as Value;
+  // A list of records is one of names.
+  return Array.isArray(at)
+    ? at.map((item: string | { name: string }) => (typeof item === 'string' ? item : item.name))
+    : (at as Value);
 }
 
 export function isSame(a: Value | undefined, b: Value | undefined): boolean {

@@ -118,8 +118,9 @@ export const routes = [
     access: 'both',
     scope: 'build_requests',
     summary:
-      'List the builds of a build request, every attempt of every suite and variant, with the last line that each newest ' +
-      'attempt said; of more than 64 newest attempts, only those of the first ones',
+      'List the builds of a build request, every attempt of every suite and variant, with the names of the suites that ' +
+      'each needs, and the last line that each newest attempt said; of more than 64 newest attempts, only those of the ' +
+      'first ones',
     paged: true,
     answer: listOf(saidBuildRecord),
     async handle(call) {
@@ -135,7 +136,11 @@ export const routes = [
       for (const build of newest) said.set(build.id, await lastLine(call, build));
       return pageOf(
         page,
-        rows.map((row) => ({ ...view(row), last_line: said.get(row.id) ?? '' })),
+        rows.map((row) => ({
+          ...view(row),
+          needs: JSON.parse(row.needs) as string[],
+          last_line: said.get(row.id) ?? '',
+        })),
       );
     },
   }),

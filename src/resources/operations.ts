@@ -82,7 +82,7 @@ async function failingDeliveries(db: Queries) {
 
 async function lastAttempt(db: Queries, notificationId: bigint) {
   const waiting = await db
-    .selectFrom('deliveries')
+    .selectFrom('webhook_deliveries')
     .select('id')
     .where('notification_id', '=', notificationId)
     .where('state', '=', sql.lit('pending'))
@@ -90,7 +90,7 @@ async function lastAttempt(db: Queries, notificationId: bigint) {
     .limit(1)
     .executeTakeFirst();
   if (!waiting) return undefined;
-  const attempts = db.selectFrom('delivery_attempts').select(['status', 'error']).where('delivery_id', '=', waiting.id);
+  const attempts = db.selectFrom('webhook_attempts').select(['status', 'error']).where('delivery_id', '=', waiting.id);
   return attempts.orderBy('id', 'desc').limit(1).executeTakeFirst();
 }
 

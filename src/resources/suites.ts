@@ -8,14 +8,21 @@ import { mapYielding } from '../lib/event-loop.ts';
 import { mostVariantsOf } from '../shared/matrix.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
 import { renameCaches } from '../lifecycle/caches.ts';
+import { needsOf } from '../lifecycle/chosen-suites.ts';
 import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
 import { checkCommand, checkVariants, matrixFields, suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
+import { checkNeeds, isNeeded, neededNames } from './suite-needs.ts';
 
-function view(suite: SuiteRow): Suite {
-  return { ...withIdString('id', suite.id), ...valuesIn(suiteFields, suite) };
+function view(suite: SuiteRow, names: ReadonlyMap<bigint, string>): Suite {
+  const needs = needsOf(suite).map((id) => ({ ...withIdString('id', id), name: names.get(id) ?? '' }));
+  return { ...withIdString('id', suite.id), ...valuesIn(suiteFields, suite), needs };
+}
+
+async function viewOf(db: Queries, suite: SuiteRow): Promise<Suite> {
+  return view(suite, await neededNames(db, [suite]));
 }
 
 /** The suite in the path, if it belongs to the project. */
@@ -67,7 +74,8 @@ export const routes = [
     answer: listOf(suiteRecord),
     async handle({ db, project }) {
       const suites = await allRows(db.selectFrom('suites').selectAll().where('project_id', '=', project.id), 'id');
-      return mapYielding(suites, view);
+      const names = await neededNames(db, suites);
+      return mapYielding(suites, (suite) => view(suite, names));
     },
   }),
   projectRoute({
@@ -82,6 +90,7 @@ export const routes = [
     verify: async (call, values) => ({
       ...checkTimeout(call, values),
       ...checkCommand(values),
+      ...(await checkNeeds(call, values)),
       ...checkVariants(values),
     }),
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
@@ -90,7 +99,7 @@ export const routes = [
       const suite = { id: ids.next(), project_id: project.id, ...columnsOf(suiteFields, input) };
       await orTaken(db.insertInto('suites').values(suite).execute());
       await holdVariants(db, project, suite);
-      return view(suite);
+      return viewOf(db, suite);
     },
   }),
   projectRoute({
@@ -101,7 +110,7 @@ export const routes = [
     summary: 'Fetch a suite',
     answer: suiteRecord,
     load: loadSuite,
-    handle: async ({ suite }) => view(suite),
+    handle: async ({ db, suite }) => viewOf(db, suite),
   }),
   projectRoute({
     method: 'PUT',
@@ -116,6 +125,7 @@ export const routes = [
     verify: async (call, values) => ({
       ...checkTimeout(call, values),
       ...checkCommand({ ...valuesIn(suiteFields, call.suite), ...values, ...replacing(values) }),
+      ...(await checkNeeds(call, values, call.suite)),
       ...checkVariants(values, valuesIn(matrixFields, call.suite)),
     }),
     verifyNames: ({ db, suite }, values) =>
@@ -135,7 +145,7 @@ export const routes = [
       if (now !== suite.tags) {
         await retagBuilds(writeContextOf(call), { accountId: project.owner_id, suiteId: suite.id, tags: now });
       }
-      return view({ ...suite, ...changed });
+      return viewOf(db, { ...suite, ...changed });
     },
   }),
   projectRoute({
@@ -143,12 +153,14 @@ export const routes = [
     path: '/projects/:project_id/suites/:suite_id',
     access: 'users',
     scope: 'suites',
-    summary: 'Delete a suite; its builds stay',
+    summary: 'Delete a suite that no other needs; its builds stay',
     answer: destroyedAnswer,
     load: loadSuite,
     audit: { action: 'suite.deleted', subject: ({ suite }) => suite },
-    async handle({ db, database, project, suite }) {
-      await database.holdNumber(db, project.id); // its caches go with it (lifecycle/caches.ts)
+    async handle(call) {
+      const { db, suite } = call;
+      // This also holds the right to change caches of the project: the suite's go with it (lifecycle/caches.ts).
+      if (await isNeeded(call, suite)) throw new ApiError('resource_temporary_unavailable');
       await db.deleteFrom('suites').where('id', '=', suite.id).execute();
       return destroyed;
     },

@@ -14,7 +14,7 @@ import { inWords } from './failures.ts';
 export type ServerAddress = ({ socket: string } | { url: string; token: string; ca?: string | undefined }) & {
   /** The runner's tags, as one text. */
   tags?: string;
-  /** How many places for builds it has. */
+  /** How many slots for builds it has. */
   slots?: number;
 };
 
@@ -45,7 +45,7 @@ export function openLink(server: ServerAddress, options: LinkOptions = {}): Open
     [protocolHeader]: protocol,
     'headrace-version': version,
     ...(server.tags ? { 'headrace-tags': server.tags } : {}),
-    ...(server.slots === undefined ? {} : { 'headrace-places': String(server.slots) }),
+    ...(server.slots === undefined ? {} : { 'headrace-slots': String(server.slots) }),
     ...(isLocal ? {} : { authorization: `Bearer ${server.token}` }),
   };
   const open = (options: RequestOptions): ClientRequest =>

@@ -20,7 +20,7 @@ export interface RunnerOptions {
   folder: string;
   /** The services for jobs; closed when the runner ends. */
   services: RunnerServices;
-  /** How many builds at once; fetches have places of their own. */
+  /** How many builds at once; fetches have slots of their own. */
   concurrency: number;
   log: (message: string) => void;
   /** Ends after one job, or when none came for so long; waits for so long until what its job left is with the server. */
@@ -119,9 +119,9 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     if (order) await performNext(order);
   };
 
-  const executor = async (place: SlotKind): Promise<void> => {
+  const executor = async (slot: SlotKind): Promise<void> => {
     while (!signal.aborted && takesMore()) {
-      const order = await nextOrder({ claim: randomName(), place });
+      const order = await nextOrder({ claim: randomName(), slot });
       if (order) await performNext(order);
     }
   };

@@ -88,6 +88,8 @@ export const most = {
   relatedDependencies: 64,
   /** Named in one build request. */
   namedSuites: 500,
+  neededSuites: 100,
+  variablesOfRequest: 50,
   redirectAddresses: 20,
   /** One transaction applies a document, and holds up others while it does. */
   suitesInDocument: 200,
@@ -125,6 +127,8 @@ export type ListBound = keyof typeof most;
 /** What is sent in one piece, in bytes. */
 export const bytes = {
   body: 1_048_576,
+  /** The variables of a build request, as JSON: lists of requests have them. */
+  variablesOfRequest: 65_536,
   /** Of a commit, as a runner reports it. The rest is left out. */
   commitMessage: 65_536,
   /** The name or the e-mail address of somebody. */

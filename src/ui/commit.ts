@@ -8,7 +8,7 @@ import { ago, duration } from './moments.ts';
 import { counted, empty, fact, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
-import { suiteChoice } from './suite-choice.ts';
+import { askedFrom, runChoices } from './suite-choice.ts';
 import { buildBadge, stateBadge } from './states.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
 
@@ -95,7 +95,7 @@ async function show(visit: ProjectVisit) {
     main: html`<div class="title">
         <h1>${subjectOf(commit.message)}</h1>
         <div class="actions">
-          ${run.wrap(html`${run.hidden('commit_ref', commit.ref)} ${suiteChoice(run, suites, visit)}`, {
+          ${run.wrap(html`${run.hidden('commit_ref', commit.ref)} ${runChoices(run, suites, visit)}`, {
             button: 'Run build',
           })}
         </div>
@@ -121,6 +121,7 @@ export const routes: PageRoute[] = projectPage({
   actions: {
     run: {
       route: 'POST /projects/:project_id/build_requests',
+      fields: askedFrom,
       done: ({ id_str: id }, { param }) => ({ goTo: `/ui/projects/${param('project_id')}/requests/${id}` }),
     },
     deploy: {

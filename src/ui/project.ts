@@ -9,7 +9,7 @@ import { empty, pagination, shortSha, subjectOf } from './parts.ts';
 import { overviewLine } from './project-overview.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
-import { suiteChoice } from './suite-choice.ts';
+import { askedFrom, runChoices } from './suite-choice.ts';
 import { buildMark, buildWord, isUnderWay, lookOfBuild, stateBadge } from './states.ts';
 
 const commitsOnPage = 25;
@@ -148,7 +148,7 @@ async function show(visit: ProjectVisit) {
           isCode: true,
           wrong: 'This cannot be the name of a branch, a tag or a commit.',
         })}
-        ${suiteChoice(run, suites, visit)}`,
+        ${runChoices(run, suites, visit)}`,
         { button: 'Run build', isInline: true, label: 'Run build' },
       )}
       ${
@@ -169,6 +169,7 @@ export const routes: PageRoute[] = projectPage({
   actions: {
     run: {
       route: 'POST /projects/:project_id/build_requests',
+      fields: askedFrom,
       done: ({ id_str: id }, { path }) => ({ goTo: `${path}/requests/${id}` }),
     },
   },

@@ -1,7 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow } from '../db/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import type { BuildRequest } from '../records/build-request.ts';
+import { askedFields, type BuildRequest } from '../records/build-request.ts';
 import { withIdString } from './id-string.ts';
 
 export type Shown = BuildRequestRow & { created_by_email: string };
@@ -30,6 +30,7 @@ export function buildRequestView(request: Shown, waitingReason: string): BuildRe
     from_fork: request.from_fork === 1,
     sender: request.sender,
     suites: (JSON.parse(request.suites) as string[]).map((id) => withIdString('id', BigInt(id))),
+    variables: askedFields.variables.fromColumn(request.variables),
     waiting_reason: waitingReason,
   };
 }

@@ -26,5 +26,6 @@ export function buildView(build: BuildRow, waitingReason: string): Build {
     uploads_pending: build.uploads === 'pending',
     uploads_lost: build.uploads === 'pending' ? '' : build.uploads,
     waiting_reason: waitingReason,
+    approved_by: build.approved_by,
   };
 }

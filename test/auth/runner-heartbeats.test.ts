@@ -16,7 +16,7 @@ describe('a runner that came', () => {
       const setSeen = async (ms: number): Promise<void> => {
         await db.transaction((trx) =>
           trx
-            .updateTable('runner_visits')
+            .updateTable('runner_heartbeats')
             .set({ seen_at: sql<bigint>`${db.clock} + ${BigInt(ms)}` })
             .execute(),
         );
@@ -49,7 +49,7 @@ describe('a runner that came', () => {
       const connected = new Set<string>();
       const visits = recordHeartbeats(db, () => connected, 10);
       const past = async (): Promise<unknown> =>
-        db.transaction((trx) => trx.updateTable('runner_visits').set({ seen_at: 0n }).execute());
+        db.transaction((trx) => trx.updateTable('runner_heartbeats').set({ seen_at: 0n }).execute());
       const until = async (state: string): Promise<void> => {
         while ((await runnersNow(db))[0]?.state !== state) await pause(5);
       };

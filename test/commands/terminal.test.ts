@@ -57,7 +57,7 @@ describeCommands('on a terminal', ['unit', '水門の試験'], ({ service, runne
   test('a shell is offered where one can be opened, and only there', async () => {
     await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
     const offer = 'Open a shell where it failed with: headrace shell ID';
-    const files = { keeper: 'keeper', name: 'name', key: 'ab'.repeat(32) };
+    const files = { location: 'location', name: 'name', key: 'ab'.repeat(32) };
     for (const [kept, offers] of [
       [files, [offer]],
       [undefined, []],

@@ -214,8 +214,8 @@ async function perform(runner: ScriptedRunner, order: Order, chance: Chance): Pr
 /** A repository is due again, as it is after its interval. */
 async function passInterval({ store: { db } }: Service): Promise<void> {
   const polls = db.read.selectFrom('polls').select('project_id').where('claim', 'is', null);
-  const poll = await polls.orderBy('next_look_at').executeTakeFirst();
-  const due = { next_look_at: BigInt(Date.now()) };
+  const poll = await polls.orderBy('next_poll_at').executeTakeFirst();
+  const due = { next_poll_at: BigInt(Date.now()) };
   if (poll)
     await db.transaction((trx) =>
       trx.updateTable('polls').set(due).where('project_id', '=', poll.project_id).execute(),

@@ -45,7 +45,7 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     user.createProject({ poll_interval: '60', ...more });
   const change = (values: object, { id }: { id: bigint }): Promise<unknown> =>
     service.store.db.transaction((trx) => trx.updateTable('polls').set(values).where('project_id', '=', id).execute());
-  const lookNow = (project: Record_): Promise<unknown> => change({ next_look_at: 0n }, project);
+  const lookNow = (project: Record_): Promise<unknown> => change({ next_poll_at: 0n }, project);
   const one = async (): Promise<PollOrder> => {
     const [order, ...more] = await due();
     assert.equal(more.length, 0);
@@ -227,7 +227,7 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     assert.deepEqual([(await polling(project)).outcome, await requests(project)], ['first_look', []]);
 
     assert.deepEqual(await due(), []);
-    await change({ last_looked_at: BigInt(Date.now() - 120_000) }, project);
+    await change({ last_polled_at: BigInt(Date.now() - 120_000) }, project);
     await alice.put(path, { poll_interval: '15', name: `${String(project.name)} again` });
     await see(await one(), { 'refs/heads/main': sha('5') });
     assert.equal((await requests(project)).length, 1);
@@ -299,11 +299,11 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     const { outcome, reason } = await row.executeTakeFirstOrThrow();
     assert.equal(outcome, 'ignored');
     assert.match(reason, /not paid for/);
-    await change({ next_look_at: BigInt(Date.now() + 3_600_000) }, project);
+    await change({ next_poll_at: BigInt(Date.now() + 3_600_000) }, project);
     assert.deepEqual(await due(), [], 'so far ahead it waits for nothing');
     await pollStrandedNow(service.store.db); // the clock was set back by an hour
     assert.equal((await due()).length, 1);
-    await change({ next_look_at: BigInt(Date.now() + 3_600_000), wait_ms: 3_600_000n }, project);
+    await change({ next_poll_at: BigInt(Date.now() + 3_600_000), wait_ms: 3_600_000n }, project);
   });
 
   test('wait for who asks: a look that becomes due is answered at once', async () => {

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { type BuildFact, buildRequestState, commitState, projectState } from '../../src/lifecycle/rollup.ts';
+import {
+  type BuildFact,
+  buildRequestState,
+  commitState,
+  newestAttempts,
+  projectState,
+} from '../../src/lifecycle/rollup.ts';
 import {
   buildMachine,
   buildRequestMachine,
@@ -36,30 +42,35 @@ describe('the state of a commit', () => {
   it('is of its only build', () => {
     const expected = {
       enqueued: 'waiting_for_builds',
+      waiting_for_approval: 'waiting_for_builds',
       running: 'building',
       passed: 'passed',
       failed: 'failed',
       errored: 'errored',
       timed_out: 'failed',
       cancelled: 'cancelled',
+      skipped: 'skipped',
     } as const;
     for (const state of buildStates) assert.equal(commit(...suites(state)), expected[state], state);
   });
 
   it('is of its two builds as this table says', () => {
     const table = `
-                enqueued  running   passed    failed    errored   timed_out cancelled
-      enqueued  waiting   building  building  building  building  building  building
-      running   building  building  building  building  building  building  building
-      passed    building  building  passed    failed    errored   failed    cancelled
-      failed    building  building  failed    failed    failed    failed    failed
-      errored   building  building  errored   failed    errored   failed    errored
-      timed_out building  building  failed    failed    failed    failed    failed
-      cancelled building  building  cancelled failed    errored   failed    cancelled`;
+                enqueued  held      running   passed    failed    errored   timed_out cancelled skipped
+      enqueued  waiting   waiting   building  building  building  building  building  building  waiting
+      held      waiting   waiting   building  building  building  building  building  building  waiting
+      running   building  building  building  building  building  building  building  building  building
+      passed    building  building  building  passed    failed    errored   failed    cancelled passed
+      failed    building  building  building  failed    failed    failed    failed    failed    failed
+      errored   building  building  building  errored   failed    errored   failed    errored   errored
+      timed_out building  building  building  failed    failed    failed    failed    failed    failed
+      cancelled building  building  building  cancelled failed    errored   failed    cancelled cancelled
+      skipped   waiting   waiting   building  passed    failed    errored   failed    cancelled skipped`;
     const [header = [], ...rows] = table
       .trim()
       .split('\n')
-      .map((line) => line.trim().split(/\s+/));
+      .map((line) => line.trim().split(/\s+/))
+      .map((words) => words.map((word) => (word === 'held' ? 'waiting_for_approval' : word)));
     assert.deepEqual(header, buildStates);
     assert.equal(rows.length, buildStates.length);
     for (const [first, ...cells] of rows) {
@@ -79,11 +90,12 @@ describe('the state of a commit', () => {
     const gravity = ['failed', 'timed_out', 'errored', 'cancelled', 'passed'];
     for (const count of [1, 2, 3, 4]) {
       for (const states of combinations(count)) {
-        const over = states.filter((state) => gravity.includes(state)).length;
-        const gravest = gravity.find((state) => (states as string[]).includes(state));
+        const counted = states.filter((state) => state !== 'skipped');
+        const over = counted.filter((state) => gravity.includes(state)).length;
+        const gravest = gravity.find((state) => (states as string[]).includes(state)) ?? 'skipped';
         const decided = gravest === 'timed_out' ? 'failed' : gravest;
-        const waiting = states.every((state) => state === 'enqueued');
-        const expected = over === count ? decided : waiting ? 'waiting_for_builds' : 'building';
+        const waiting = counted.every((state) => state === 'enqueued' || state === 'waiting_for_approval');
+        const expected = over === counted.length ? decided : waiting ? 'waiting_for_builds' : 'building';
         assert.equal(commit(...suites(...states)), expected, states.join(' + '));
       }
     }
@@ -99,7 +111,9 @@ describe('the state of a commit', () => {
       for (const other of buildStates) {
         const builds = [...attempts(earlier, later), ...suites(other)];
         const withoutEarlier = commit(...attempts(earlier, later).slice(1), ...suites(other));
-        const goesOn = earlier === 'running' && later === 'enqueued' && other === 'enqueued';
+        const notBegun = ['enqueued', 'waiting_for_approval', 'skipped'];
+        const isOver = later === 'skipped' && other === 'skipped';
+        const goesOn = earlier === 'running' && notBegun.includes(later) && notBegun.includes(other) && !isOver;
         assert.equal(commit(...builds), goesOn ? 'building' : withoutEarlier, `${earlier}, ${later} + ${other}`);
       }
     }
@@ -218,7 +232,8 @@ describe('the state of a build request', () => {
       for (const states of combinations(count)) {
         const builds = suites(...states);
         const ofCommit = commit(...builds);
-        assert.equal(request(...builds), ofCommit === 'waiting_for_builds' ? 'building' : ofCommit, states.join(' + '));
+        const expected = { waiting_for_builds: 'building', skipped: 'cancelled' }[ofCommit as string] ?? ofCommit;
+        assert.equal(request(...builds), expected, states.join(' + '));
       }
     }
   });
@@ -242,10 +257,16 @@ describe('the state of a project', () => {
   });
 });
 
+const ended: readonly BuildState[] = ['failed', 'errored', 'timed_out', 'cancelled'];
+
 /** All that one step can make of some builds: any build moves on, or is lost or fails and gets its next attempt. */
 function* steps(builds: BuildFact[]): Generator<BuildFact[]> {
   for (const [index, build] of builds.entries()) {
-    for (const state of buildMachine.moves[build.state]) yield builds.with(index, { ...build, state });
+    const others = newestAttempts(builds).filter(({ suite_name }) => suite_name !== build.suite_name);
+    // Only what never began is skipped, when another one that is over did not pass.
+    const isVain = build.attempt === 1 && others.some(({ state }) => ended.includes(state));
+    for (const state of [...buildMachine.moves[build.state], ...buildMachine.again[build.state]])
+      if (state !== 'skipped' || isVain) yield builds.with(index, { ...build, state });
     if (build.state !== 'running') continue;
     const lost: BuildFact = { ...build, state: 'errored', failureReason: 'runner_lost' };
     const { suite_name, isRetry = false } = build;

@@ -12,7 +12,7 @@ import type { User } from '../support/user.ts';
 import { moveDependency } from './support.ts';
 
 const buildFields =
-  'id id_str suite_id suite_id_str commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped uploads_pending uploads_lost waiting_reason';
+  'id id_str suite_id suite_id_str commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped uploads_pending uploads_lost waiting_reason approved_by';
 
 describeService(
   'webhooks tell',
@@ -207,7 +207,7 @@ describeService(
       assert.deepEqual(await receiver.types(2), ['ping', 'dependency.compiled']);
       const [, key = ''] = String(project.ssh_public_key).split(' ');
       assert.ok(receiver.calls[1]?.body.includes(key));
-      const stored = await db.read.selectFrom('deliveries').select('payload').execute();
+      const stored = await db.read.selectFrom('webhook_deliveries').select('payload').execute();
       assert.ok(stored.every(({ payload }) => !payload.includes(key)));
     });
   },

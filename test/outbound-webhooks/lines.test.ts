@@ -25,7 +25,7 @@ describeService(
       }
       await receiver.received(many + 1);
       const stored = await db.read
-        .selectFrom('deliveries')
+        .selectFrom('webhook_deliveries')
         .select('id')
         .where('notification_id', '=', telling.notification.id)
         .orderBy('position')
@@ -82,7 +82,10 @@ describeService(
         await read.selectFrom('jobs').select('id').where('subject_id', '=', notificationId).execute(),
         [],
       );
-      const deliveries = read.selectFrom('deliveries').select('id').where('notification_id', '=', notificationId);
+      const deliveries = read
+        .selectFrom('webhook_deliveries')
+        .select('id')
+        .where('notification_id', '=', notificationId);
       assert.deepEqual(await deliveries.execute(), []);
     }
 

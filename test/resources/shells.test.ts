@@ -16,7 +16,7 @@ import { runningBuild, type RunningBuild } from '../support/running-build.ts';
 import { failAndKeep } from '../support/shells.ts';
 import type { User } from '../support/user.ts';
 
-const files = { keeper: 'keeper-of-the-tests', name: 'name-of-the-files', key: 'ab'.repeat(32) };
+const files = { location: 'location-of-the-tests', name: 'name-of-the-files', key: 'ab'.repeat(32) };
 const patient = new AbortController().signal;
 
 /** The server's half of shells, with a runner that does what the test says. */
@@ -46,7 +46,7 @@ describeWithRunner(
       return `${path}/shell/${record.id}`;
     };
     const take = async (by = runner, running: string[] = []): Promise<ShellOrder | undefined> =>
-      (await by.dispatch.shells(by.self, { keeper: files.keeper, running, room: 4 }, patient))[0];
+      (await by.dispatch.shells(by.self, { location: files.location, running, room: 4 }, patient))[0];
     const type = (user: User, path: string, offset: number, text: string) =>
       user.post(`${path}/input`, { offset: String(offset), data: Buffer.from(text).toString('base64') });
     /** Reads what the shell shows, from a position on. */
@@ -233,7 +233,7 @@ describeWithRunner(
       const another = await failed(late);
       assertRefused(await late.post(`${another.path}/shell`), 403, { shells: ['resource_temporary_unavailable'] });
       // At another runner there is room, and so there is when one is over, or when nobody is at it any more.
-      const elsewhere = await failed(owner, { keeper: 'another-keeper' });
+      const elsewhere = await failed(owner, { location: 'another-location' });
       opened.push({ user: owner, path: await open(owner, elsewhere) });
       const [closed, left] = opened;
       assert.equal((await closed?.user.delete(closed.path))?.status, 200);
@@ -246,7 +246,7 @@ describeWithRunner(
     test('is given to the runner that has the files, and to no other [promise: shell-runner]', async () => {
       const path = await open(alice, build);
       const thief = runner.beside('another runner');
-      const asking = { keeper: files.keeper, running: [], room: 4 };
+      const asking = { location: files.location, running: [], room: 4 };
       assert.deepEqual(await thief.dispatch.shells(thief.self, asking, AbortSignal.abort()), []);
       const order = await take();
       const shell = order?.id ?? '';

@@ -38,12 +38,12 @@ async function opened(
   return { folder, kept: await openKeptBuilds({ folder, disk: roomy, log, ...more }) };
 }
 
-const keptIn = (folder: string): string[] => readdirSync(folder).filter((name) => name !== 'keeper');
+const keptIn = (folder: string): string[] => readdirSync(folder).filter((name) => name !== 'location');
 
 test('what is known of a build is readable with the server’s key alone [promise: shell-secrets]', async (t) => {
   const { folder, kept } = await opened(t);
-  const { name, key, keeper } = await kept.keep(leaving(), { order }, keepFor(24));
-  assert.equal(keeper, kept.keeper);
+  const { name, key, location } = await kept.keep(leaving(), { order }, keepFor(24));
+  assert.equal(location, kept.location);
   const place = join(folder, name);
   for (const file of readdirSync(place, { recursive: true, withFileTypes: true }))
     if (file.isFile()) assert.ok(!readFileSync(join(file.parentPath, file.name), 'latin1').includes(secret), file.name);
@@ -98,7 +98,7 @@ test('the next runner has them, and removes what a killed one was keeping or rem
   await sweepKeptBuilds(folder, log);
   assert.ok(!keptIn(folder).some((one) => one.includes('.')));
   const next = await openKeptBuilds({ folder, disk: roomy, log });
-  assert.equal(next.keeper, kept.keeper);
+  assert.equal(next.location, kept.location);
   assert.deepEqual(keptIn(folder), [name]);
   using build = await next.open(name, key);
   assert.ok(build);

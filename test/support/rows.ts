@@ -4,7 +4,7 @@ import type {
   BuildRow,
   CacheRow,
   CommitRow,
-  DeliveryRow,
+  WebhookDeliveryRow,
   DependencyRow,
   Schema,
 } from '../../src/db/schema.ts';
@@ -78,6 +78,11 @@ export async function addBuild(
     uploads: '',
     output_from: null,
     output_to: null,
+    needs: '[]',
+    approval: 0,
+    approved_by: '',
+    concurrency_group: '',
+    held: '',
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('builds').values(build).execute());
@@ -113,9 +118,9 @@ export async function addArtifact(
 export async function addDelivery(
   { db, ids }: Services,
   notification: Named,
-  fields: Partial<DeliveryRow> = {},
-): Promise<DeliveryRow> {
-  const delivery: DeliveryRow = {
+  fields: Partial<WebhookDeliveryRow> = {},
+): Promise<WebhookDeliveryRow> {
+  const delivery: WebhookDeliveryRow = {
     id: ids.next(),
     notification_id: notification.id,
     event_type: 'build.passed',
@@ -126,7 +131,7 @@ export async function addDelivery(
     since: BigInt(Date.now()),
     ...fields,
   };
-  await db.transaction((trx) => trx.insertInto('deliveries').values(delivery).execute());
+  await db.transaction((trx) => trx.insertInto('webhook_deliveries').values(delivery).execute());
   return delivery;
 }
 
@@ -137,7 +142,7 @@ export async function addDeliveryAttempt(
 ): Promise<void> {
   const base = { id: ids.next(), delivery_id: delivery.id, duration_ms: 12, created_at: BigInt(Date.now()), error: '' };
   const row = { ...base, ...attempt };
-  await db.transaction((trx) => trx.insertInto('delivery_attempts').values(row).execute());
+  await db.transaction((trx) => trx.insertInto('webhook_attempts').values(row).execute());
 }
 
 /** A ping that arrived at a hook. */

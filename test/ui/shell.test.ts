@@ -9,16 +9,16 @@ import {
   type ShellFrame,
 } from '../../src/shared/shell-frames.ts';
 import { TestBrowser } from '../support/browser.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
-const files = { keeper: 'keeper-of-the-tests', name: 'name-of-the-files', key: 'ab'.repeat(32) };
+const files = { location: 'location-of-the-tests', name: 'name-of-the-files', key: 'ab'.repeat(32) };
 const patient = new AbortController().signal;
 
 /** The page of a shell in a real browser, with a runner that does what the test says. */
-describeWithRunner('a shell in the browser', (service, runner, database) => {
+describeWithRunnerOnOne('a shell in the browser', (service, runner, database) => {
   const browser = new TestBrowser(database);
   let alice: User;
   let path: string;
@@ -33,7 +33,7 @@ describeWithRunner('a shell in the browser', (service, runner, database) => {
 
   /** The runner's end of the next shell that somebody opens. */
   const taken = async () => {
-    const asked = { keeper: files.keeper, running: [], room: 4 };
+    const asked = { location: files.location, running: [], room: 4 };
     const [order = assert.fail()] = await runner.dispatch.shells(runner.self, asked, patient);
     const { id: shell } = order;
     const read = shellFrameReader();

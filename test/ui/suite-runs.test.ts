@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import type { Record_ } from '../support/client.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../support/running-build.ts';
 import { SuiteRuns } from '../support/suite-runs.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
-describeWithRunner('the pages of suites and their builds', (service, runner) => {
+describeWithRunnerOnOne('the pages of suites and their builds', (service, runner) => {
   let alice: User;
   let tab: Tab;
   before(async () => {
@@ -70,6 +70,7 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     const plain = [
       'Image: none',
       'Cache: none',
+      'Needs: none',
       'Matrix: none',
       'Timeout: the server’s, retries: none',
       'Test reports: none, artifacts: none',
@@ -96,6 +97,7 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     const saved = [
       'Image: node:22, tags: gpu linux',
       'Cache: 2 paths',
+      'Needs: none',
       'Matrix: 6 variants',
       'Timeout: 90 s, retries: 2, may fail',
       'Test reports: 1 pattern, artifacts: 2 patterns',
@@ -113,9 +115,9 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     assert.deepEqual(groups(refused.text), [
       'Image: node:24, tags: linux gpu',
       '+ Cache: 3 paths',
-      saved[2],
+      ...saved.slice(2, 4),
       '+ Timeout: 90 s, retries: 9, may fail',
-      ...saved.slice(4),
+      ...saved.slice(5),
     ]);
   });
 
@@ -142,9 +144,30 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     assert.match(refused.text, /names nothing that is there/);
   });
 
+  test('ask for a build with variables, and show them with the request', async () => {
+    const runs = await begin();
+    await runs.suite({ name: 'unit' });
+    const at = `/ui${runs.path}`;
+    for (const variables of ['NO VALUE', 'A=1\nA=2', '=x', 'CI=no']) {
+      const refused = await send(at, 'run', { commit_ref: 'main', variables });
+      assert.equal(refused.status, 403, variables);
+      assert.match(refused.text, /id="[^"]*variables[^"]*-mistake"/);
+      assert.ok(refused.text.includes(`${variables}</textarea>`), 'what was typed stays');
+    }
+    const asked = await send(at, 'run', { commit_ref: 'main', variables: 'STAGE=<b>x</b>=y\r\n\r\nOTHER=\r\n' });
+    assert.equal(asked.status, 303);
+    await (await runner.take('fetch_commit')).fetched();
+    const build = await runner.take('run_suite');
+    const { STAGE, OTHER } = build.order.work.environment;
+    assert.deepEqual([STAGE, OTHER], ['<b>x</b>=y', '']);
+    await build.exit(0);
+    const request = one((await tab.get(String(asked.headers.location))).text);
+    assert.match(request, /<code>STAGE<\/code><\/dt> ?<dd> ?<code class="content">&lt;b&gt;x&lt;\/b&gt;=y<\/code>/);
+  });
+
   test('offer a shell in a build that failed where one can be opened, and only there', async () => {
     await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
-    const files = { keeper: 'keeper', name: 'name', key: 'ab'.repeat(32) };
+    const files = { location: 'location', name: 'name', key: 'ab'.repeat(32) };
     const [kept, gone] = [await runningBuild(alice, runner), await runningBuild(alice, runner)];
     await kept.task.exit(1, files);
     await gone.task.exit(1);

@@ -100,6 +100,10 @@ for (const kind of kinds) {
         matrix_allow_failure: '[]',
         cache_save: 'passed' as const,
         artifacts: '[]',
+        needs: '[]',
+        approval: 0,
+        manual: 0,
+        concurrency_group: '',
       };
       await assert.rejects(
         db.transaction((trx) => trx.insertInto('suites').values(orphan).execute()),

@@ -121,7 +121,7 @@ create table projects (
   ssh_private_key text not null,
   created_at bigint not null,
   last_event bigint not null default 0,
-  trunk_commit_id bigint,
+  default_head_id bigint,
   poll_interval integer not null default 0,
   fork_builds text not null default 'without_secrets',
   cancel_superseded text not null default 'none',
@@ -167,6 +167,10 @@ create table suites (
   cache_save text not null default 'passed',
   artifacts text not null default '[]',
   reports text not null default '[]',
+  needs text not null default '[]',
+  approval integer not null default 0,
+  manual integer not null default 0,
+  concurrency_group text not null default '',
   constraint suites_name unique (project_id, name)
 );
 
@@ -329,16 +333,16 @@ create table polls (
   project_id bigint not null primary key references projects (id) on delete cascade,
   account_id bigint not null,
   host text not null,
-  next_look_at bigint not null,
+  next_poll_at bigint not null,
   wait_ms bigint not null,
   claim text,
   holder text,
-  last_looked_at bigint,
+  last_polled_at bigint,
   outcome text not null,
   reason text not null,
   failures integer not null
 );
-create index polls_by_next_look on polls (next_look_at);
+create index polls_by_next_poll on polls (next_poll_at);
 create index polls_under_way on polls (holder) where holder is not null;
 
 create table polled_refs (
@@ -416,7 +420,8 @@ create table build_requests (
   fetch_ref text not null default '',
   concurrency_group text not null default '',
   trace text not null default '',
-  suites text not null default '[]'
+  suites text not null default '[]',
+  variables text not null default '{}'
 );
 create index build_requests_newest on build_requests (project_id, id);
 create index build_requests_by_commit on build_requests (commit_id);
@@ -453,11 +458,18 @@ create table builds (
   tests_skipped integer not null default 0,
   uploads text not null default '',
   output_from bigint,
-  output_to bigint
+  output_to bigint,
+  needs text not null default '[]',
+  approval integer not null default 0,
+  approved_by text not null default '',
+  concurrency_group text not null default '',
+  held text not null default ''
 );
 create index builds_of_commit on builds (commit_id, id);
 create index builds_of_project on builds (project_id, id);
 create index builds_of_request on builds (build_request_id, id);
+create index builds_in_group on builds (project_id, concurrency_group, id)
+  where concurrency_group > '' and finished_at is null;
 create unique index builds_attempt on builds (commit_id, suite_name, variant, attempt);
 
 create table deploys (
@@ -475,6 +487,7 @@ create table deploys (
 );
 create index deploys_newest on deploys (project_id, id);
 create index deploys_of_commit on deploys (commit_id);
+create index deploys_done on deploys (deploy_strategy_id, id) where state = 'deployed';
 
 create table connection_checks (
   id bigint not null primary key,
@@ -580,7 +593,7 @@ create index test_flakes_of_project on test_flakes (project_id, last_seen_at);
 create table kept_builds (
   id bigint not null primary key references builds (id) on delete cascade,
   project_id bigint not null references projects (id) on delete cascade,
-  keeper text not null,
+  location text not null,
   holder text not null,
   name text not null,
   key text not null,
@@ -595,7 +608,7 @@ create table shells (
   build_id bigint not null references kept_builds (id) on delete cascade,
   account_id bigint not null references users (id) on delete cascade,
   via text not null,
-  keeper text not null,
+  location text not null,
   state text not null,
   reason text not null,
   created_at bigint not null,
@@ -603,7 +616,7 @@ create table shells (
   client_seen_at bigint not null,
   runner_seen_at bigint not null
 );
-create index shells_of_keeper on shells (keeper, state);
+create index shells_of_location on shells (location, state);
 create index shells_of_build on shells (build_id);
 create index shells_of_project on shells (project_id);
 create index shells_of_account on shells (account_id);
@@ -671,7 +684,7 @@ create table notifications (
 );
 create index notifications_of_project on notifications (project_id, id);
 
-create table deliveries (
+create table webhook_deliveries (
   id bigint not null primary key,
   notification_id bigint not null references notifications (id) on delete cascade,
   event_type text not null,
@@ -681,19 +694,19 @@ create table deliveries (
   position bigint not null default 0,
   since bigint not null default 0
 );
-create index deliveries_newest on deliveries (notification_id, id);
-create index deliveries_pending on deliveries (notification_id, position) where state = 'pending';
+create index webhook_deliveries_newest on webhook_deliveries (notification_id, id);
+create index webhook_deliveries_pending on webhook_deliveries (notification_id, position) where state = 'pending';
 
-create table delivery_attempts (
+create table webhook_attempts (
   id bigint not null primary key,
-  delivery_id bigint not null references deliveries (id) on delete cascade,
+  delivery_id bigint not null references webhook_deliveries (id) on delete cascade,
   status integer,
   duration_ms integer not null,
   answer text not null,
   created_at bigint not null,
   error text not null default ''
 );
-create index delivery_attempts_of_delivery on delivery_attempts (delivery_id, id);
+create index delivery_attempts_of_delivery on webhook_attempts (delivery_id, id);
 
 -- The queue, and the runners.
 
@@ -757,14 +770,14 @@ create table runner_accounts (
 );
 create index runner_accounts_of_account on runner_accounts (account_id);
 
-create table runner_visits (
+create table runner_heartbeats (
   holder text not null primary key,
   runner_id bigint unique references runners (id) on delete cascade,
   seen_at bigint not null,
   version text not null,
   trouble text not null,
   tags text not null default '',
-  places integer not null default 0
+  slots integer not null default 0
 );
 
 -- The store itself.

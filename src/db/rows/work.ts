@@ -30,6 +30,8 @@ export interface BuildRequestRow {
   trace: string;
   /** The suites that were asked for, as a JSON list of texts; empty where all were. */
   suites: string;
+  /** The variables that it was asked for with, as JSON. */
+  variables: string;
 }
 
 /** Dates of the SCM are text because they keep their author's offset. Lists are JSON. */
@@ -89,6 +91,16 @@ export interface BuildRow {
   /** The part of its log that its commands wrote; null until it is over, and where its runner did not tell. */
   output_from: bigint | null;
   output_to: bigint | null;
+  /** The names of the suites that it needs, as a JSON list. */
+  needs: string;
+  /** 1 where somebody has to approve it before it begins. */
+  approval: number;
+  /** The address of who did; blank before. */
+  approved_by: string;
+  /** Builds of the project with the same one run one at a time; blank for none. */
+  concurrency_group: string;
+  /** What keeps it out of the queue: `needs` or its `group`; blank where nothing does (lifecycle/held-back.ts). */
+  held: string;
 }
 
 /** The commit of a branch or tag when it was last built. */
@@ -164,7 +176,7 @@ export interface EventRow {
   created_at: bigint;
 }
 
-export interface DeliveryRow {
+export interface WebhookDeliveryRow {
   id: bigint;
   notification_id: bigint;
   /** Deliveries of one notification are sent in this order. */
@@ -178,7 +190,7 @@ export interface DeliveryRow {
   since: bigint;
 }
 
-export interface DeliveryAttemptRow {
+export interface WebhookAttemptRow {
   id: bigint;
   delivery_id: bigint;
   status: number | null;
