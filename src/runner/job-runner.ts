@@ -29,7 +29,7 @@ export interface RunnerServices {
   /** A folder for temporary files of a job. */
   scratch: string;
   /** The operator's variables for all builds, read anew each time: below every other variable, above the defaults. */
-  operatorVariables(): Record<string, string>;
+  operatorVariables: () => Record<string, string>;
   /** The free space for large data on the runner's disk. */
   disk: DiskReserve;
   /** Messages for the operator. */
