@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import type { Record_ } from '../support/client.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../support/running-build.ts';
 import { SuiteRuns } from '../support/suite-runs.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
-describeWithRunner('the pages of suites and their builds', (service, runner) => {
+describeWithRunnerOnOne('the pages of suites and their builds', (service, runner) => {
   let alice: User;
   let tab: Tab;
   before(async () => {
