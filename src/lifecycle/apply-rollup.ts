@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { noteEnding } from './endings.ts';
-import { moveGroups, moveHeld, type Group } from './held-back.ts';
-import type { LifecycleEvent, WriteContext } from './write-context.ts';
+import { moveGroups, moveHeld } from './held-back.ts';
+import type { Group, LifecycleEvent, WriteContext } from './write-context.ts';
 import { buildRequestState, commitState, projectState, type BuildFact } from './rollup.ts';
 import {
   buildRequestMachine,

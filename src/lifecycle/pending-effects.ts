@@ -2,8 +2,7 @@ import type { SqlBool } from 'kysely';
 import { insertRows } from '../db/insert.ts';
 import { memoized } from '../db/memo.ts';
 import type { ProjectRow } from '../db/schema.ts';
-import type { Group } from './held-back.ts';
-import { projectTopic, subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
+import { projectTopic, subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
 import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
 import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhook-events.ts';
 

@@ -20,23 +20,8 @@ import {
   type Value,
 } from './config-kinds.ts';
 import { needersFirst, withNeeds } from './config-needs.ts';
+import type { Once, Step } from './config-steps.ts';
 import { noteSource, sourcesOf } from './environment-variables.ts';
-
-/** The way from what a project is to what a document says, as steps. Each is a call of the route that a person would use. */
-export interface Step {
-  action: 'create' | 'change' | 'delete';
-  /** Of which section of the document, or `project`. */
-  section: string;
-  what: string;
-  fields: { name: string; from: string; to: string }[];
-  /** Answers what only the answer to it has: the secret of something that was made. */
-  run(): Promise<Once>;
-}
-
-export interface Once {
-  secret?: string;
-  url?: string;
-}
 
 type Within = Call['within'];
 type Params = Readonly<Record<string, bigint>>;

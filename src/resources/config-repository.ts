@@ -8,7 +8,8 @@ import { ApiError } from '../errors.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { readDocument, type Node } from './config-document.ts';
 import { isSame, projectFields, type DocumentField } from './config-kinds.ts';
-import { entryOf, planFor, planningWith, runSteps, type Step } from './config-plan.ts';
+import { entryOf, planFor, planningWith, runSteps } from './config-plan.ts';
+import type { Step } from './config-steps.ts';
 import { linesOf, RefusedError, tableIn, type Table } from './config-words.ts';
 
 /**

@@ -15,17 +15,8 @@ import {
   type Kind,
 } from './config-kinds.ts';
 import { withIdString } from './common.ts';
-import {
-  bodyFrom,
-  entryOf,
-  planFor,
-  planningWith,
-  recordsOf,
-  runSteps,
-  type Once,
-  type Planning,
-  type Step,
-} from './config-plan.ts';
+import { bodyFrom, entryOf, planFor, planningWith, recordsOf, runSteps, type Planning } from './config-plan.ts';
+import type { Once, Step } from './config-steps.ts';
 
 /** The settings of a project as one document, which is read and written whole. */
 

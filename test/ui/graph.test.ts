@@ -33,15 +33,13 @@ describeWithRunner('the page of a request whose suites need others', (service, r
     const browser = new TestBrowser(database);
     const page = await browser.signIn(service.address, alice.credentials, { viewport: { width: 1280, height: 900 } });
     await page.goto(`${service.address}${path}`);
-    const lefts = async (): Promise<Record<string, number>> =>
-      page.evaluate(() =>
-        Object.fromEntries(
-          Array.from(document.querySelectorAll('.graph .node'), (node) => [
-            node.querySelector('text')?.textContent ?? '',
-            Math.round(node.getBoundingClientRect().left),
-          ]),
-        ),
-      );
+    const lefts = async (): Promise<Record<string, number>> => {
+      const places = (await page.evaluate(`Array.from(document.querySelectorAll('.graph .node'), (node) => [
+        node.querySelector('text').textContent,
+        Math.round(node.getBoundingClientRect().left),
+      ])`)) as [string, number][];
+      return Object.fromEntries(places);
+    };
     const columns = await lefts();
     const [first = 0, second = 0, third = 0] = [columns.compile, columns.unit, columns['ship <b>to everyb…']];
     assert.equal(columns.lint, first);
@@ -62,7 +60,7 @@ describeWithRunner('the page of a request whose suites need others', (service, r
     ]);
     // On a phone the drawing scrolls in its frame, and the page does not.
     await page.setViewportSize({ width: 360, height: 700 });
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= 360));
+    assert.ok(Number(await page.evaluate('document.documentElement.scrollWidth')) <= 360);
     await page.getByRole('button', { name: 'Approve' }).click();
     await page.getByText('Approved').waitFor();
     const task = await runner.take('run_suite');
