@@ -14,7 +14,7 @@ import { dependencyView, relatedTo } from '../views/dependency.ts';
 import { projectView, shownColumns } from '../views/project.ts';
 import type { LifecycleEvent } from './write-context.ts';
 import { requestReport } from './request-statuses.ts';
-import { statusReport } from './status-reports.ts';
+import { statusReport, type StatusReport } from './status-reports.ts';
 import { buildMachine, buildRequestMachine, deliveryMachine, isFinal, type BuildRequestState } from './states.ts';
 
 /**
@@ -65,12 +65,18 @@ export interface News extends LifecycleEvent {
  * Makes deliveries for the notifications of a project: for changed builds and commits, and for requests whose commit
  * could not be fetched, because these have no build or commit to report. Forges get builds and requests.
  */
-export async function tellOfBuilds(context: WriteContext, projectId: bigint, events: readonly News[]): Promise<void> {
+export async function tellOfBuilds(
+  context: WriteContext,
+  projectId: bigint,
+  events: readonly News[],
+  leftOut: readonly StatusReport[],
+): Promise<void> {
   const { trx } = context;
   const told = events.filter(({ type, reason }) => type === 'build' || type === 'commit' || reason !== undefined);
   const statuses = inOrderForForges(events);
-  if (told.length + statuses.length === 0) return;
-  const counts = { project: projectId, many: BigInt(told.length), statuses: BigInt(statuses.length) };
+  const forForges = leftOut.length + statuses.length;
+  if (told.length + forForges === 0) return;
+  const counts = { project: projectId, many: BigInt(told.length), statuses: BigInt(forForges) };
   const taken = await takeBuildPlaces(trx, counts);
   const views: object[] = [];
   for (const news of told) views.push(await viewOf(trx, news));
@@ -83,8 +89,8 @@ export async function tellOfBuilds(context: WriteContext, projectId: bigint, eve
       ),
     },
     {
-      places: placesOf(forges, statuses.length),
-      payloads: forges.length > 0 ? await statusesOf(trx, statuses) : [],
+      places: placesOf(forges, forForges),
+      payloads: forges.length > 0 ? [...leftOut.map(asPayload), ...(await statusesOf(trx, statuses))] : [],
     },
   ]);
 }
@@ -135,6 +141,8 @@ function webhook(type: string, what: object, projectState?: string): Payload {
     },
   };
 }
+
+const asPayload = (report: StatusReport): Payload => ({ type: 'build.left_out', say: () => report });
 
 async function statusesOf(trx: Transaction, events: readonly News[]): Promise<Payload[]> {
   const payloads: Payload[] = [];
