@@ -14,8 +14,8 @@ export async function run({ screen }: Call, named?: string): Promise<number> {
   const [path, text] = await contentOf(named === undefined ? usual : [named]);
   const mistakes = await mistakesIn(text, path);
   if (screen.isJson) screen.json({ file: path, mistakes });
-  else if (mistakes.length === 0) screen.say(words`${path} has no mistakes.`);
-  else for (const line of mistakes) screen.say(clean(line));
+  else if (mistakes.length === 0) screen.print(words`${path} has no mistakes.`);
+  else for (const line of mistakes) screen.print(clean(line));
   return mistakes.length === 0 ? 0 : 1;
 }
 

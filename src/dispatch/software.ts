@@ -37,7 +37,13 @@ async function stacksFor({ trx }: JobContext, { suiteId, accountId, names }: Att
   if (!names) return attached;
   const own = trx.selectFrom('dependencies').select('id').where('owner_id', '=', accountId);
   const ids = names.length === 0 ? [] : await own.where('name', 'in', names).execute();
-  const known = [...attached, ...(await dependenciesNow(trx, ids.map(({ id }) => id)))];
+  const known = [
+    ...attached,
+    ...(await dependenciesNow(
+      trx,
+      ids.map(({ id }) => id),
+    )),
+  ];
   return names.flatMap((name) => known.find(({ itself }) => itself.name === name) ?? []);
 }
 
@@ -62,7 +68,7 @@ function neededBy(stacks: Stack[]): Needed {
 }
 
 /** Writes once, as the first line of the log, that the job waits for these compiles. */
-export async function sayWaiting(
+export async function logWaiting(
   { db, trx }: JobContext,
   subjectId: bigint,
   awaited: readonly { name: string }[],

@@ -6,7 +6,7 @@ import type { ProjectRow } from '../db/schema.ts';
 import type { Group } from './held-back.ts';
 import { projectTopic, subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
 import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
-import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
+import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhook-events.ts';
 
 /**
  * The consequences of a transaction's changes are collected during the transaction and applied at its end: the states of
@@ -58,7 +58,7 @@ export interface DefaultHead {
   branch: string | null;
 }
 
-/** One transaction has one ledger, however many write contexts are made for it. */
+/** One transaction has one set of them, however many write contexts are made for it. */
 const notes = (): { effects?: PendingEffects } => ({});
 
 function effectsOf(context: WriteContext): PendingEffects {
@@ -154,7 +154,7 @@ export async function applyEffects(context: WriteContext): Promise<void> {
     const about = { project, decided, leftOut: effects.leftOut.get(id) ?? [] };
     await record(context, id, byProject.get(id) ?? [], about);
   }
-  for (const id of inOrder(effects.dependencies)) await tellOfDependency(context, id);
+  for (const id of inOrder(effects.dependencies)) await notifyOfDependency(context, id);
 }
 
 function inOrder(ids: Set<bigint>): bigint[] {
@@ -205,7 +205,7 @@ async function changeDefaultHead({ trx }: WriteContext, id: bigint, { commit, br
 async function record(
   context: WriteContext,
   id: bigint,
-  news: News[],
+  news: ReportedEvent[],
   { project, decided, leftOut }: { project: Held; decided: Decided | undefined; leftOut: StatusReport[] },
 ): Promise<void> {
   const { db, trx, ids } = context;
@@ -229,8 +229,8 @@ async function record(
   for (const { subjectId } of news) await db.announce(trx, subjectTopic(subjectId));
   if (news.length > 0) await db.announce(trx, projectTopic(id));
   if (!project.is_told) return;
-  const told = withProjectStates(news, project.build_state, decided?.deciding);
-  await tellOfBuilds(context, id, told, project.report_left_out === 1 ? leftOut : []);
+  const reported = withProjectStates(news, project.build_state, decided?.deciding);
+  await notifyOfBuilds(context, id, reported, project.report_left_out === 1 ? leftOut : []);
 }
 
 /** Since when it passes or fails. States that say neither, such as `building`, change nothing about that. */
@@ -242,8 +242,8 @@ function outcomeSince({ passed_since: passed, failed_since: failed }: Held, stat
 }
 
 /** The state of the project at each event: up to the event of the commit that decides, the state before. */
-function withProjectStates(events: News[], before: string, deciding: bigint | undefined): News[] {
-  const decides = ({ type, subjectId }: News): boolean => type === 'commit' && subjectId === deciding;
+function withProjectStates(events: ReportedEvent[], before: string, deciding: bigint | undefined): ReportedEvent[] {
+  const decides = ({ type, subjectId }: ReportedEvent): boolean => type === 'commit' && subjectId === deciding;
   let projectState = events.some(decides) ? before : undefined;
   return events.map((news) => {
     if (decides(news)) projectState = news.state;

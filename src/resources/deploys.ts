@@ -128,20 +128,20 @@ async function deployedBefore(db: Queries, strategyId: bigint): Promise<Deployed
     .executeTakeFirst();
 }
 
-type Asked = Partial<ValuesOf<typeof fields>>;
+type DeployRequest = Partial<ValuesOf<typeof fields>>;
 
 /** The commit that is meant: the one that is named, the one to go back to, or the newest that passed. */
 async function meantCommit(
   db: Queries,
   strategy: DeployStrategyRow,
-  { commit_id: named, rollback }: Asked,
+  { commit_id: named, rollback }: DeployRequest,
 ): Promise<Deployed | undefined> {
   if (named !== undefined) return findCommit(db, strategy.project_id, named);
   return rollback ? deployedBefore(db, strategy.id) : newestPassed(db, strategy.project_id, strategy.local_branch);
 }
 
 /** Reports every reference to a missing record. */
-async function checkReferences(db: Queries, projectId: bigint, values: Asked): Promise<FieldErrors> {
+async function checkReferences(db: Queries, projectId: bigint, values: DeployRequest): Promise<FieldErrors> {
   const errors: FieldErrors = {};
   const { deploy_strategy_id: strategyId, commit_id: commitId, rollback } = values;
   const strategy = strategyId === undefined ? undefined : await findStrategy(db, projectId, strategyId);

@@ -15,7 +15,7 @@ test('which files changed depends on what a commit is compared with', async (t) 
   const merged = await repository.commit({ message: 'Merge', merging: [topic], files: { t1: '1', t2: '1' } });
   const release = await repository.commit({ on: 'release', after: first, files: { r: '1' } });
   const fix = await repository.commit({ on: 'fix', after: release, files: { f: '1' } });
-  const rewritten = await repository.commit({ on: 'rewritten', after: second, files: { n: '1' } });
+  await repository.commit({ on: 'rewritten', after: second, files: { n: '1' } });
   const alone = await repository.commit({ on: 'alone', after: null, files: { z: '1' } });
   await repository.git([
     'update-ref',
