@@ -73,6 +73,10 @@ const byAPerson = {
   concurrency_group: '',
   trace: '',
   suites: '[]',
+  failure_reason: '',
+  before: '',
+  config_file: '',
+  config_digest: '',
   variables: '{}',
 };
 

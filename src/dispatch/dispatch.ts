@@ -17,7 +17,7 @@ import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { demandFor } from './demand.ts';
 import { fetchCommit, UnconfiguredError } from './fetch-commit.ts';
-import { createRepositoryConfig, type ApplyConfig, type ConfiguredReport } from './repository-config.ts';
+import { createRepositoryConfig, type Configuring, type ConfiguredReport } from './repository-config.ts';
 import { createConnections, type Connections } from './connections.ts';
 import { createDispatcher } from './dispatcher.ts';
 import { goneProjects } from './gone-projects.ts';
@@ -59,7 +59,7 @@ export interface DispatchParts extends Services {
   /** The most jobs of one account at a time, on all runners together; 0 for no limit. */
   accountConcurrency: number;
   /** Applies the file of a repository that configures its project. */
-  configure: ApplyConfig;
+  configure: Configuring;
   /** Called with the number of bytes that were added to a log. */
   onLogStored?: (bytes: number) => void;
   log: FastifyBaseLogger;
@@ -197,6 +197,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     },
 
     async close() {
+      await parts.configure.close();
       dispatcher.close();
       polls.close();
       await attending.stop();

@@ -3,6 +3,7 @@ import type { Queries } from '../db/open.ts';
 import { sealedPlace, type BuildRequestRow, type BuildRow, type ProjectRow, type SuiteRow } from '../db/schema.ts';
 import { dropArtifacts } from '../lifecycle/artifacts.ts';
 import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
+import { settingsOf } from '../lifecycle/file-suites.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
@@ -18,7 +19,7 @@ import { noSoftware, logWaiting, suiteSoftware } from './software.ts';
 /** One attempt at one suite. The exit status of its command decides. */
 export const runSuite: JobHandler = {
   async order(context, job) {
-    const parts = await findParts(context.trx, job.subject_id);
+    const parts = await partsOf(context.trx, job.subject_id);
     if (!parts) {
       const build = await buildOf(context, job.subject_id);
       if (build) await advanceBuild(context, build, 'errored', { failure_reason: 'suite_deleted' });
@@ -49,12 +50,19 @@ export const runSuite: JobHandler = {
       default_branch: _default,
       cache: _cache,
       cache_save: _cacheSave,
+      config_digest: digest,
+      branch_secrets: branchSecrets,
+      dependencies,
       variables: requestVariables,
       ...build
     } = rest;
-    const found = hasSoftware ? await suiteSoftware(context, build.suite_id) : noSoftware;
-    // Variables may be secrets, and the author of a fork's code could send them anywhere.
-    const variables = hasVariables && fromFork === 0 ? await variablesOf(context, build) : [];
+    const attached = { suiteId: build.suite_id, accountId: job.account_id, names: dependencies };
+    const findSoftware = () => suiteSoftware(context, attached);
+    const found = hasSoftware ? await findSoftware() : noSoftware;
+    // Variables may be secrets, and the author of a fork's code could send them anywhere. So could whoever pushes a branch
+    // whose file has a suite that nobody has seen yet.
+    const mayHave = fromFork === 0 && (build.suite_id !== null || branchSecrets === 1);
+    const variables = hasVariables && mayHave ? await variablesOf(context, build) : [];
     const awaited = await findAwaited(
       context.trx,
       job.account_id,
@@ -65,7 +73,7 @@ export const runSuite: JobHandler = {
       return { awaits: awaited.map(({ id }) => id) };
     }
     // A missing result may have been compiled between the two queries.
-    const needed = found.missing.length === 0 ? found : await suiteSoftware(context, build.suite_id);
+    const needed = found.missing.length === 0 ? found : await findSoftware();
     const { missing, layers: _, ...software } = needed;
     if (missing.length > 0) {
       await addLine(context.db, context.trx, build.id, missing.map(notCompiled).join('\n'));
@@ -194,9 +202,23 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
   return trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-type Parts = Omit<BuildRow, 'suite_id'> &
-  Pick<SuiteRow, 'command' | 'steps' | 'timeout' | 'artifacts' | 'cache' | 'cache_save' | 'reports' | 'image'> &
-  Pick<ProjectRow, 'repository_url' | 'default_branch'> &
+/** What a suite says about its builds. */
+const settings = [
+  'command',
+  'steps',
+  'timeout',
+  'artifacts',
+  'cache',
+  'cache_save',
+  'reports',
+  'image',
+] as const satisfies (keyof SuiteRow)[];
+type Settings = Pick<SuiteRow, (typeof settings)[number]>;
+
+type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pick<
+    ProjectRow,
+    'repository_url' | 'default_branch' | 'branch_secrets'
+  > &
   Pick<
     BuildRequestRow,
     | 'commit_ref'
@@ -208,35 +230,41 @@ type Parts = Omit<BuildRow, 'suite_id'> &
     | 'fetch_ref'
     | 'trace'
     | 'variables'
+    | 'config_digest'
   > & {
-    suite_id: bigint;
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
   };
+/** With the names of its dependencies, where its suite is one of a file. */
+type Parts = Omit<Found, keyof Settings> & Settings & { dependencies: readonly string[] | undefined };
 
 /** A build and all data for its order; undefined when the suite was deleted since. */
-const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
+async function partsOf(db: Queries, id: bigint): Promise<Parts | undefined> {
+  const found = await findParts(db, id);
+  if (!found || (found.config_digest === '' && found.command === null)) return undefined;
+  if (found.config_digest === '') return { ...found, dependencies: undefined } as Parts;
+  const suite = await settingsOf(db, found);
+  if (!suite) return undefined;
+  const said = Object.fromEntries(settings.map((name) => [name, suite[name]])) as unknown as Settings;
+  const { dependencies = [] } = suite;
+  return { ...found, ...said, dependencies, has_software: dependencies.length > 0 };
+}
+
+const findParts = (db: Queries, build: bigint): Promise<Found | undefined> =>
   db
     .selectFrom('builds')
-    .innerJoin('suites', 'suites.id', 'builds.suite_id')
+    .leftJoin('suites', 'suites.id', 'builds.suite_id')
     .innerJoin('projects', 'projects.id', 'builds.project_id')
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.id as suite_id', 'suites.command', 'suites.steps', 'suites.timeout'])
-    .select(['suites.artifacts', 'suites.cache'])
-    .select([
-      'suites.cache_save',
-      'suites.reports',
-      'suites.image',
-      'projects.repository_url',
-      'projects.default_branch',
-    ])
+    .select(['suites.id as suite_id', ...settings.map((name) => `suites.${name}` as const)])
+    .select(['projects.repository_url', 'projects.default_branch', 'projects.branch_secrets'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])
-    .select(['build_requests.trace', 'build_requests.variables'])
+    .select(['build_requests.trace', 'build_requests.variables', 'build_requests.config_digest'])
     .select((of) => [
       of
         .exists(of.selectFrom('suite_dependencies').select('id').whereRef('suite_id', '=', 'suites.id'))

@@ -7,6 +7,7 @@ import { matrixFields } from '../records/suite.ts';
 import { cancel, enqueue, retag, type Cancelled } from '../queue/queue.ts';
 import { addLine, beginLogs } from '../streams/logs.ts';
 import { writeMove, type BuildEnding, type MovedBuild } from './build-moves.ts';
+import { settingsOf } from './file-suites.ts';
 import { applyEffects, leaveGroup, recordEvent, rollUp } from './pending-effects.ts';
 import { tooSlow, type Rule } from './rules.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
@@ -86,45 +87,30 @@ export function allowedFailures(
 export async function triedBefore({ trx }: WriteContext, commitId: bigint, subjects: Subject[]): Promise<Tried[]> {
   const tried: Tried[] = [];
   for (const { suite_name: suiteName, variant } of subjects) {
-    const {
-      suite_id: suiteId,
-      attempt,
-      series,
-      needs,
-      approval,
-      concurrency_group: group,
-      tags,
-      allow_failure,
-      matrix_allow_failure,
-      retries,
-    } = await trx
+    const last = await trx
       .selectFrom('builds')
-      .leftJoin('suites', 'suites.id', 'builds.suite_id')
-      .select(['builds.suite_id', 'builds.attempt', 'builds.series'])
-      .select(['builds.needs', 'builds.approval', 'builds.concurrency_group'])
-      .select(['suites.tags', 'suites.allow_failure', 'suites.matrix_allow_failure', 'suites.retries'])
-      .where('builds.commit_id', '=', commitId)
-      .where('builds.suite_name', '=', suiteName)
-      .where('builds.variant', '=', variant)
-      .orderBy('builds.attempt', 'desc')
+      .select(['project_id', 'build_request_id', 'suite_id', 'suite_name', 'attempt', 'series'])
+      .select(['needs', 'approval', 'concurrency_group'])
+      .where('commit_id', '=', commitId)
+      .where('suite_name', '=', suiteName)
+      .where('variant', '=', variant)
+      .orderBy('attempt', 'desc')
       .limit(1)
       .executeTakeFirstOrThrow();
+    const settings = await settingsOf(trx, last);
     tried.push({
-      suiteId,
+      suiteId: last.suite_id,
       suiteName,
       variant,
-      last: attempt,
-      series,
-      isDeleted: tags === null,
-      tags: tags ?? '',
-      allowFailure: allowedFailures({
-        allow_failure: allow_failure ?? 0,
-        matrix_allow_failure: matrix_allow_failure ?? '[]',
-      })(variant),
-      retries: retries ?? 0,
-      needs: JSON.parse(needs) as string[],
-      approval,
-      group,
+      last: last.attempt,
+      series: last.series,
+      isDeleted: settings === undefined,
+      tags: settings?.tags ?? '',
+      allowFailure: settings ? allowedFailures(settings)(variant) : 0,
+      retries: settings?.retries ?? 0,
+      needs: JSON.parse(last.needs) as string[],
+      approval: last.approval,
+      group: last.concurrency_group,
     });
   }
   return tried;

@@ -5,6 +5,7 @@ import { variantsOf } from '../shared/matrix.ts';
 import { valuesIn } from '../records/fields.ts';
 import { matrixFields, suiteFields } from '../records/suite.ts';
 import { allowedFailures, type Tried } from './builds.ts';
+import { suitesInFile, type BuiltBy } from './file-suites.ts';
 import { evaluateRulesIn, textsOf } from './evaluate-rules.ts';
 import type { Rule } from './rules.ts';
 import { whySkipped } from './skip-marks.ts';
@@ -17,7 +18,9 @@ const holdColumns = ['needs', 'approval', 'manual', 'concurrency_group'] as cons
 const suiteColumns = ['id', 'name', 'tags', 'allow_failure', 'retries', ...matrixColumns, ...holdColumns] as const;
 
 /** A suite with its number of attempts at the commit: one row for each of its rules, or one row without rules. */
+/** Of a file in the repository, with an identifier of its own, `suite_id` is the project's suite of that name. */
 export interface SuiteFacts extends Pick<SuiteRow, (typeof suiteColumns)[number]> {
+  suite_id: bigint | null;
   /** Of the builds without a variant. */
   last: bigint | number | null;
   subject: string | null;
@@ -26,11 +29,11 @@ export interface SuiteFacts extends Pick<SuiteRow, (typeof suiteColumns)[number]
 }
 
 /** The suites of a project, with what is known about them and a commit. */
-export const findSuites = (db: Queries, project: bigint, ref: string): Promise<SuiteFacts[]> =>
+const findSuites = (db: Queries, project: bigint, ref: string): Promise<SuiteFacts[]> =>
   db
     .selectFrom('suites')
     .leftJoin('suite_rules', 'suite_rules.suite_id', 'suites.id')
-    .select(suiteColumns.map((column) => `suites.${column}` as const))
+    .select(['suites.id as suite_id', ...suiteColumns.map((column) => `suites.${column}` as const)])
     .select(['suite_rules.subject', 'suite_rules.operator', 'suite_rules.value'])
     .select((of) =>
       of
@@ -51,19 +54,42 @@ export const findSuites = (db: Queries, project: bigint, ref: string): Promise<S
     .orderBy('suites.id')
     .execute();
 
+/** The same of the file that a commit is built by; where there is none, those of the project. */
+export async function suitesFor(db: Queries, project: bigint, commit: CommitRow, file: BuiltBy): Promise<SuiteFacts[]> {
+  if (file.config_digest === '') return findSuites(db, project, commit.ref);
+  const attempts = await db
+    .selectFrom('builds')
+    .select((of) => ['suite_name', of.fn.max<bigint | number>('attempt').as('last')])
+    .where('commit_id', '=', commit.id)
+    .where('variant', '=', '')
+    .groupBy('suite_name')
+    .execute();
+  const lasts = new Map(attempts.map(({ suite_name: name, last }) => [name, last]));
+  const suites = await suitesInFile(db, project, file.config_digest);
+  const none = { subject: null, operator: null, value: null };
+  return suites.flatMap(({ rules, ...suite }) =>
+    (rules.length === 0 ? [none] : rules).map((rule) => ({ ...suite, ...rule, last: lasts.get(suite.name) ?? null })),
+  );
+}
+
+export interface Chosen {
+  tried: Tried[];
+  /** Those that a rule leaves out. */
+  leftOut: { suite: Readonly<SuiteFacts>; rule: Rule }[];
+}
 export const needsOf = ({ needs }: Pick<SuiteRow, 'needs'>): bigint[] => suiteFields.needs.fromColumn(needs);
 
 /**
  * What a request is about: the suites that it names with those that they need, or all. A suite that is manual has to be
  * named.
  */
-export function askedFor<Suite extends Pick<SuiteRow, 'id' | 'needs' | 'manual'>>(
+export function askedFor<Suite extends Pick<SuiteFacts, 'id' | 'suite_id' | 'needs' | 'manual'>>(
   suites: readonly Suite[],
   named: readonly bigint[],
 ): Suite[] {
   if (named.length === 0) return suites.filter(({ manual }) => manual === 0);
   const byId = new Map(suites.map((suite) => [suite.id, suite]));
-  const asked = new Set(named);
+  const asked = new Set(suites.filter(({ suite_id: id }) => id !== null && named.includes(id)).map(({ id }) => id));
   for (const id of asked)
     for (const needed of needsOf(byId.get(id) ?? { needs: '[]' }))
       if (byId.get(needed)?.manual === 0) asked.add(needed);
@@ -80,8 +106,8 @@ export async function applying(
   rows: readonly Readonly<SuiteFacts>[],
   commit: CommitRow,
   request: BuildRequestRow,
-): Promise<Tried[]> {
-  if (whySkipped(commit, request) !== undefined) return [];
+): Promise<Chosen> {
+  if (whySkipped(commit, request) !== undefined) return { tried: [], leftOut: [] };
   const suites = Array.from(Map.groupBy(askedFor(rows, suitesOf(request)), ({ id }) => id));
   const names = new Map(rows.map(({ id, name }) => [id, name]));
   const question = {
@@ -95,10 +121,14 @@ export async function applying(
     const variants = await triedAnew(context, suite, commit.id, names);
     return slow ? variants.map((one) => ({ ...one, slow })) : variants;
   });
-  return (await Promise.all(tried)).flat();
+  const leftOut = suites.flatMap(([, [suite]], at) => {
+    const { unmet } = judged[at] ?? {};
+    return suite && unmet ? [{ suite, rule: unmet.rule }] : [];
+  });
+  return { tried: (await Promise.all(tried)).flat(), leftOut };
 }
 
-function ruleOf({ subject, operator, value }: Readonly<SuiteFacts>): Rule[] {
+export function ruleOf({ subject, operator, value }: Readonly<SuiteFacts>): Rule[] {
   return subject === null ? [] : [{ subject, operator, value } as Rule];
 }
 
@@ -123,7 +153,7 @@ async function triedAnew(
   commit: bigint,
   names: ReadonlyMap<bigint, string>,
 ): Promise<Tried[]> {
-  const { id: suiteId, name: suiteName, tags, retries, last, approval, concurrency_group: group } = suite;
+  const { suite_id: suiteId, name: suiteName, tags, retries, last, approval, concurrency_group: group } = suite;
   const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);
   const settings = { suiteId, suiteName, tags, retries, needs, approval, group };
   const variants = variantsOf(valuesIn(matrixFields, suite));

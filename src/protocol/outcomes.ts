@@ -41,8 +41,16 @@ export type SavedCache = Static<typeof savedCache>;
 /** The order’s `defaultHead`, which the commit was compared with. */
 const before = orNull(sha);
 /** The file that configures a project, or what is wrong with it, in words. */
-const configFile = eitherOf([object({ problem: message, before }), object({ text: text(bytes.configFile), before })]);
-export type ConfigFile = { text: string } | { problem: string };
+const configFile = eitherOf([
+  object({ problem: message, before }),
+  object({ text: text(bytes.configFile), before }),
+  object({ isAbsent: literal(true), before }),
+]);
+export type ConfigFile = { text: string } | { problem: string } | { isAbsent: true };
+
+/** The files by which a commit differs from another one that the order asks for, and what that one is, in words. */
+const changes = object({ base: orNull(sha), comparedWith: message, files: names });
+export type Changes = Static<typeof changes>;
 
 const commitMetadata = object({
   message: cutText(boundedMessage),
@@ -85,8 +93,8 @@ const cutReason = oneOf(cutReasons);
 export type CutReason = Static<typeof cutReason>;
 
 const outcome = eitherOf([
-  /** `config` where the order names a file. */
-  object({ kind: literal('fetched'), commit: commitReport, config: optional(configFile) }),
+  /** `config` where the order names a file; `changes` where they are not the commit's own. */
+  object({ kind: literal('fetched'), commit: commitReport, config: optional(configFile), changes: optional(changes) }),
   /** It cannot work before something outside changes; the log says what, or the message where there is no log. */
   object({ kind: literal('unfetchable'), reason, message: optional(message) }),
   /** The result of a check of a repository. */

@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import { pathOf } from '../records/fields.ts';
 import { createYield } from '../lib/event-loop.ts';
-import { keyOf, named, type Node } from './config-document.ts';
+import { keyOf, named, type Node } from '../documents/document.ts';
 import {
   areVariables,
   afterProject,
@@ -18,7 +18,7 @@ import {
   type Entry,
   type Kind,
   type Value,
-} from './config-kinds.ts';
+} from '../documents/kinds.ts';
 import { needersFirst, withNeeds } from './config-needs.ts';
 import type { Once, Step } from './config-steps.ts';
 import { noteSource, sourcesOf } from './environment-variables.ts';

@@ -132,7 +132,7 @@ function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownB
   return html`<section id="details" aria-label="Details" data-live>
     <dl class="facts card">
       ${fact('Number', html`<code>${build.id_str}</code>`)}
-      ${fact('Suite', project.owned && build.suite_exists ? html`<a href="${settings}">${suite}</a>` : suite)}
+      ${fact('Suite', project.owned && build.suite_exists && build.suite_id !== null ? html`<a href="${settings}">${suite}</a>` : suite)}
       ${build.variant !== '' && fact('Variant', html`<code>${build.variant}</code>`)}
       ${fact(
         'Commit',

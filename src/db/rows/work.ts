@@ -32,6 +32,24 @@ export interface BuildRequestRow {
   suites: string;
   /** The variables that it was asked for with, as JSON. */
   variables: string;
+  /** Why its commit could not be fetched or built, in one word; blank where it could. */
+  failure_reason: string;
+  /** The SHA that its branch had before the push; `none` for a new branch; blank where nobody said. */
+  before: string;
+  /** The file of the repository that its commit is built by, and its digest; blank where it is built by the project's suites. */
+  config_file: string;
+  config_digest: string;
+}
+
+/** The files by which the commit of a request differs from another one: what rules compare. */
+export interface RequestChangesRow {
+  build_request_id: bigint;
+  /** The SHA of the other one; blank where there is none. */
+  base: string;
+  /** In words, what it is: `the merge base with main`. */
+  compared_with: string;
+  /** A JSON list. */
+  files: string;
 }
 
 /** Dates of the SCM are text because they keep their author's offset. Lists are JSON. */
