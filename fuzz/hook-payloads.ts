@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
-import { most } from '../src/lib/bounds.ts';
-import { PayloadError, type Facts } from '../src/hooks/facts.ts';
-import { openBody } from '../src/hooks/payload.ts';
-import { providers, type Provider } from '../src/hooks/providers.ts';
+import { most } from '../src/shared/bounds.ts';
+import { PayloadError, type Facts } from '../src/inbound-hooks/facts.ts';
+import { openBody } from '../src/inbound-hooks/payload.ts';
+import { providers, type Provider } from '../src/inbound-hooks/providers.ts';
 import { mutated, oddBytes } from './mutations.ts';
 import { pure } from './target.ts';
 

@@ -3,7 +3,7 @@ import { createPrivateKey, createPublicKey } from 'node:crypto';
 import * as fc from 'fast-check';
 import { parseSshPrivateKey, UnreadableKeyError, wireString } from '../src/lib/ssh-private-key.ts';
 import { fitsOperator, judge, type Texts } from '../src/lifecycle/rules.ts';
-import { operators, subjects } from '../src/lib/rule-words.ts';
+import { operators, subjects } from '../src/shared/rule-operators.ts';
 import { readCommitObject } from '../src/runner/git/commit-object.ts';
 import { withoutProgress } from '../src/runner/git/progress.ts';
 import { parsePublicUrl, parseRepositoryUrl, resolveSubmoduleUrl } from '../src/runner/git/repository-url.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
-import { mostRecords, type BoundedTable } from '../lib/bounds.ts';
+import { mostRecords, type BoundedTable } from '../shared/bounds.ts';
 
 export function isBounded(created: string): created is BoundedTable {
   return Object.hasOwn(mostRecords, created);
@@ -26,10 +26,11 @@ export async function holdRoom(
   parents: Parents,
 ): Promise<void> {
   const bound: (typeof mostRecords)[BoundedTable] = mostRecords[table];
-  const parent = given(parents[bound.per], bound.per);
+  const [per = 'account'] = [bound.per].flat().filter((one) => parents[one] !== undefined);
+  const parent = given(parents[per], per);
   await database.holdNumber(trx, numberOf(parent));
   const columns = 'texts' in bound ? bound.texts.columns : [];
-  const { records, bytes } = await sizes(trx, table, columns, sql`${sql.ref(bound.column)} = ${parent}`);
+  const { records, bytes } = await sizes(trx, table, columns, sql`${sql.ref(columnsOfParents[per])} = ${parent}`);
   if (records > bound.most || ('texts' in bound && bytes > bound.texts.bytes)) throw full();
   if (!('ofAccount' in bound)) return;
   const account = given(parents.account, 'account');
@@ -37,6 +38,8 @@ export async function holdRoom(
   const owned = sql`project_id in (select id from projects where owner_id = ${account})`;
   if ((await sizes(trx, table, [], owned)).records > bound.ofAccount) throw full();
 }
+
+const columnsOfParents = { account: 'owner_id', project: 'project_id', suite: 'suite_id' } as const;
 
 /** Locks of other kinds have the identifiers themselves as numbers, or their negatives: these are far below both. */
 const numberOf = (id: bigint): bigint => id - 2n ** 63n;

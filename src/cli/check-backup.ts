@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
 import { unknownMigrations } from '../db/migrate.ts';
-import { ArchiveError, readArchive } from '../lib/archive.ts';
+import { ArchiveError, readArchive } from './backup-archive.ts';
 import { backupFormat, type BackupHeader } from './backup.ts';
 import { placeOf, settingsName } from './backup-files.ts';
 

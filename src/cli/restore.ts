@@ -8,7 +8,7 @@ import { readRow } from '../db/dump.ts';
 import { startLoading, tablesOf, type Loader } from '../db/load.ts';
 import { recordAudit } from '../auth/audit.ts';
 import { openDatabase, type Database, type Transaction } from '../db/open.ts';
-import { readArchive } from '../lib/archive.ts';
+import { readArchive } from './backup-archive.ts';
 import { firstIdAt } from '../lib/ids.ts';
 import { digestIn, masterKeyName, placeOf, settingsName } from './backup-files.ts';
 import { compared } from './blobs.ts';

@@ -11,8 +11,8 @@ import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase, type Database } from '../db/open.ts';
 import { keepReserve, type DiskReserve } from '../lib/disk-reserve.ts';
 import { createObservers } from '../lifecycle/endings.ts';
-import { closeComparing } from '../lifecycle/comparing.ts';
-import { closeJudging } from '../lifecycle/judging.ts';
+import { closeComparing } from '../lifecycle/compare-listings.ts';
+import { closeJudging } from '../lifecycle/evaluate-rules.ts';
 import { unpackLimitsOf } from '../server/limits.ts';
 import { createSearchThread } from '../streams/search.ts';
 

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
-import { inUnits } from '../lib/amounts.ts';
+import { inUnits } from '../lib/byte-units.ts';
 import type { Client, Params } from './client.ts';
 import { Failure } from './failure.ts';
 

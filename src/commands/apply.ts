@@ -111,7 +111,8 @@ function show(screen: Screen, changes: readonly Change[], sources: readonly (Sou
     for (const field of fields) showField(screen, field);
   }
   for (const { suite, variable, from_env: name, new: isNew } of sources) {
-    const line = words`variable ${variable} of suite ${suite} ← environment variable ${name}${isNew ? ' (new)' : ''}`;
+    const owner = suite === '' ? 'the project' : `suite ${suite}`;
+    const line = words`variable ${variable} of ${owner} ← environment variable ${name}${isNew ? ' (new)' : ''}`;
     screen.say(screen.paint(line, isNew ? 'yellow' : 'dim'));
   }
 }

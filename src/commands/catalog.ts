@@ -154,7 +154,7 @@ export function developerProgram(): Command {
     )
     .option('--image <IMAGE>', 'in this image instead of the suite’s')
     .option('--variant <V>', 'of a suite with a matrix, such as "CC=gcc" (default: the first)')
-    .option('--with-variables', 'with the variables of the suite, secrets too')
+    .option('--with-variables', 'with the variables of the suite and the project, secrets too')
     .option('--write', 'let it change the files; otherwise it changes a view of them')
     .option('--offline', 'without a network')
     .example('headrace exec unit', 'the suite on the working tree, in the sandbox of builds')

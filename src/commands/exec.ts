@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { Failure } from '../client/failure.ts';
 import { messageOf } from '../lib/error-code.ts';
 import type { Answered, Project } from '../client/operations.ts';
-import { variablesIn, variantsOf } from '../lib/matrix.ts';
+import { variablesIn, variantsOf } from '../shared/matrix.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
 import { currentCommit, currentRef, topOf } from './git.ts';
@@ -37,7 +37,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
   const software = await client.call('software', place);
   if (software.missing.length > 0)
     throw new Failure('unavailable', words`Not compiled yet: ${software.missing.join(', ')}`);
-  const variables = options.withVariables ? await client.call('variables', place) : [];
+  const variables = options.withVariables ? await variablesFor(call, place) : [];
   const variant = variantOf(suite, options.variant);
   const tree = (await topOf(call.cwd)) ?? call.cwd;
   const folder = folderOf(call.env, 'cache');
@@ -80,6 +80,13 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
     if (error instanceof Failure || error instanceof WrongUse) throw error;
     throw new Failure('unavailable', inOurWords(error), error instanceof Error ? (error.stack ?? '') : '');
   }
+}
+
+/** Those of the project, and in the place of one with the same name that of the suite. */
+async function variablesFor({ client }: Call, place: { project_id: string; suite_id: string }) {
+  const ofProject = await client.call('variables', { project_id: place.project_id });
+  const ofSuite = await client.call('suiteVariables', place);
+  return [...new Map([...ofProject, ...ofSuite].map((variable) => [variable.name, variable])).values()];
 }
 
 /** The sandbox speaks to those who run servers. */

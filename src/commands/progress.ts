@@ -1,4 +1,4 @@
-import { inUnits } from '../lib/amounts.ts';
+import { inUnits } from '../lib/byte-units.ts';
 import { Live } from './live.ts';
 import type { Screen } from './screen.ts';
 import { fit, width } from './text.ts';

@@ -10,6 +10,7 @@ import { words } from './text.ts';
  * person says so.
  */
 export interface Source {
+  /** Blank for a variable of the project, which is for all suites. */
   suite: string;
   variable: string;
   from_env: string;
@@ -27,7 +28,7 @@ export function sourcesIn(document: Document, env: NodeJS.ProcessEnv): Source[] 
     if (source === undefined) return variable;
     if (typeof source !== 'string' || valueOf(source, env) === undefined)
       throw new WrongUse(words`${name} is to be ${JSON.stringify(source)} of the environment, which is not set.`);
-    sources.push({ suite: String(suite.name), variable: name, from_env: source });
+    sources.push({ suite, variable: name, from_env: source });
     return variable;
   });
   return sources;
@@ -48,7 +49,7 @@ function valueOf(source: unknown, env: NodeJS.ProcessEnv): string | undefined {
 export function newSources(sources: readonly Source[], current: Document): Source[] {
   const known = new Set<string>();
   withVariables(current, (variable, suite) => {
-    known.add(JSON.stringify([suite.name, variable.name, variable.from_env]));
+    known.add(JSON.stringify([suite, variable.name, variable.from_env]));
     return variable;
   });
   return sources.filter((one) => !known.has(JSON.stringify([one.suite, one.variable, one.from_env])));
@@ -72,8 +73,12 @@ export async function allowSources(
     throw new WrongUse('No value was sent, and nothing was changed.');
 }
 
-function withVariables(document: Document, change: (variable: Document, suite: Document) => Document): Document {
-  return mapped(document, 'suites', (suite) => mapped(suite, 'variables', (variable) => change(variable, suite)));
+/** Changes the variables of the project and of its suites; `suite` is the name of theirs, or blank. */
+function withVariables(document: Document, change: (variable: Document, suite: string) => Document): Document {
+  const changed = mapped(document, 'variables', (variable) => change(variable, ''));
+  return mapped(changed, 'suites', (suite) =>
+    mapped(suite, 'variables', (variable) => change(variable, String(suite.name))),
+  );
 }
 
 const isTable = (item: unknown): item is Document => typeof item === 'object' && item !== null && !Array.isArray(item);

@@ -1,5 +1,5 @@
 import type { Insertable } from 'kysely';
-import { takingTurns } from '../lib/turns.ts';
+import { takingTurns } from '../lib/event-loop.ts';
 import type { Transaction } from './open.ts';
 import type { Schema } from './schema.ts';
 

@@ -4,7 +4,7 @@ import { codeOf, messageOf } from '../lib/error-code.ts';
 import type { Schema } from './schema.ts';
 import { localAnnouncements } from './announcements.ts';
 import { postgresIdioms, sqliteIdioms, type Idioms } from './idioms.ts';
-import type { Notes } from './notes.ts';
+import type { Notes } from './memo.ts';
 import { openPostgres } from './postgres.ts';
 import { sqliteDialect } from './sqlite.ts';
 import { isUnavailable, UnavailableError } from './unavailable.ts';

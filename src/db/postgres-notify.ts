@@ -3,7 +3,7 @@ import type { Client } from 'pg';
 import { messageOf } from '../lib/error-code.ts';
 import { randomName } from '../lib/random-name.ts';
 import { Listeners, type Announcements } from './announcements.ts';
-import { Neighbours, sayEveryMs } from './neighbours.ts';
+import { Neighbours, sayEveryMs } from './other-servers.ts';
 import type { Reach } from './reach.ts';
 
 const channel = 'headrace';

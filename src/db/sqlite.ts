@@ -11,7 +11,7 @@ import {
   type LimitNode,
   type QueryResult,
 } from 'kysely';
-import { takingTurns } from '../lib/turns.ts';
+import { takingTurns } from '../lib/event-loop.ts';
 import { Connection } from './sqlite-connection.ts';
 import { openForWriting, busyTimeoutMs } from './sqlite-open.ts';
 import { Writer } from './sqlite-writer.ts';

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { Runner } from '../auth/runners.ts';
 import { piecesOf } from '../db/blobs.ts';
 import { ApiError } from '../errors.ts';
-import type { BareRoute } from '../http/bare-routes.ts';
+import type { BareRoute } from '../http/plain-routes.ts';
 import { arriving } from '../http/uploads.ts';
 import { followsHeader } from '../protocol/index.ts';
 import { readClaimHeader, readDigest, readOffset } from './headers.ts';

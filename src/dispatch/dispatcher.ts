@@ -5,7 +5,7 @@ import { freeLooksOf } from '../lifecycle/poll-claims.ts';
 import { DrainedError, type Order, type Wish } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
 import type { CallHandlers } from './calls.ts';
-import type { Ordering } from './ordering.ts';
+import type { Ordering } from './orders.ts';
 import { WaitingList } from './waiting-list.ts';
 
 /** The free places of the runners that are connected here, and who gets no more work. */

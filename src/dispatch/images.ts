@@ -1,6 +1,6 @@
 import type { Queries } from '../db/open.ts';
 import { sealedPlace, type JobRow } from '../db/schema.ts';
-import { parseImageReference } from '../lib/image-reference.ts';
+import { parseImageReference } from '../shared/image-reference.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { ImageOrder, RegistryAccess } from '../protocol/index.ts';
 import { jobOf } from '../queue/queue.ts';

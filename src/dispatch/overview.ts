@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { noneHasTags, runnersNow, whyNobody, type RunnerNow } from '../auth/runner-visits.ts';
+import { noneHasTags, runnersNow, whyNobody, type RunnerNow } from '../auth/runner-heartbeats.ts';
 import type { Database } from '../db/open.ts';
 import { oldestWaiting, waitingByTags } from '../lifecycle/queue-depth.ts';
 import { workKinds } from '../protocol/index.ts';

@@ -6,7 +6,7 @@ import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
-import { variablesIn } from '../lib/matrix.ts';
+import { variablesIn } from '../shared/matrix.ts';
 import type { Outcome, StepOrder } from '../protocol/index.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
@@ -54,7 +54,7 @@ export const runSuite: JobHandler = {
     } = rest;
     const found = hasSoftware ? await suiteSoftware(context, build.suite_id) : noSoftware;
     // Variables may be secrets, and the author of a fork's code could send them anywhere.
-    const variables = hasVariables && fromFork === 0 ? await variablesOf(context, build.suite_id) : [];
+    const variables = hasVariables && fromFork === 0 ? await variablesOf(context, build) : [];
     const awaited = await findAwaited(
       context.trx,
       job.account_id,
@@ -232,7 +232,17 @@ const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
         .exists(of.selectFrom('suite_dependencies').select('id').whereRef('suite_id', '=', 'suites.id'))
         .as('has_software'),
       of
-        .exists(of.selectFrom('environment_variables').select('id').whereRef('suite_id', '=', 'suites.id'))
+        .exists(
+          of
+            .selectFrom('environment_variables')
+            .select('id')
+            .where((either) =>
+              either.or([
+                either('suite_id', '=', either.ref('suites.id')),
+                either('environment_variables.project_id', '=', either.ref('projects.id')),
+              ]),
+            ),
+        )
         .as('has_variables'),
     ])
     .where('builds.id', '=', build)
@@ -244,9 +254,13 @@ interface Variable {
   isSecret: boolean;
 }
 
-async function variablesOf({ trx, vault }: JobContext, suiteId: bigint): Promise<Variable[]> {
-  const rows = await trx.selectFrom('environment_variables').selectAll().where('suite_id', '=', suiteId).execute();
-  return rows.map(({ id, name, content, secret }) => ({
+/** Those of the project, and in the place of one with the same name that of the suite. */
+async function variablesOf({ trx, vault }: JobContext, { project_id: project, suite_id: suite }: BuildRow) {
+  const all = trx.selectFrom('environment_variables').selectAll();
+  const ofProject = await all.where('project_id', '=', project).execute();
+  const ofSuite = await all.where('suite_id', '=', suite).execute();
+  const byName = new Map([...ofProject, ...ofSuite].map((variable) => [variable.name, variable]));
+  return Array.from(byName.values(), ({ id, name, content, secret }): Variable => ({
     name,
     content: vault.open(content, contentPlace(id)),
     isSecret: secret === 1,

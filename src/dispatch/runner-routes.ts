@@ -1,7 +1,7 @@
-import type { Visit } from '../auth/runner-visits.ts';
+import type { Visit } from '../auth/runner-heartbeats.ts';
 import type { Runner } from '../auth/runners.ts';
 import { ApiError } from '../errors.ts';
-import type { BareRoutes, Head } from '../http/bare-routes.ts';
+import type { BareRoutes, Head } from '../http/plain-routes.ts';
 import { connectionPath, protocolHeader, protocolNumber, version } from '../protocol/index.ts';
 import { blobRoutes } from './blob-routes.ts';
 import { asAnswer, mostMessageBytes } from './calls.ts';

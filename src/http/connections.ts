@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { isLoopback, networkOf } from '../lib/networks.ts';
-import { noRoom, stoppedComing } from './bare-answers.ts';
+import { noRoom, stoppedComing } from './socket-answers.ts';
 
 /*
  * Limits connections, and how long they may stay silent.

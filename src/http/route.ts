@@ -28,7 +28,7 @@ export const scopes = {
     'See commits and what they were built for, their builds, logs and tests, and download the files that builds left',
   suites:
     'See, create, change and delete suites: what they run, their rules, dependencies and software, their environment ' +
-    'variables in clear, and caches',
+    'variables and those of projects in clear, and caches',
   dependencies:
     'See, create, change, upload, compile (which runs their commands), share with every account, download and delete your ' +
     'dependencies; see their logs and uses, and the marketplace. See, add and delete your credentials for registries of ' +

@@ -12,7 +12,7 @@ import {
   type ConnectionWatcher,
 } from './connections.ts';
 import { allowedMethods } from './allowed-methods.ts';
-import { demandProofs } from './bare-routes.ts';
+import { demandProofs } from './plain-routes.ts';
 import { answerPreflights, openToOrigins } from './cors.ts';
 import { answerError, sendJson, takeCallback } from './json-answers.ts';
 import { linkHeader } from './paging.ts';
@@ -21,14 +21,14 @@ import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
 import type { Endpoint, Incoming } from './route.ts';
 import type { JsonSchema } from '../records/schema.ts';
 import { serializer } from './serializer.ts';
-import { mapByTurns } from '../lib/turns.ts';
+import { mapByTurns } from '../lib/event-loop.ts';
 import { isLocalhost, strictTransport } from './strict-transport.ts';
 import { createStreams, type Streams } from './streams.ts';
 import { hearOut } from './unread-bodies.ts';
 import { takeUpgrades } from './upgrades.ts';
 import { withRawBodies } from './uploads.ts';
 import { headJudge, takeOddRequests, wireErrors } from './wire-errors.ts';
-import { bytes } from '../lib/bounds.ts';
+import { bytes } from '../shared/bounds.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {

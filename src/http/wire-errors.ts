@@ -3,7 +3,7 @@ import { constants, type Http2ServerResponse } from 'node:http2';
 import { Duplex } from 'node:stream';
 import { ApiError } from '../errors.ts';
 import { http } from '../lib/http.ts';
-import { unreadableRequest } from './bare-answers.ts';
+import { unreadableRequest } from './socket-answers.ts';
 import type { Connections } from './connections.ts';
 
 /** How long a client has to read an answer before the connection ends, whatever it still sends. */

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { ZipFile } from 'yazl';
-import { mapByTurns } from './turns.ts';
+import { mapByTurns } from './event-loop.ts';
 
 export interface ZipEntry {
   /** Relative, with slashes. */

@@ -4,7 +4,7 @@ import type { BuildRow } from '../db/schema.ts';
 import { cancel, enqueue, retag, type Cancelled } from '../queue/queue.ts';
 import { addLine, beginLogs, completeLog } from '../streams/logs.ts';
 import { noteEnding } from './endings.ts';
-import { recordEvent, rollUp } from './ledger.ts';
+import { recordEvent, rollUp } from './pending-effects.ts';
 import { tooSlow, type Rule } from './rules.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 import { holdForBuilds } from './apply-rollup.ts';

@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
-import { variantsOf } from '../lib/matrix.ts';
+import { variantsOf } from '../shared/matrix.ts';
 import type { Tried } from './builds.ts';
-import { judgedIn, textsOf } from './judging.ts';
+import { judgedIn, textsOf } from './evaluate-rules.ts';
 import type { Rule } from './rules.ts';
 import { whySkipped } from './skip-marks.ts';
 import type { WriteContext } from './write-context.ts';

@@ -1,5 +1,5 @@
 import type { CommitRow } from '../db/schema.ts';
-import { moveTrunk, recordEvent, rollUp, type Trunk } from './ledger.ts';
+import { moveTrunk, recordEvent, rollUp, type Trunk } from './pending-effects.ts';
 import { commitMachine } from './states.ts';
 import type { WriteContext } from './write-context.ts';
 

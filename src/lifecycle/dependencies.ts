@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { DependencyRow } from '../db/schema.ts';
 import { cancel, drop, enqueue, hurryAccount } from '../queue/queue.ts';
 import { addLine, completeLog, removeLog, restartLog } from '../streams/logs.ts';
-import { dependencyMoved, recordEvent } from './ledger.ts';
+import { dependencyMoved, recordEvent } from './pending-effects.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 import { dependencyMachine as machine, statesBefore, type DependencyState } from './states.ts';
 

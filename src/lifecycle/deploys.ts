@@ -3,7 +3,7 @@ import type { CommitRow, DeployRow, DeployStrategyRow, ProjectRow } from '../db/
 import { cancel, enqueue, queueTopic } from '../queue/queue.ts';
 import { addLine, beginLog, completeLog } from '../streams/logs.ts';
 import { mostTries } from './builds.ts';
-import { recordEvent } from './ledger.ts';
+import { recordEvent } from './pending-effects.ts';
 import type { WriteContext } from './write-context.ts';
 import { deployMachine, isFinal, statesBefore, type DeployState } from './states.ts';
 

@@ -1,7 +1,7 @@
 import { sealedPlace, type NotificationRow } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
 import type { Vault } from '../lib/vault.ts';
-import { dropLine, tryLineNow } from './deliveries.ts';
+import { dropLine, tryLineNow } from './webhook-deliveries.ts';
 import { enqueuePing } from './webhook-events.ts';
 import type { WriteContext } from './write-context.ts';
 

@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { PollRow, ProjectRow } from '../db/schema.ts';
-import { comparedIn } from './comparing.ts';
-import { applyLedger } from './ledger.ts';
+import { comparedIn } from './compare-listings.ts';
+import { applyLedger } from './pending-effects.ts';
 import { callIt, mostBuilds, type MovedRef, type Moves } from './polled-refs.ts';
 import { waitAfter, withJitter } from './poll-waits.ts';
 import { triggerRequests, type Asked } from './triggers.ts';

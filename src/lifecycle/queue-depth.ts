@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import { timeOfId } from '../lib/ids.ts';
-import { fetchKinds, placeKinds, type PlaceKind } from '../lib/places.ts';
-import { hasTags } from '../lib/tags.ts';
+import { fetchKinds, placeKinds, type PlaceKind } from '../shared/runner-slots.ts';
+import { hasTags } from '../shared/tags.ts';
 
 /**
  * How much work there is for runners. What waits is what a runner could begin now: work that was put off, or waits for

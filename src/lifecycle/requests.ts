@@ -3,7 +3,7 @@ import { cancel, enqueue } from '../queue/queue.ts';
 import { addLine, beginLog, completeLog, reopenLog } from '../streams/logs.ts';
 import { applying, findSuites } from './chosen-suites.ts';
 import { addBuilds, cancelBuilds, triedBefore, type Tried } from './builds.ts';
-import { fetchFailed, recordEvent, rollUp, applyLedger } from './ledger.ts';
+import { fetchFailed, recordEvent, rollUp, applyLedger } from './pending-effects.ts';
 import { whySkipped } from './skip-marks.ts';
 import type { WriteContext } from './write-context.ts';
 import { isForeign } from './forks.ts';

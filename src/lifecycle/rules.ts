@@ -2,10 +2,11 @@
  * The rules of a suite: which commits it runs on. All rules of a suite must hold.
  *
  * Texts are compared exactly, with their case. A subject may have several values, or none: a commit is on many
- * branches, and may have no tag. A positive operator holds when it holds for any of the values, a negative one when its
- * opposite holds for none; so without values every positive rule fails and every negative one holds.
+ * branches, and may have no tag. A positive operator holds when it holds for any of the values (`all_match`: for every
+ * one), a negative one when its opposite does not; so without values every positive rule fails and every negative one
+ * holds.
  *
- * `matches` looks for a regular expression anywhere in the value (`^` and `$` tie it to the ends). The expression comes
+ * `matches` and its kin look for a regular expression anywhere in the value (`^` and `$` tie it to the ends). It comes
  * from a user and the text from anybody who can push, so it runs in an engine whose time is linear in the text, which
  * has neither back-references nor look-around. Linear in the text is not enough when the expression multiplies itself
  * (`.{1000}.{1000}…`), so its size is bounded as well.
@@ -14,7 +15,7 @@
 import { createRequire } from 'node:module';
 import type { RE2JS } from 're2js';
 import { expressionSize } from '../lib/expression-size.ts';
-import { operators, subjects } from '../lib/rule-words.ts';
+import { operators, subjects } from '../shared/rule-operators.ts';
 
 /** Loaded when the first expression is met: most servers never meet one, and it takes several megabytes. */
 function engine(): typeof RE2JS {
@@ -77,8 +78,8 @@ export interface Judged {
 export const largestExpression = 300;
 
 /** Whether a rule may have this value: not every text is a regular expression. Its length is bounded where it is read. */
-export function fitsOperator(operator: string, value: string): boolean {
-  return operator !== 'matches' || compiles(value);
+export function fitsOperator(operator: Operator, value: string): boolean {
+  return !isExpression(operator) || compiles(value);
 }
 
 /**
@@ -103,7 +104,7 @@ export function judge({ suites, texts }: Question, isOver: () => boolean = () =>
   const judgeBy = (suite: Question['suites'][number], isPlain: boolean): void => {
     for (const rule of suite.rules) {
       if (verdicts.has(suite.id)) return;
-      const verdict = (rule.operator !== 'matches') === isPlain ? verdictOn(rule) : undefined;
+      const verdict = isExpression(rule.operator) !== isPlain ? verdictOn(rule) : undefined;
       if (verdict) verdicts.set(suite.id, verdict);
     }
   };
@@ -150,7 +151,7 @@ function costOf(rules: readonly Rule[], texts: Texts, most = Infinity): number {
   for (const { subject, operator, value } of rules) {
     const length = texts[textOf[subject]].length;
     // To compile an atom costs as much as fifty characters; texts are searched much faster.
-    cost += operator === 'matches' ? expressionSize(value) * (length + 50) : length / 10 + value.length + 10;
+    cost += isExpression(operator) ? expressionSize(value) * (length + 50) : length / 10 + value.length + 10;
     if (cost > most) break;
   }
   return cost;
@@ -179,28 +180,42 @@ function valuesIn(subject: Subject, texts: Texts): readonly string[] {
 
 /** Undefined when it was over before that was known. */
 function meets({ operator, value }: Rule, values: readonly string[], isOver: () => boolean): boolean | undefined {
-  const isNegative = operator === 'does_not_contain' || operator === 'does_not_equal';
-  const holds = comparing[operator](value); // made once for all values: a commit may have changed thousands of files
+  const { compare, isForAll = false, isNegative = false } = meanings[operator];
+  const holds = compare(value); // made once for all values: a commit may have changed thousands of files
   for (const text of values) {
     if (isOver()) return undefined;
-    if (holds(text)) return !isNegative;
+    if (holds(text) !== isForAll) return isForAll === isNegative;
   }
-  return isNegative;
+  return (isForAll && values.length > 0) !== isNegative;
 }
 
-/** A negative operator holds where the positive one holds for no value. */
-const comparing: Record<Operator, (value: string) => (text: string) => boolean> = {
-  contains: (value) => (text) => text.includes(value),
-  does_not_contain: (value) => (text) => text.includes(value),
-  equals: (value) => (text) => text === value,
-  does_not_equal: (value) => (text) => text === value,
-  starts_with: (value) => (text) => text.startsWith(value),
-  ends_with: (value) => (text) => text.endsWith(value),
-  matches(value) {
-    const expression = engine().compile(value);
-    return (text) => expression.test(text);
-  },
+type Comparison = (value: string) => (text: string) => boolean;
+
+const containing: Comparison = (value) => (text) => text.includes(value);
+const equalling: Comparison = (value) => (text) => text === value;
+const matching: Comparison = (value) => {
+  const expression = engine().compile(value);
+  return (text) => expression.test(text);
 };
+
+/** A negative operator holds where the same comparison does not. */
+const meanings: Record<Operator, { compare: Comparison; isForAll?: boolean; isNegative?: boolean }> = {
+  contains: { compare: containing },
+  does_not_contain: { compare: containing, isNegative: true },
+  equals: { compare: equalling },
+  does_not_equal: { compare: equalling, isNegative: true },
+  starts_with: { compare: (value) => (text) => text.startsWith(value) },
+  ends_with: { compare: (value) => (text) => text.endsWith(value) },
+  matches: { compare: matching },
+  does_not_match: { compare: matching, isNegative: true },
+  all_match: { compare: matching, isForAll: true },
+  not_all_match: { compare: matching, isForAll: true, isNegative: true },
+};
+
+/** Whether the operator takes a regular expression, which can be wrong, and slow. */
+export function isExpression(operator: Operator): boolean {
+  return meanings[operator].compare === matching;
+}
 
 function compiles(expression: string): boolean {
   if (expressionSize(expression) > largestExpression) return false;

@@ -1,4 +1,4 @@
-import { repeatLook } from '../lib/repeated-look.ts';
+import { repeatLook } from '../lib/work-loop.ts';
 import { mendSchedules, nextScheduleAt, runDueSchedules, schedulesTopic } from './schedules.ts';
 import type { WriteContext } from './write-context.ts';
 

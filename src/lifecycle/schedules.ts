@@ -5,7 +5,7 @@ import { isUnavailable } from '../db/unavailable.ts';
 import type { ColumnsOf } from '../records/fields.ts';
 import type { scheduleFields } from '../records/trigger.ts';
 import { parseCron } from './cron.ts';
-import { applyLedger } from './ledger.ts';
+import { applyLedger } from './pending-effects.ts';
 import { triggerRequest } from './triggers.ts';
 import type { WriteContext } from './write-context.ts';
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import { sealIn } from '../db/sealing.ts';
 import { sealedPlace, type KeptBuildRow, type ProjectRow, type ShellRow } from '../db/schema.ts';
-import { mostShells, mostShellsOfAccount } from '../lib/shell-limits.ts';
+import { mostShells, mostShellsOfAccount } from '../shared/shell-limits.ts';
 import type { Vault } from '../lib/vault.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 

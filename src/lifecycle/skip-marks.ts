@@ -10,7 +10,7 @@ const heeding = new Set(['push', 'tag', 'poll']);
 
 /**
  * Why nothing is built of a commit; undefined where it is. Most payloads of forges have the message, and are judged before
- * anything is fetched (hooks/facts.ts). Polls, and the payloads of some forges, tell only the SHA.
+ * anything is fetched (inbound-hooks/facts.ts). Polls, and the payloads of some forges, tell only the SHA.
  */
 export function whySkipped(
   { ref, message }: Pick<CommitRow, 'ref' | 'message'>,

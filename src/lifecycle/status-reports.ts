@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { Transaction } from '../db/open.ts';
 import type { BuildRow, CommitRow, SuiteRow } from '../db/schema.ts';
-import { nameWithVariant } from '../lib/matrix.ts';
+import { nameWithVariant } from '../shared/matrix.ts';
 import { reasonInWords } from './reasons.ts';
 import { isAllowedFailure } from './rollup.ts';
 import type { BuildState } from './states.ts';
 
-/** The status of a suite on a commit, in terms that fit every forge (webhooks/forges.ts). */
+/** The status of a suite on a commit, in terms that fit every forge (outbound-webhooks/forges.ts). */
 export interface StatusReport {
   /** The SHA of the commit. */
   ref: string;

@@ -1,6 +1,6 @@
 import type { BuildRequestRow, JobRow } from '../db/schema.ts';
 import { timeOfId } from '../lib/ids.ts';
-import { nameWithVariant } from '../lib/matrix.ts';
+import { nameWithVariant } from '../shared/matrix.ts';
 import {
   formatTraceparent,
   newSpanId,

@@ -4,7 +4,7 @@ import { insertRows } from '../db/insert.ts';
 import type { DeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import type { IdSource } from '../lib/ids.ts';
-import { inTurn } from '../lib/places.ts';
+import { inTurn } from '../shared/runner-slots.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { ensureDeliveryJobs } from '../queue/delivery-jobs.ts';
 import { buildView } from '../views/build.ts';

@@ -1,8 +1,8 @@
 import { ApiError } from '../errors.ts';
 import { isForeignKeyViolation, type Database } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
-import { form } from '../http/bare-bodies.ts';
-import type { BareAnswer, BareRoute, BareRoutes, Head } from '../http/bare-routes.ts';
+import { form } from '../http/body-readers.ts';
+import type { BareAnswer, BareRoute, BareRoutes, Head } from '../http/plain-routes.ts';
 import { clientChallenge } from '../http/challenges.ts';
 import { addressOf } from '../http/client-address.ts';
 import type { RawGroup } from '../http/raw.ts';

@@ -1,9 +1,9 @@
 import * as Type from 'typebox';
 import type { Static, TSchema, TUnsafe } from 'typebox';
-import { bytes, most } from '../lib/bounds.ts';
-import { placeKinds } from '../lib/places.ts';
-import { mostShells } from '../lib/shell-limits.ts';
-import { lookReport, mostLooks, type LookOrder } from './looks.ts';
+import { bytes, most } from '../shared/bounds.ts';
+import { placeKinds } from '../shared/runner-slots.ts';
+import { mostShells } from '../shared/shell-limits.ts';
+import { lookReport, mostLooks, type LookOrder } from './polls.ts';
 import type { Order, RegistryAccess } from './orders.ts';
 import { finishReport, uploadReport, type Receipt } from './outcomes.ts';
 import { bytesOf, claim, cutList, id, listOf, object, oneOf, optional, size, whole } from './schema.ts';

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox';
-import { bytes, longest, most } from '../lib/bounds.ts';
-import { boundedMessage, boundedNames, boundedPerson } from '../lib/commit-bounds.ts';
+import { bytes, longest, most } from '../shared/bounds.ts';
+import { boundedMessage, boundedNames, boundedPerson } from '../shared/commit-bounds.ts';
 import {
   claim,
   cutList,

@@ -1,6 +1,6 @@
 import * as Type from 'typebox';
 import type { Static, TArray, TObject, TProperties, TSchema, TString, TUnsafe } from 'typebox';
-import { longest } from '../lib/bounds.ts';
+import { longest } from '../shared/bounds.ts';
 
 /**
  * The parts of which the messages of runners are made. A message is defined once, with TypeBox: its TypeScript type follows

@@ -7,10 +7,10 @@ import type { IdSource } from '../lib/ids.ts';
 import { randomName } from '../lib/random-name.ts';
 import type { Serving } from './accounts.ts';
 import { doomStored, findHeld, nothingStored } from './claimed-blobs.ts';
-import { findNext, takeJob } from './claiming.ts';
+import { findNext, takeJob } from './claims.ts';
 import { moveUp, putInLine } from './lanes.ts';
 import { left, nobodys } from './lapses.ts';
-import { joinTurns } from './turns.ts';
+import { joinTurns } from './account-turns.ts';
 import { literals } from './waiting.ts';
 
 /**

@@ -1,10 +1,10 @@
 import { ApiError } from '../errors.ts';
-import { areCachePaths } from '../lib/cache-paths.ts';
-import { compileGlob } from '../lib/globs.ts';
-import { parseImageReference } from '../lib/image-reference.ts';
-import { readMatrix, textOfAxis } from '../lib/matrix.ts';
-import { tagForm } from '../lib/tags.ts';
-import { isReservedVariable, variableNameForm } from '../lib/variable-names.ts';
+import { areCachePaths } from '../shared/cache-paths.ts';
+import { compileGlob } from '../shared/globs.ts';
+import { parseImageReference } from '../shared/image-reference.ts';
+import { readMatrix, textOfAxis } from '../shared/matrix.ts';
+import { tagForm } from '../shared/tags.ts';
+import { isReservedVariable, variableNameForm } from '../shared/variable-names.ts';
 import { lines, refined, text, words, type Field } from './fields.ts';
 
 /** Forms of fields: those that several records share, and those that take more than a line. */

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox';
-import { operators, subjects } from '../lib/rule-words.ts';
+import { operators, subjects } from '../shared/rule-operators.ts';
 import type { FieldErrors } from '../errors.ts';
 import {
   answersOf,

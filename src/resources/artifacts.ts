@@ -7,7 +7,7 @@ import { ApiError } from '../errors.ts';
 import { pageOf } from '../http/paging.ts';
 import { readRange } from '../http/ranges.ts';
 import type { Incoming, StreamAnswer } from '../http/route.ts';
-import { attachment } from '../lib/attachments.ts';
+import { attachment } from '../lib/content-disposition.ts';
 import { contentTypes } from '../lib/file-types.ts';
 import { zip, zipNames } from '../lib/zip.ts';
 import { artifactRecord } from '../records/build.ts';

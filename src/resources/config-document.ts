@@ -1,11 +1,11 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
-import { most } from '../lib/bounds.ts';
+import { most } from '../shared/bounds.ts';
 import { checkCommand } from '../records/suite.ts';
 import {
+  areVariables,
   projectFields,
   sections,
   suites,
-  variables,
   type DocumentField,
   type Entry,
   type Kind,
@@ -59,7 +59,7 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
   }
   const said = value as Record<string, unknown>;
   const entry: Record<string, Value> = {};
-  const isVariable = kind === variables;
+  const isVariable = kind !== undefined && areVariables(kind);
   const known = new Set([...fields.map(({ name }) => name), ...children.map(({ section }) => section)]);
   if (isVariable) known.add('keep');
   if (kind === suites) known.add('dependencies');
@@ -162,10 +162,14 @@ function refuseTwins(nodes: readonly Node[], kind: Kind, errors: FieldErrors): v
   }
 }
 
+interface WithVariables {
+  variables?: Record<string, unknown>[];
+}
+
 /** A document that was read without mistakes, as it may be kept: without what came from somebody's environment. */
 export function withoutValues(text: string): string {
-  const document = JSON.parse(text) as { suites?: { variables?: Record<string, unknown>[] }[] };
-  for (const suite of document.suites ?? [])
-    for (const variable of suite.variables ?? []) if ((variable.from_env ?? '') !== '') delete variable.content;
+  const document = JSON.parse(text) as WithVariables & { suites?: WithVariables[] };
+  for (const { variables = [] } of [document, ...(document.suites ?? [])])
+    for (const variable of variables) if ((variable.from_env ?? '') !== '') delete variable.content;
   return JSON.stringify(document);
 }

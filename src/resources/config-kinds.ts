@@ -69,14 +69,21 @@ export const projectFields = fieldsIn(projectRecordFields);
 /** The name, in the environment of who applies a document, of what is to be the content of a variable. */
 const source: DocumentField = { name: 'from_env', sent: 'from_env', isRequired: false, fallback: '', isOurs: true };
 
-export const variables: Kind = {
+const variablesAt = (path: Kind['path']): Kind => ({
   section: 'variables',
   what: 'variable',
-  path: '/projects/:project_id/suites/:suite_id/environment_variables',
+  path,
   param: 'environment_variable_id',
   fields: [...fieldsIn(variableFields), source],
   key: ['name'],
-};
+});
+
+/** Of the project, or of a suite. */
+const variables = variablesAt('/projects/:project_id/environment_variables');
+
+export function areVariables({ section }: Kind): boolean {
+  return section === variables.section;
+}
 
 const suiteParts: readonly Kind[] = [
   {
@@ -88,7 +95,7 @@ const suiteParts: readonly Kind[] = [
     key: ['subject', 'operator', 'value'],
     isNameless: true,
   },
-  variables,
+  variablesAt('/projects/:project_id/suites/:suite_id/environment_variables'),
 ];
 
 export const suites: Kind = {
@@ -141,10 +148,10 @@ const notifications: Kind = {
   isNameless: true,
 };
 
-export const sections: readonly Kind[] = [suites, strategies, hooks, schedules, notifications];
+export const sections: readonly Kind[] = [variables, suites, strategies, hooks, schedules, notifications];
 
-/** In the order in which transactions take their locks (lifecycle/ledger.ts): some come after the project itself. */
-export const beforeProject: readonly Kind[] = [suites, strategies, hooks];
+/** In the order in which transactions take their locks (lifecycle/pending-effects.ts): some come after the project itself. */
+export const beforeProject: readonly Kind[] = [variables, suites, strategies, hooks];
 export const afterProject: readonly Kind[] = [notifications, schedules];
 
 /** The value of a field in a record of the API. */

@@ -3,9 +3,10 @@ import type { Database, Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import { columnName, pathOf } from '../records/fields.ts';
-import { takingTurns } from '../lib/turns.ts';
+import { takingTurns } from '../lib/event-loop.ts';
 import { keyOf, type Node } from './config-document.ts';
 import {
+  areVariables,
   afterProject,
   beforeProject,
   isSame,
@@ -13,7 +14,6 @@ import {
   rawOf,
   suites,
   valueIn,
-  variables,
   type DocumentField,
   type Entry,
   type Kind,
@@ -75,7 +75,7 @@ export async function runSteps(
   steps: readonly Step[],
   holdFirst: () => Promise<unknown> = async () => {},
 ): Promise<Once[]> {
-  const before = new Set(['rules', 'variables', 'dependencies', ...beforeProject.map(({ section }) => section)]);
+  const before = new Set(['rules', 'dependencies', ...beforeProject.map(({ section }) => section)]);
   const answers: Once[] = [];
   let isHeld = false;
   for (const step of steps) {
@@ -173,7 +173,7 @@ async function planChange(
     fields: changed.map((field) => shownChange(field, record, node.entry)),
     async run() {
       await named(node.at, () => within(`PUT ${kind.path}/:${kind.param}`, own, bodyFrom(changed, node.entry)));
-      if (kind === variables) await noteSource(planning.db, record.id, String(node.entry.from_env));
+      if (areVariables(kind)) await noteSource(planning.db, record.id, String(node.entry.from_env));
       return {};
     },
   };
@@ -183,7 +183,7 @@ async function planChange(
 async function planCreate(planning: Planning, kind: Kind, params: Params, node: Node, inside: string): Promise<Step[]> {
   const { within, isTrial } = planning;
   const { fields } = kind;
-  const isAway = isTrial && kind === variables && node.entry.from_env !== '';
+  const isAway = isTrial && areVariables(kind) && node.entry.from_env !== '';
   const entry = isAway ? { content: '', ...node.entry } : node.entry;
   // A variable whose value is to stay has to have one.
   const missing = fields.find(({ name }) => entry[name] === undefined);
@@ -196,7 +196,7 @@ async function planCreate(planning: Planning, kind: Kind, params: Params, node: 
     async run() {
       const made = await named(node.at, () => within(`POST ${kind.path}`, params, bodyFrom(fields, entry)));
       const { id, secret, url } = made as Record_ & { url?: string };
-      if (kind === variables) await noteSource(planning.db, id, String(node.entry.from_env));
+      if (areVariables(kind)) await noteSource(planning.db, id, String(node.entry.from_env));
       for (const part of await planParts(planning, kind, { ...params, [kind.param]: id }, node)) await part.run();
       // Of a variable this says whether it is one.
       return typeof secret === 'string' ? { secret, ...(url !== undefined && { url }) } : {};
@@ -261,8 +261,8 @@ export async function recordsOf(
   params: Params,
 ): Promise<Record_[]> {
   const list = (await within(`GET ${kind.path}`, params)) as Record_[];
-  if (kind === variables) {
-    const sources = await sourcesOf(db, params.suite_id ?? 0n);
+  if (areVariables(kind)) {
+    const sources = await sourcesOf(db, { projectId: params.project_id ?? 0n, suiteId: params.suite_id });
     return list.map((record) => ({ ...record, from_env: sources.get(record.id) ?? '' }));
   }
   if (!kind.isShort) return list;

@@ -7,7 +7,7 @@ import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { readDocument, type Node } from './config-document.ts';
-import { isSame, projectFields, suites, variables, type DocumentField } from './config-kinds.ts';
+import { isSame, projectFields, type DocumentField } from './config-kinds.ts';
 import { entryOf, planFor, planningWith, runSteps, type Step } from './config-plan.ts';
 import { linesOf, RefusedError, tableIn, type Table } from './config-words.ts';
 
@@ -22,7 +22,7 @@ export interface FoundFile {
   request: BuildRequestRow;
   sha: string;
   text: string;
-  /** Locks what has to be locked before the project (lifecycle/ledger.ts). */
+  /** Locks what has to be locked before the project (lifecycle/pending-effects.ts). */
   holdFirst?: () => Promise<unknown>;
 }
 
@@ -84,8 +84,8 @@ function readWanted(said: Table, record: object): Node {
   );
   if (changed.length > 0) throw new RefusedError(changed.map(ownersOnly));
   const wanted = readDocument(JSON.stringify({ ...said, ...now }));
-  for (const suite of wanted.children[suites.section] ?? []) {
-    for (const { entry, at } of suite.children[variables.section] ?? []) {
+  for (const { children } of [wanted, ...(wanted.children.suites ?? [])]) {
+    for (const { entry, at } of children.variables ?? []) {
       if (entry.from_env !== '')
         throw new RefusedError([`${at}: a file in a repository has no from_env. Write keep = true.`]);
       // A value that is kept stays what it is, wherever the owner has it from.

@@ -58,7 +58,7 @@ const wordsFor: Readonly<Record<string, string>> = {
 export function linesOf(error: ApiError, path: string): string[] {
   return Object.entries(error.fields).flatMap(([name, codes]) =>
     codes.map((code) => {
-      const [, variable] = /^(.*\[variables\]\[[^\]]+\])\[content\]$/.exec(name) ?? [];
+      const [, variable] = /^((?:.*\[)?variables\]?\[[^\]]+\])\[content\]$/.exec(name) ?? [];
       if (variable !== undefined && code === 'is_blank')
         return `${path}: ${variable} has no value on the server yet. Set it in the settings first.`;
       if (variable !== undefined && code === 'invalid_format')

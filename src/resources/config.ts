@@ -5,11 +5,11 @@ import { flag, required, text } from '../records/fields.ts';
 import { configChangeRecord, configRecord, configuredProjectRecord, type ConfigChange } from '../records/project.ts';
 import { readDocument, withoutValues } from './config-document.ts';
 import {
+  areVariables,
   isSame,
   projectFields,
   sections,
   suites,
-  variables,
   type DocumentField,
   type Entry,
   type Kind,
@@ -57,7 +57,7 @@ async function currentDocument(planning: Planning, params: Params): Promise<obje
     const entries: object[] = [];
     for (const record of await recordsOf(planning, kind, place)) {
       const entry = { ...saidOf(kind.fields, entryOf(kind.fields, record)) };
-      if (kind === variables) Object.assign(entry, sourceOf(entry.from_env, record));
+      if (areVariables(kind)) Object.assign(entry, sourceOf(entry.from_env, record));
       const own = { ...place, [kind.param]: record.id };
       if (kind === suites) {
         const used = (await within(`GET ${suites.path}/:suite_id/dependencies`, own)) as { name: string }[];

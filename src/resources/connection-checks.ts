@@ -1,5 +1,5 @@
 import { projectRoute } from '../api/route.ts';
-import { whyNobodyTakes } from '../auth/runner-visits.ts';
+import { whyNobodyTakes } from '../auth/runner-heartbeats.ts';
 import { ApiError } from '../errors.ts';
 import {
   beginCheck,

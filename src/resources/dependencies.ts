@@ -3,7 +3,7 @@ import { accountRoute } from '../api/route.ts';
 import { isForeignKeyViolation, type Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
-import { mapByTurns } from '../lib/turns.ts';
+import { mapByTurns } from '../lib/event-loop.ts';
 import { dependencyHappened } from '../lifecycle/dependencies.ts';
 import { changeDependency, createDependency, deleteDependency } from '../lifecycle/dependency-records.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';

@@ -10,7 +10,7 @@ import { timestampOrNull } from '../lib/timestamps.ts';
 import { cancelDeploy, openDeploy } from '../lifecycle/deploys.ts';
 import { isForeign } from '../lifecycle/forks.ts';
 import { deployMachine, isFinal, type DeployState } from '../lifecycle/states.ts';
-import { takingTurns } from '../lib/turns.ts';
+import { takingTurns } from '../lib/event-loop.ts';
 import { deployItemRecord, deployRecord, fetchedDeployRecord } from '../records/deploy.ts';
 import { listOf } from '../records/schema.ts';
 import { writeContextOf, orNotFound, twin, type InProject } from './common.ts';

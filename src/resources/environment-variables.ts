@@ -2,8 +2,8 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { sealedPlace, type EnvironmentVariableRow, type SuiteRow } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
-import { isOrdinary } from '../lib/ordinary-words.ts';
-import { hasForms } from '../lib/secret-forms.ts';
+import { isOrdinary } from '../shared/ordinary-words.ts';
+import { hasForms } from '../shared/secret-forms.ts';
 import type { Vault } from '../lib/vault.ts';
 import { columnsOf, valuesIn } from '../records/fields.ts';
 import { variableFields, variableRecord, writtenVariableRecord, type WrittenVariable } from '../records/suite.ts';
@@ -11,6 +11,19 @@ import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, twin, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 import { inSuite, loadSuite } from './suites.ts';
+
+/** What has variables: a suite has those of its builds, and the project those of all its suites. */
+interface Owner {
+  column: 'project_id' | 'suite_id';
+  within: bigint;
+}
+
+function ownerIn({ project, suite }: { project: { id: bigint }; suite?: { id: bigint } | undefined }): Owner {
+  return suite ? { column: 'suite_id', within: suite.id } : { column: 'project_id', within: project.id };
+}
+
+const variablesOf = (db: Queries, { column, within }: Owner) =>
+  db.selectFrom('environment_variables').selectAll().where(column, '=', within);
 
 function view(variable: EnvironmentVariableRow, vault: Vault) {
   const content = vault.open(variable.content, contentPlace(variable.id));
@@ -30,105 +43,139 @@ const hiddenWords =
 
 const contentPlace = (id: bigint): string => sealedPlace({ table: 'environment_variables', column: 'content' }, id);
 
-async function loadVariable(
-  call: InProject<'suite_id' | 'environment_variable_id'>,
-): Promise<{ suite: SuiteRow; variable: EnvironmentVariableRow }> {
-  const { suite } = await loadSuite(call);
-  const query = call.db.selectFrom('environment_variables').selectAll().where('suite_id', '=', suite.id);
-  const found = query.where('id', '=', call.params.environment_variable_id).executeTakeFirst();
-  return { suite, variable: orNotFound(await found) };
+/** The suite in the path; where it names none, the variables are the project's own. */
+async function loadOwner(call: Call): Promise<{ suite?: SuiteRow }> {
+  return 'suite_id' in call.params ? loadSuite(call as InProject<'suite_id'>) : {};
 }
 
-/** From where documents took the contents of a suite's variables, by their identifiers. */
-export async function sourcesOf(db: Queries, suiteId: bigint): Promise<Map<bigint, string>> {
-  const query = db.selectFrom('environment_variables').select(['id', 'from_env']).where('suite_id', '=', suiteId);
-  return new Map((await query.execute()).map(({ id, from_env: source }) => [id, source]));
+type Call = Omit<InProject<never>, 'params'> & { params: object };
+
+async function loadVariable(call: Call): Promise<{ suite?: SuiteRow; variable: EnvironmentVariableRow }> {
+  const { suite } = await loadOwner(call);
+  const { environment_variable_id: id } = call.params as Record<'environment_variable_id', bigint>;
+  const query = variablesOf(call.db, ownerIn({ ...call, suite })).where('id', '=', id);
+  return { ...(suite && { suite }), variable: orNotFound(await query.executeTakeFirst()) };
+}
+
+/** From where documents took the contents of variables, by their identifiers: of a suite, or of the project itself. */
+export async function sourcesOf(
+  db: Queries,
+  { projectId, suiteId }: { projectId: bigint; suiteId: bigint | undefined },
+): Promise<Map<bigint, string>> {
+  const suite = suiteId === undefined ? undefined : { id: suiteId };
+  const rows = await variablesOf(db, ownerIn({ project: { id: projectId }, suite })).execute();
+  return new Map(rows.map(({ id, from_env: source }) => [id, source]));
 }
 
 export async function noteSource(trx: Queries, id: bigint, source: string): Promise<void> {
   await trx.updateTable('environment_variables').set({ from_env: source }).where('id', '=', id).execute();
 }
 
+const detailsOf = ({ suite }: { suite?: SuiteRow }) => (suite ? inSuite({ suite }) : {});
+
+/** The same routes for whatever has variables. */
+function variableRoutes<const Path extends string>(of: Path, what: string) {
+  const list = `${of}/environment_variables` as const;
+  const one = `${list}/:environment_variable_id` as const;
+  return [
+    projectRoute({
+      method: 'GET',
+      path: list,
+      access: 'both',
+      scope: 'suites',
+      summary: `List the environment variables of ${what}, in clear`,
+      answer: listOf(variableRecord),
+      showsSecrets: true,
+      load: loadOwner,
+      async handle(call) {
+        const query = variablesOf(call.db, ownerIn(call)).orderBy('id');
+        return (await query.execute()).map((variable) => view(variable, call.vault));
+      },
+    }),
+    projectRoute({
+      method: 'POST',
+      path: list,
+      access: 'both',
+      scope: 'suites',
+      summary: `Add an environment variable to ${what}; it is stored encrypted, and masked in logs if it is secret`,
+      body: variableFields,
+      creates: 'environment_variables',
+      answer: writtenVariableRecord,
+      load: loadOwner,
+      verifyNames: (call, { name }) => checkName(call.db, 'environment_variables', { ...ownerIn(call), name }),
+      audit: {
+        action: 'environment_variable.created',
+        details: (call) => ({ ...detailsOf(call), secret: call.input.secret }),
+      },
+      async handle(call) {
+        const { db, ids, vault, input } = call;
+        const id = ids.next();
+        const content = await sealIn(db, vault, input.content, contentPlace(id));
+        const fields = columnsOf(variableFields, { ...input, content });
+        const { column, within } = ownerIn(call);
+        const variable = { id, project_id: null, suite_id: null, [column]: within, ...fields, from_env: '' };
+        await orTaken(db.insertInto('environment_variables').values(variable).execute());
+        return writtenView(variable, vault);
+      },
+    }),
+    projectRoute({
+      method: 'GET',
+      path: one,
+      access: 'both',
+      scope: 'suites',
+      summary: `Fetch an environment variable of ${what}, in clear`,
+      answer: variableRecord,
+      showsSecrets: true,
+      load: loadVariable,
+      handle: async ({ variable, vault }) => view(variable, vault),
+    }),
+    projectRoute({
+      method: 'PUT',
+      path: one,
+      access: 'both',
+      scope: 'suites',
+      summary: `Change an environment variable of ${what}; builds that begin later get it`,
+      body: variableFields,
+      changes: 'environment_variables',
+      answer: writtenVariableRecord,
+      load: loadVariable,
+      verifyNames: (call, { name }) =>
+        checkName(call.db, 'environment_variables', { ...ownerIn(call), name, except: call.variable.id }),
+      audit: {
+        action: 'environment_variable.updated',
+        subject: ({ variable }) => variable,
+        details: detailsOf,
+      },
+      async handle({ db, variable, vault, input }) {
+        const sealed = input.content !== undefined && {
+          content: await sealIn(db, vault, input.content, contentPlace(variable.id)),
+          from_env: '', // a document says it again after this
+        };
+        const changed = { ...columnsOf(variableFields, input), ...sealed };
+        if (Object.keys(changed).length > 0) {
+          await orTaken(db.updateTable('environment_variables').set(changed).where('id', '=', variable.id).execute());
+        }
+        return writtenView({ ...variable, ...changed }, vault);
+      },
+    }),
+    projectRoute({
+      method: 'DELETE',
+      path: one,
+      access: 'both',
+      scope: 'suites',
+      summary: `Remove an environment variable of ${what}`,
+      answer: destroyedAnswer,
+      load: loadVariable,
+      audit: { action: 'environment_variable.deleted', subject: ({ variable }) => variable, details: detailsOf },
+      async handle({ db, variable }) {
+        await db.deleteFrom('environment_variables').where('id', '=', variable.id).execute();
+        return destroyed;
+      },
+    }),
+  ];
+}
+
 export const routes = [
-  projectRoute({
-    method: 'GET',
-    path: '/projects/:project_id/suites/:suite_id/environment_variables',
-    access: 'both',
-    scope: 'suites',
-    summary: 'List the environment variables of a suite, in clear',
-    answer: listOf(variableRecord),
-    showsSecrets: true,
-    load: loadSuite,
-    async handle({ db, suite, vault }) {
-      const query = db.selectFrom('environment_variables').selectAll().where('suite_id', '=', suite.id).orderBy('id');
-      return (await query.execute()).map((variable) => view(variable, vault));
-    },
-  }),
-  projectRoute({
-    method: 'POST',
-    path: '/projects/:project_id/suites/:suite_id/environment_variables',
-    access: 'both',
-    scope: 'suites',
-    summary: 'Add an environment variable to a suite; it is stored encrypted, and masked in logs if it is secret',
-    body: variableFields,
-    creates: 'environment_variables',
-    answer: writtenVariableRecord,
-    load: loadSuite,
-    verifyNames: ({ db, suite }, values) =>
-      checkName(db, 'environment_variables', { within: suite.id, name: values.name }),
-    audit: {
-      action: 'environment_variable.created',
-      details: ({ suite, input: { secret } }) => ({ ...inSuite({ suite }), secret }),
-    },
-    async handle({ db, suite, ids, vault, input }) {
-      const id = ids.next();
-      const content = await sealIn(db, vault, input.content, contentPlace(id));
-      const variable = { id, suite_id: suite.id, ...columnsOf(variableFields, { ...input, content }), from_env: '' };
-      await orTaken(db.insertInto('environment_variables').values(variable).execute());
-      return writtenView(variable, vault);
-    },
-  }),
-  projectRoute({
-    method: 'PUT',
-    path: '/projects/:project_id/suites/:suite_id/environment_variables/:environment_variable_id',
-    access: 'both',
-    scope: 'suites',
-    summary: 'Change an environment variable; builds that begin later get it',
-    body: variableFields,
-    changes: 'environment_variables',
-    answer: writtenVariableRecord,
-    load: loadVariable,
-    verifyNames: ({ db, variable }, values) =>
-      checkName(db, 'environment_variables', { within: variable.suite_id, name: values.name, except: variable.id }),
-    audit: {
-      action: 'environment_variable.updated',
-      subject: ({ variable }) => variable,
-      details: inSuite,
-    },
-    async handle({ db, variable, vault, input }) {
-      const sealed = input.content !== undefined && {
-        content: await sealIn(db, vault, input.content, contentPlace(variable.id)),
-        from_env: '', // a document says it again after this
-      };
-      const changed = { ...columnsOf(variableFields, input), ...sealed };
-      if (Object.keys(changed).length > 0) {
-        await orTaken(db.updateTable('environment_variables').set(changed).where('id', '=', variable.id).execute());
-      }
-      return writtenView({ ...variable, ...changed }, vault);
-    },
-  }),
-  projectRoute({
-    method: 'DELETE',
-    path: '/projects/:project_id/suites/:suite_id/environment_variables/:environment_variable_id',
-    access: 'both',
-    scope: 'suites',
-    summary: 'Remove an environment variable',
-    answer: destroyedAnswer,
-    load: loadVariable,
-    audit: { action: 'environment_variable.deleted', subject: ({ variable }) => variable, details: inSuite },
-    async handle({ db, variable }) {
-      await db.deleteFrom('environment_variables').where('id', '=', variable.id).execute();
-      return destroyed;
-    },
-  }),
+  ...variableRoutes('/projects/:project_id', 'a project, which all its suites have'),
+  ...variableRoutes('/projects/:project_id/suites/:suite_id', 'a suite'),
 ];

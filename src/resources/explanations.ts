@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Database } from '../db/open.ts';
 import type { BuildRequestRow } from '../db/schema.ts';
 import { suitesOf } from '../lifecycle/chosen-suites.ts';
-import { leftOut, type Reason } from '../lifecycle/left-out.ts';
+import { leftOut, type Reason } from '../lifecycle/skipped-suites.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
 import { inWords } from '../lifecycle/rules.ts';
 import type { Explanation } from '../records/build-request.ts';

@@ -1,9 +1,9 @@
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { HookDeliveryRow } from '../db/schema.ts';
-import { replay } from '../hooks/deliveries.ts';
-import type { Facts } from '../hooks/facts.ts';
-import type { Result } from '../hooks/judge.ts';
+import { replay } from '../inbound-hooks/hook-deliveries.ts';
+import type { Facts } from '../inbound-hooks/facts.ts';
+import type { Result } from '../inbound-hooks/decide.ts';
 import { pageOf } from '../http/paging.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { hookDeliveryRecord } from '../records/trigger.ts';

@@ -4,7 +4,7 @@ import type { Call } from '../api/call.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import { sealIn } from '../db/sealing.ts';
 import type { HookRow } from '../db/schema.ts';
-import { secretPlace } from '../hooks/endpoint.ts';
+import { secretPlace } from '../inbound-hooks/endpoint.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { columnsOf, valuesIn } from '../records/fields.ts';
 import { hookFields, hookRecord, secretHookRecord } from '../records/trigger.ts';

@@ -14,7 +14,7 @@ import * as commits from './commits.ts';
 import * as config from './config.ts';
 import * as connectionChecks from './connection-checks.ts';
 import * as dashboard from './dashboard.ts';
-import * as deliveries from './deliveries.ts';
+import * as deliveries from './webhook-deliveries.ts';
 import * as dependencies from './dependencies.ts';
 import * as dependencyArchives from './dependency-archives.ts';
 import * as dependencyLogs from './dependency-logs.ts';

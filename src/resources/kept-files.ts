@@ -1,5 +1,5 @@
 import type { Call } from '../api/call.ts';
-import { isHolderThere } from '../auth/runner-visits.ts';
+import { isHolderThere } from '../auth/runner-heartbeats.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';

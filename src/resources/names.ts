@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { isUniqueViolation, type Queries } from '../db/open.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 
-/** Names that must be unique, and where. */
+/** Names that must be unique, and where. Variables have a suite or a project. */
 const uniqueWithin = {
   projects: 'owner_id',
   dependencies: 'owner_id',
@@ -14,6 +14,7 @@ const uniqueWithin = {
 interface NameInQuestion {
   within: bigint;
   name: string | undefined;
+  column?: string;
   /** A changed record may keep its own name. */
   except?: bigint;
 }
@@ -22,12 +23,12 @@ interface NameInQuestion {
 export async function checkName(
   db: Queries,
   table: keyof typeof uniqueWithin,
-  { within, name, except = -1n }: NameInQuestion,
+  { within, name, column = uniqueWithin[table], except = -1n }: NameInQuestion,
 ): Promise<FieldErrors> {
   if (name === undefined) return {};
   const { rows } = await sql`
     select id from ${sql.table(table)}
-    where ${sql.ref(uniqueWithin[table])} = ${within} and name = ${name} and id != ${except}
+    where ${sql.ref(column)} = ${within} and name = ${name} and id != ${except}
   `.execute(db);
   return rows.length > 0 ? { name: ['already_exists'] } : {};
 }

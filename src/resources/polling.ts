@@ -1,5 +1,5 @@
 import { projectRoute } from '../api/route.ts';
-import { whyNobodyTakes } from '../auth/runner-visits.ts';
+import { whyNobodyTakes } from '../auth/runner-heartbeats.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { pollOf } from '../lifecycle/polls.ts';
 import { pollingRecord } from '../records/project.ts';

@@ -5,7 +5,7 @@ import { allRows } from '../api/pages.ts';
 import { accountRoute, projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { sealedPlace } from '../db/schema.ts';
-import { mapByTurns } from '../lib/turns.ts';
+import { mapByTurns } from '../lib/event-loop.ts';
 import type { Vault } from '../lib/vault.ts';
 import { changeProject, createProject, deleteProject } from '../lifecycle/projects.ts';
 import { projectView } from '../views/project.ts';

@@ -1,5 +1,5 @@
 import { accountRoute } from '../api/route.ts';
-import { runnersNow, type RunnerNow } from '../auth/runner-visits.ts';
+import { runnersNow, type RunnerNow } from '../auth/runner-heartbeats.ts';
 import { timestampOrNull } from '../lib/timestamps.ts';
 import { runnerRecord, type Runner } from '../records/installation.ts';
 import { listOf } from '../records/schema.ts';
@@ -21,7 +21,7 @@ function view(runner: RunnerNow): Runner {
   };
 }
 
-/** Runners are recorded when they call (auth/runner-visits.ts). Here they are only shown. */
+/** Runners are recorded when they call (auth/runner-heartbeats.ts). Here they are only shown. */
 export const routes = [
   accountRoute({
     method: 'GET',

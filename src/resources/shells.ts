@@ -1,11 +1,11 @@
 import { projectRoute } from '../api/route.ts';
-import { isHolderThere } from '../auth/runner-visits.ts';
+import { isHolderThere } from '../auth/runner-heartbeats.ts';
 import type { Database, Queries } from '../db/open.ts';
 import type { ShellRow } from '../db/schema.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import { ApiError } from '../errors.ts';
 import { described, text, wholeNumber } from '../records/fields.ts';
-import { shellFrame } from '../lib/shell-frames.ts';
+import { shellFrame } from '../shared/shell-frames.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import {
   endShell,

@@ -7,7 +7,7 @@ import { createStatusTarget, deleteNotification } from '../lifecycle/notificatio
 import type { StatusReport } from '../lifecycle/status-reports.ts';
 import { statusDeliveryRecord, statusTargetRecord, targetFields, type StatusTarget } from '../records/notification.ts';
 import { listOf } from '../records/schema.ts';
-import { deliveriesOf } from './deliveries.ts';
+import { deliveriesOf } from './webhook-deliveries.ts';
 import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf, type InProject } from './common.ts';
 import { hostOf } from './notifications.ts';
 

@@ -1,4 +1,4 @@
-import { whyWaiting, type WhyWaiting } from '../auth/runner-visits.ts';
+import { whyWaiting, type WhyWaiting } from '../auth/runner-heartbeats.ts';
 import type { Call } from '../api/call.ts';
 import type { Queries } from '../db/open.ts';
 

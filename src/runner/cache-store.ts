@@ -2,7 +2,7 @@ import { chown, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } 
 import { join } from 'node:path';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import { isId } from '../lib/ids.ts';
-import { isThere } from '../lib/is-there.ts';
+import { isThere } from '../lib/path-exists.ts';
 import { orAborted } from '../lib/or-aborted.ts';
 import { run } from '../lib/processes.ts';
 import { randomName } from '../lib/random-name.ts';

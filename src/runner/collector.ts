@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { frameReader } from '../lib/frames.ts';
-import { compileGlob } from '../lib/globs.ts';
+import { frameReader } from '../shared/file-frames.ts';
+import { compileGlob } from '../shared/globs.ts';
 import { handOver } from './hand-over.ts';
 import { quote } from './sandbox/steps.ts';
 import type { Ended, Left } from './sandbox/types.ts';

@@ -1,4 +1,4 @@
-import { inUnits } from '../lib/amounts.ts';
+import { inUnits } from '../lib/byte-units.ts';
 import { DiskFullError } from '../lib/disk-reserve.ts';
 import type { SuiteOrder } from '../protocol/index.ts';
 import {

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { messageOf } from '../lib/error-code.ts';
-import { createMask } from '../lib/masking.ts';
+import { createMask } from '../shared/masking.ts';
 import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
 import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';

@@ -1,14 +1,14 @@
 import { mkdir } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { messageOf } from '../lib/error-code.ts';
-import { fetchPlaces, type PlaceKind } from '../lib/places.ts';
+import { fetchPlaces, type PlaceKind } from '../shared/runner-slots.ts';
 import { randomName } from '../lib/random-name.ts';
 import { DrainedError, type Link, type Order, type Outcome, type Wish } from '../protocol/index.ts';
 import { Claims } from './claims.ts';
 import { deliverOutbox, emptyOutbox } from './deliver-outbox.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { placesOf } from './leftovers.ts';
-import { lookAtRepositories } from './looks.ts';
+import { lookAtRepositories } from './polls.ts';
 import { notOurs, perform } from './perform.ts';
 import { untilAnswered } from './retry.ts';
 import { serveShells } from './shells.ts';

@@ -1,6 +1,6 @@
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
-import { placeOf } from '../lib/cache-paths.ts';
+import { placeOf } from '../shared/cache-paths.ts';
 import { isNoSpace } from '../lib/disk-reserve.ts';
 import { messageOf } from '../lib/error-code.ts';
 import type { CacheOrder, Place, SavedCache } from '../protocol/index.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isThere } from '../lib/is-there.ts';
+import { isThere } from '../lib/path-exists.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import { treeSize } from '../lib/tree-size.ts';
 import type { Link } from '../protocol/index.ts';

@@ -1,7 +1,7 @@
 import type { Blobs } from '../db/blobs.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import type { LogMarkRow, LogRow } from '../db/schema.ts';
-import { unpackScan, type Scan } from '../lib/line-scan.ts';
+import { unpackScan, type Scan } from './line-scan.ts';
 import { markEvery } from './log-growth.ts';
 import { findLog } from './logs.ts';
 import { origin, thinned, unpackMarks, type Mark } from './marks.ts';

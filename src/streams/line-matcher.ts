@@ -1,8 +1,8 @@
 import { createRequire } from 'node:module';
 import type { RE2JS } from 're2js';
-import { longest } from '../lib/bounds.ts';
+import { longest } from '../shared/bounds.ts';
 import { expressionSize } from '../lib/expression-size.ts';
-import { countBreaks } from '../lib/line-scan.ts';
+import { countBreaks } from './line-scan.ts';
 import { requiredTexts, type Required } from './required-text.ts';
 
 /** Loaded with the first search: it takes several megabytes. */

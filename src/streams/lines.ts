@@ -1,4 +1,4 @@
-import { beginning, findBreak, scan, unpackScan, type Scan } from '../lib/line-scan.ts';
+import { beginning, findBreak, scan, unpackScan, type Scan } from './line-scan.ts';
 import type { LineIndex, LineStorage } from './line-index.ts';
 import { readLog } from './logs.ts';
 import { origin, type Mark } from './marks.ts';

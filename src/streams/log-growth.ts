@@ -1,5 +1,5 @@
 import type { LogMarkRow, LogRow } from '../db/schema.ts';
-import { packScan, scan, unpackScan } from '../lib/line-scan.ts';
+import { packScan, scan, unpackScan } from './line-scan.ts';
 
 /** There is a mark at least every so many bytes: a search for a line reads no more than that before it. */
 export const markEvery = 128 * 1024;

@@ -8,7 +8,7 @@ export interface Mark {
   breaks: number;
   /** Milliseconds since the log began; the same everywhere where times are unknown. */
   at: number;
-  /** The state of the line scan there; see lib/line-scan.ts. */
+  /** The state of the line scan there; see streams/line-scan.ts. */
   state: string;
 }
 

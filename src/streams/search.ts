@@ -1,4 +1,4 @@
-import { countBreaks, findBreak } from '../lib/line-scan.ts';
+import { countBreaks, findBreak } from './line-scan.ts';
 import type { LineIndex, LineStorage } from './line-index.ts';
 import { readLog } from './logs.ts';
 import { origin } from './marks.ts';

@@ -1,4 +1,4 @@
-import { inUnits } from '../lib/amounts.ts';
+import { inUnits } from '../lib/byte-units.ts';
 import type { BuildDetails } from '../records/overview.ts';
 import { html, type Html } from './html.ts';
 import { counted, empty, table } from './parts.ts';

@@ -1,4 +1,4 @@
-import { nameWithVariant } from '../lib/matrix.ts';
+import { nameWithVariant } from '../shared/matrix.ts';
 import type { Build } from '../records/build.ts';
 import type { Suite } from '../records/suite.ts';
 import { html, type Html } from './html.ts';

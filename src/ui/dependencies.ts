@@ -1,5 +1,5 @@
 import type { OwnDependency } from '../records/dependency.ts';
-import { inUnits } from '../lib/amounts.ts';
+import { inUnits } from '../lib/byte-units.ts';
 import { dependencyFields } from './dependency-form.ts';
 import { html, type Html } from './html.ts';
 import { pageForm } from './forms.ts';

@@ -1,6 +1,6 @@
 import { ApiError } from '../errors.ts';
 import type { DependencyUses, OwnDependency } from '../records/dependency.ts';
-import { inUnits } from '../lib/amounts.ts';
+import { inUnits } from '../lib/byte-units.ts';
 import { dependencyFields } from './dependency-form.ts';
 import { html, type Html } from './html.ts';
 import { pageForm } from './forms.ts';

@@ -22,8 +22,8 @@ import * as dependencies from './dependencies.ts';
 import * as dependency from './dependency.ts';
 import * as deploys from './deploys.ts';
 import * as operations from './operations.ts';
-import * as settings from './settings.ts';
 import * as settingsCaches from './settings-caches.ts';
+import * as settingsGeneral from './settings-general.ts';
 import * as settingsDeploys from './settings-deploys.ts';
 import * as settingsMembers from './settings-members.ts';
 import * as settingsNotifications from './settings-notifications.ts';
@@ -31,13 +31,13 @@ import * as settingsTriggers from './settings-triggers.ts';
 import * as settingsSuites from './settings-suites.ts';
 import * as suiteDependencies from './suite-dependencies.ts';
 import * as suiteRules from './suite-rules.ts';
-import * as suiteVariables from './suite-variables.ts';
 import * as triggerHooks from './trigger-hooks.ts';
 import * as triggerSchedules from './trigger-schedules.ts';
 import * as triggerStatuses from './trigger-statuses.ts';
+import * as variables from './variables.ts';
 
 const ofSettings = [
-  settings,
+  settingsGeneral,
   settingsCaches,
   settingsDeploys,
   settingsMembers,
@@ -49,7 +49,7 @@ const ofSettings = [
   triggerStatuses,
   suiteDependencies,
   suiteRules,
-  suiteVariables,
+  variables,
 ];
 const others = [deploys, dependencies, dependency, operations];
 

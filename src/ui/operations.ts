@@ -1,5 +1,5 @@
 import type { InvitedUser, Operations, Runner } from '../records/installation.ts';
-import { inUnits } from '../lib/amounts.ts';
+import { inUnits } from '../lib/byte-units.ts';
 import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
 import { durationInWords } from './browser/time-words.ts';

@@ -1,4 +1,4 @@
-import { longest } from '../lib/bounds.ts';
+import { longest } from '../shared/bounds.ts';
 import type { BuiltCommit, Overview, RequestLine } from '../records/overview.ts';
 import type { Suite } from '../records/suite.ts';
 import { pageForm } from './forms.ts';

@@ -1,4 +1,4 @@
-import { inUnits } from '../lib/amounts.ts';
+import { inUnits } from '../lib/byte-units.ts';
 import { html } from './html.ts';
 import { ago } from './moments.ts';
 import { empty, orMissing, table } from './parts.ts';

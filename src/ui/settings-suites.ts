@@ -9,7 +9,7 @@ import type { Place } from './site.ts';
 import { dependenciesPart } from './suite-dependencies.ts';
 import { runGroups } from './suite-run.ts';
 import { rulesPart } from './suite-rules.ts';
-import { variablesPart } from './suite-variables.ts';
+import { addSuiteVariable, suiteVariables } from './variables.ts';
 
 const cacheSaves = [
   ['passed', 'passed builds'],
@@ -176,7 +176,7 @@ const one = settingsPage({
       title: suite.name,
       main: html`${recordHead(visit, { back: `${settingsPath(visit)}/suites`, all: 'All suites', title: suite.name, isOwners: true })}
       ${form.wrap(suiteFields(form, suite), { button: 'Save', isCard: true, label: 'Suite' })} ${await rulesPart(visit)}
-      ${await variablesPart(visit)} ${await dependenciesPart(visit)}`,
+      ${await suiteVariables(visit)} ${await dependenciesPart(visit)}`,
     };
   },
   actions: {
@@ -188,13 +188,7 @@ const one = settingsPage({
       route: 'POST /projects/:project_id/suites/:suite_id/rules',
       done: (_, visit) => ({ goTo: `${visit.path}#rules`, notice: 'added' }),
     },
-    add_variable: {
-      route: 'POST /projects/:project_id/suites/:suite_id/environment_variables',
-      done: ({ warning }, visit) => ({
-        goTo: `${visit.path}#variables`,
-        notice: warning === undefined ? 'added' : 'masks_words',
-      }),
-    },
+    add_variable: addSuiteVariable,
     add_dependency: {
       route: 'POST /projects/:project_id/suites/:suite_id/dependencies',
       done: (_, visit) => ({ goTo: `${visit.path}#dependencies`, notice: 'added' }),

@@ -1,9 +1,7 @@
 import { html, type Html } from './html.ts';
 import type { Page } from './layout.ts';
-import { pageForm } from './forms.ts';
 import type { PageDefinition } from './pages.ts';
-import { copyable } from './parts.ts';
-import { deletionButton, deletionPage, projectPage, type ProjectVisit } from './project-pages.ts';
+import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { Place } from './site.ts';
 
 /** The settings of a project, with a page for each kind. */
@@ -45,12 +43,13 @@ export function settingsPage({ path, show, ...rest }: SettingsPage): Place[] {
 }
 
 function navigation({ project, projectPath }: ProjectVisit, path: string): Html {
-  const current = `/${path.split('/')[1] ?? ''}`;
+  const [, first = ''] = path.split('/');
+  const current = sections.some((one) => one.path === `/${first}`) ? `/${first}` : '';
   const shown = sections.filter(({ isOwners }) => !isOwners || project.owned);
   return html`<nav aria-label="Settings" class="tabs sections">
     ${shown.map(
       (one) =>
-        html`<a href="${projectPath}/settings${one.path}" ${(one.path || '/') === current && html`aria-current="true"`}
+        html`<a href="${projectPath}/settings${one.path}" ${one.path === current && html`aria-current="true"`}
           >${one.name}</a
         >`,
     )}
@@ -61,82 +60,3 @@ function navigation({ project, projectPath }: ProjectVisit, path: string): Html 
 export function settingsPath({ param }: { param: (name: string) => string }): string {
   return `/ui/projects/${param('project_id')}/settings`;
 }
-
-const general = settingsPage({
-  path: '',
-  async show(visit) {
-    const { project, path } = visit;
-    const form = pageForm(visit, 'save');
-    const fields = html`${form.text('name', 'Name', { value: project.name, required: true, maxlength: 255 })}
-    ${form.text('repository_url', 'Repository address', {
-      value: project.repository_url,
-      required: true,
-      isCode: true,
-      hint: html`As git takes it over SSH: <code>git@example.org:team/code.git</code>.`,
-      wrong: 'This is no address of a repository over SSH, such as git@example.org:team/code.git.',
-    })}
-    ${form.area('description', 'Description', { value: project.description, rows: 3 })}
-    ${form.text('config_file', 'File in the repository', {
-      value: project.config_file,
-      maxlength: 255,
-      isCode: true,
-      hint: html`Such as <code>.headrace.toml</code>: suites, deploy strategies and schedules are then made what that
-        file says on the default branch. Whoever may push there may change them. Blank for none.`,
-      wrong: 'This is no path in the repository that ends in .toml or .json.',
-    })}`;
-    return {
-      title: 'Settings',
-      main: html`<div class="title">
-          <h1>General</h1>
-          ${project.owned && deletionButton(`${path}/delete`)}
-        </div>
-        ${project.owned ? form.wrap(fields, { button: 'Save', isCard: true, label: 'Project' }) : factsOf(visit)}
-        <section class="card" aria-labelledby="key-title">
-          <h2 id="key-title">SSH key</h2>
-          <p>
-            With this key the repository is read, and deploys are pushed. Install it where the repository is hosted.
-          </p>
-          ${copyable(project.ssh_public_key, 'ssh-key')}
-        </section>`,
-    };
-  },
-  actions: {
-    save: { route: 'PUT /projects/:project_id', done: 'saved' },
-  },
-});
-
-/** A collaborator sees the owner's settings. */
-function factsOf({ project }: ProjectVisit): Html {
-  return html`<section class="card" aria-label="Project">
-    <dl>
-      <dt>Repository address</dt>
-      <dd><code>${project.repository_url}</code></dd>
-      <dt>Description</dt>
-      <dd>${project.description === '' ? '–' : project.description}</dd>
-      <dt>File in the repository</dt>
-      <dd>${project.config_file === '' ? '–' : html`<code>${project.config_file}</code>`}</dd>
-    </dl>
-    <p class="aside">Only the owner of the project can change these.</p>
-  </section>`;
-}
-
-const deletion = deletionPage({
-  path: '/delete',
-  route: 'DELETE /projects/:project_id',
-  async what({ api, project }) {
-    const suites = await api.get('/projects/:project_id/suites');
-    const goes = suites.length === 0 ? '' : `its ${suites.length} ${suites.length === 1 ? 'suite' : 'suites'}, `;
-    return {
-      title: `Delete ${project.name}?`,
-      goes: html`<p>
-        <strong>${project.name}</strong> goes, with ${goes}all of its variables, its SSH key, every commit, build and
-        deploy with their logs, its notifications, and everybody&rsquo;s access to it. What is running is stopped. The
-        repository itself stays as it is.
-      </p>`,
-    };
-  },
-  back: settingsPath,
-  next: () => '/ui/',
-});
-
-export const places: Place[] = [...general, ...deletion];

@@ -1,9 +1,9 @@
 import type { Suite } from '../records/suite.ts';
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
-import { most } from '../lib/bounds.ts';
+import { most } from '../shared/bounds.ts';
 import { counted } from './parts.ts';
-import { variantsOf } from '../lib/matrix.ts';
+import { variantsOf } from '../shared/matrix.ts';
 
 export function runGroups(form: PageForm, suite?: Suite): Html {
   const matrix = form.shownList('matrix', suite?.matrix ?? []);

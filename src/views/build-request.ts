@@ -2,7 +2,7 @@ import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow } from '../db/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import type { BuildRequest } from '../records/build-request.ts';
-import { twin } from './twin.ts';
+import { twin } from './id-string.ts';
 
 export type Shown = BuildRequestRow & { created_by_email: string };
 

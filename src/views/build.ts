@@ -1,7 +1,7 @@
 import type { BuildRow } from '../db/schema.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import type { Build } from '../records/build.ts';
-import { twin } from './twin.ts';
+import { twin } from './id-string.ts';
 
 /** With why it waits, in words; blank when it does not wait. */
 export function buildView(build: BuildRow, waitingReason: string): Build {

@@ -1,6 +1,6 @@
 import type { CommitRow } from '../db/schema.ts';
 import type { Commit, CommitItem } from '../records/commit.ts';
-import { twin } from './twin.ts';
+import { twin } from './id-string.ts';
 
 type Item = Pick<CommitRow, 'id' | 'version' | 'ref' | 'build_state'>;
 

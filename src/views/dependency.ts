@@ -2,7 +2,7 @@ import type { Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import { dependencyFields, type Dependency } from '../records/dependency.ts';
 import { valuesIn } from '../records/fields.ts';
-import { twin } from './twin.ts';
+import { twin } from './id-string.ts';
 
 /** A dependency that another one is compiled against. */
 export interface Related {

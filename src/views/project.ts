@@ -1,7 +1,7 @@
 import type { ProjectRow } from '../db/schema.ts';
 import { valuesIn } from '../records/fields.ts';
 import { projectFields, type Project } from '../records/project.ts';
-import { twin } from './twin.ts';
+import { twin } from './id-string.ts';
 
 /** The columns that are shown. */
 const columns = Object.keys(projectFields) as (keyof typeof projectFields)[];

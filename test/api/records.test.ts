@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { insertUser } from '../../src/auth/users.ts';
-import { longest, mostRecords, mostWaitingJobs, type BoundedTable } from '../../src/lib/bounds.ts';
+import { longest, mostRecords, mostWaitingJobs, type BoundedTable } from '../../src/shared/bounds.ts';
 import { triggerRequest } from '../../src/lifecycle/triggers.ts';
 import { routes } from '../../src/resources/index.ts';
 import { registerApplication } from '../support/applications.ts';
@@ -89,6 +89,14 @@ describeService('the number of', (service) => {
     const missing = Object.keys(mostRecords).filter((table) => !(table in kinds) && !elsewhere.has(table));
     assert.deepEqual(missing, []);
     for (const table of created) if (!['work', 'account', 'upload'].includes(table)) assert.ok(table in mostRecords);
+  });
+
+  test('variables of a project is counted apart from those of its suites [promise: bounds]', async () => {
+    const path = `/projects/${(await alice.createProject()).id}/environment_variables`;
+    const form = (index: number) => ({ name: `V${index}`, content: 'something' });
+    const { most } = mostRecords.environment_variables;
+    for (let index = 0; index < most; index += 1) assert.equal((await alice.post(path, form(index))).status, 201);
+    assertRefused(await alice.post(path, form(most)), 403, full);
   });
 
   for (const [name, { path, form, unique }] of Object.entries(kinds)) {

@@ -97,10 +97,16 @@ export const contract = entries(`
   DELETE /projects/ID/suites/ID/dependencies/ID                    both          suites                change, dependencies
   POST   /projects/ID/suites/ID/dependencies/ID/update             both          suites                change, dependencies
   GET    /projects/ID/suites/ID/software                           both          suites                See, software
-  GET    /projects/ID/suites/ID/environment_variables              both          suites                See, environment variables in clear
-  POST   /projects/ID/suites/ID/environment_variables              both          suites                create, environment variables in clear
-  PUT    /projects/ID/suites/ID/environment_variables/ID           both          suites                change, environment variables in clear
-  DELETE /projects/ID/suites/ID/environment_variables/ID           both          suites                delete, environment variables in clear
+  GET    /projects/ID/environment_variables                       both          suites                See, environment variables, those of projects in clear
+  POST   /projects/ID/environment_variables                       both          suites                create, environment variables, those of projects in clear
+  GET    /projects/ID/environment_variables/ID                    both          suites                See, environment variables, those of projects in clear
+  PUT    /projects/ID/environment_variables/ID                    both          suites                change, environment variables, those of projects in clear
+  DELETE /projects/ID/environment_variables/ID                    both          suites                delete, environment variables, those of projects in clear
+  GET    /projects/ID/suites/ID/environment_variables              both          suites                See, environment variables, in clear
+  POST   /projects/ID/suites/ID/environment_variables              both          suites                create, environment variables, in clear
+  GET    /projects/ID/suites/ID/environment_variables/ID           both          suites                See, environment variables, in clear
+  PUT    /projects/ID/suites/ID/environment_variables/ID           both          suites                change, environment variables, in clear
+  DELETE /projects/ID/suites/ID/environment_variables/ID           both          suites                delete, environment variables, in clear
   GET    /projects/ID/deploy_strategies                            both          deploys               See, deploy strategies
   POST   /projects/ID/deploy_strategies                            both          deploys               create, deploy strategies
   GET    /projects/ID/deploy_strategies/ID                         both          deploys               See, deploy strategies

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { noteVisit } from '../../src/auth/runner-visits.ts';
+import { noteVisit } from '../../src/auth/runner-heartbeats.ts';
 import { describeCommands } from '../support/commands.ts';
 import type { Terminal } from '../support/developer.ts';
 import type { Task } from '../support/runner.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Neighbours } from '../../src/db/neighbours.ts';
+import { Neighbours } from '../../src/db/other-servers.ts';
 
 test('a server is alone when it listens and nobody has answered, until somebody speaks', () => {
   const neighbours = new Neighbours();

@@ -161,9 +161,17 @@ describeWithRunner('a project that is configured by a file in its repository', (
     const suite = await alice.createSuite(project, { name: 'unit', command: 'true' });
     const variables = `${path}/suites/${suite.id}/environment_variables`;
     await alice.post(variables, { name: 'TOKEN', content: 'the-secret' });
-    const hook = (await alice.post(`${path}/hooks`, { provider: 'github' })).record;
+    const ofProject = `${path}/environment_variables`;
+    await alice.post(ofProject, { name: 'WIDE', content: 'the-secret' });
+    await alice.post(`${path}/hooks`, { provider: 'github' });
     const unit = { name: 'unit', command: 'make' };
-    const before = inspect([(await alice.get(path)).record, (await alice.get(variables)).list, hook.id]);
+    const facts = async () =>
+      inspect([
+        (await alice.get(path)).record,
+        (await alice.get(variables)).list,
+        (await alice.get(ofProject)).list,
+      ]).replace(/build_state: '\w+'/, '');
+    const before = await facts();
     const refused: [object, RegExp][] = [
       [{ config_file: '' }, /config_file: a file in a repository does not change this/],
       [{ config_file: 'other.toml' }, /config_file: /],
@@ -178,6 +186,10 @@ describeWithRunner('a project that is configured by a file in its repository', (
         { notifications: [{ notifiable_type: 'build', name: 'webhook', url: 'https://mallory.example.org/' }] },
         /notification .*: a file in a repository does not create this/,
       ],
+      [{ variables: [{ name: 'WIDE', from_env: 'PATH' }] }, /variables\[WIDE\]: .* no from_env\. Write keep/],
+      [{ variables: [{ name: 'WIDE', content: 'mine' }] }, /variables\[WIDE\]: a file holds no secret/],
+      [{ variables: [{ name: 'WIDE', content: 'mine', secret: false }] }, /variable WIDE: .* does not change this/],
+      [{ variables: [{ name: 'NEW', keep: true }] }, /variables\[NEW\] has no value on the server yet/],
       [
         { suites: [{ ...unit, variables: [{ name: 'TOKEN', from_env: 'PATH' }] }] },
         /TOKEN\]: .* no from_env\. Write keep/,
@@ -202,8 +214,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
       assert.match(log, why);
       assert.doesNotMatch(log, /the-secret/);
     }
-    const now = [(await alice.get(path)).record, (await alice.get(variables)).list, hook.id];
-    assert.equal(inspect(now).replace(/build_state: '\w+'/, ''), before.replace(/build_state: '\w+'/, ''));
+    assert.equal(await facts(), before);
     assert.equal((await alice.get(`${path}/hooks`)).list.length, 1);
     // An export says all that, and is as good a file as any.
     const exported = JSON.parse(String((await alice.get(`${path}/config`)).record.document)) as object;

@@ -51,7 +51,7 @@ describe('docs/troubleshooting.md', () => {
     const reasons = [
       ...['FetchFailure', 'RemoteFailure', 'LimitFailure'].flatMap((name) => union('runner/git/failures.ts', name)),
       ...cutReasons,
-      ...words('dispatch/configuring.ts', /\breason: '(\w+)'/g),
+      ...words('dispatch/repository-config.ts', /\breason: '(\w+)'/g),
       ...words('dispatch/fetch-commit.ts', /failFetch\([^)]*'(\w+)'\)/g),
     ];
     assert.deepEqual(sorted(listed('Why a fetch failed')), sorted(reasons));
@@ -63,11 +63,11 @@ describe('docs/troubleshooting.md', () => {
   });
 
   test('has every waiting_reason', () => {
-    const [, judging = ''] = source('auth/runner-visits.ts').split('export async function whyWaiting');
+    const [, judging = ''] = source('auth/runner-heartbeats.ts').split('export async function whyWaiting');
     const [said = ''] = judging.split('export interface RunnerNow');
     const ofRunners = Array.from(said.matchAll(/return\s+(['`])(.*)\1;/g), ([, , text = '']) => text);
     assert.ok(ofRunners.length > 4);
-    const others = ['resources/waiting.ts', 'resources/build-requests.ts', 'lib/places.ts'].flatMap((path) =>
+    const others = ['resources/waiting.ts', 'resources/build-requests.ts', 'shared/runner-slots.ts'].flatMap((path) =>
       words(path, /'(waits for [^']+)'/g),
     );
     const rows = listed('Why something waits');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { errorStatus } from '../../src/errors.ts';
-import { hookPaths } from '../../src/hooks/openapi.ts';
+import { hookPaths } from '../../src/inbound-hooks/openapi.ts';
 import { monitoringPaths } from '../../src/http/monitoring-paths.ts';
 import { openApiDocument } from '../../src/http/openapi.ts';
 import { routes } from '../../src/resources/index.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import Fastify from 'fastify';
-import { addBareRoutes, demandProofs } from '../../src/http/bare-routes.ts';
+import { addBareRoutes, demandProofs } from '../../src/http/plain-routes.ts';
 
 test('a route that does not say what proves who calls it is not served', () => {
   const server = Fastify();

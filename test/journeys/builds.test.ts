@@ -45,16 +45,19 @@ onEveryDatabase((database) => {
   });
 
   test('variables reach the command and are masked in its log', async (t) => {
-    const command = 'test "$TOKEN" = s3cr3t-t0ken && echo "it is $TOKEN in $STAGE, $PLACE"';
+    const command = 'test "$TOKEN" = s3cr3t-t0ken && echo "it is $TOKEN in $STAGE, $PLACE; all have $SHARED"';
     const suite = await project.suite(t, 'secretive', command);
     await project.variable(suite, 'TOKEN', 's3cr3t-t0ken');
     await project.variable(suite, 'STAGE', 'production', { secret: 'false' });
     await project.variable(suite, 'PLACE', 'with-s3cr3t-t0ken', { secret: 'false' });
+    // For all suites; the suite's own win.
+    await project.variableOfAll(t, 'SHARED', 'fr0m-the-project');
+    await project.variableOfAll(t, 'STAGE', 'the-stage-of-all');
     const sha = await project.repository.commit({ message: 'Hush' });
     assert.equal((await project.build(sha)).build_state, 'passed');
     const [commit] = await project.commits();
     const build = (await project.builds(commit)).find(({ suite_id_str }) => suite_id_str === suite);
-    assert.equal(await project.log(build), 'it is [masked] in production, with-[masked]\n');
+    assert.equal(await project.log(build), 'it is [masked] in production, with-[masked]; all have [masked]\n');
   });
 
   test('a push to the default branch brings the suites that its file names', async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { attachment } from '../../src/lib/attachments.ts';
+import { attachment } from '../../src/lib/content-disposition.ts';
 import { run } from '../../src/lib/processes.ts';
 import { zip, zipNames, type ZipEntry } from '../../src/lib/zip.ts';
 import { temporaryFolder } from '../support/databases.ts';

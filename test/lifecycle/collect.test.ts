@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { before, mock, test } from 'node:test';
 import { collectBlobs, removeDoomedBlobs } from '../../src/lifecycle/collect.ts';
 import { claim, enqueue, remove } from '../../src/queue/queue.ts';
-import { forgetTurns } from '../../src/queue/turns.ts';
+import { forgetTurns } from '../../src/queue/account-turns.ts';
 import { findLog } from '../../src/streams/logs.ts';
 import { packLog } from '../../src/streams/pack-log.ts';
 import { compiled, compiling, compilingAgain } from '../support/compiling.ts';

@@ -11,7 +11,7 @@ import {
   type Texts,
   type Subject,
 } from '../../src/lifecycle/rules.ts';
-import { operators, subjects } from '../../src/lib/rule-words.ts';
+import { operators, subjects } from '../../src/shared/rule-operators.ts';
 
 const facts: Texts = {
   message: 'Fix the pump\n\nIt leaked.\n',
@@ -73,6 +73,12 @@ describe('the rules of a suite', () => {
     ['matches', '(?m)^It leaked\\.$', true],
     ['matches', '(?i)PUMP', true],
     ['matches', 'PUMP', false],
+    ['does_not_match', 'p[a-z]mp', false],
+    ['does_not_match', 'PUMP', true],
+    ['all_match', '^Fix', true],
+    ['all_match', '^pump$', false],
+    ['not_all_match', '^Fix', false],
+    ['not_all_match', '^pump$', true],
   ];
   for (const [operator, value, expected] of cases) {
     it(`say ${expected} to ${operator} ${JSON.stringify(value)}`, () => {
@@ -87,13 +93,27 @@ describe('the rules of a suite', () => {
     assert.equal(holds('commit.files', 'ends_with', '.md'), true);
     assert.equal(holds('commit.files', 'does_not_contain', 'pump.ts'), false);
     assert.equal(holds('commit.files', 'matches', '^docs/'), true);
+    assert.equal(holds('commit.files', 'does_not_match', '^docs/'), false);
+    assert.equal(holds('commit.files', 'does_not_match', '^test/'), true);
     // Each value is looked at alone: nothing is found across two of them.
     assert.equal(holds('commit.files', 'matches', 'ts.*docs'), false);
   });
 
+  it('hold for all values, or not for all of them, where that is what the operator says', () => {
+    const documents = { ...facts, files: JSON.stringify(['docs/pump.md', 'README.md']) };
+    for (const [of, isDocumentation] of [
+      [facts, false],
+      [documents, true],
+    ] as const) {
+      assert.equal(holds('commit.files', 'all_match', '^docs/|\\.md$', of), isDocumentation);
+      assert.equal(holds('commit.files', 'not_all_match', '^docs/|\\.md$', of), !isDocumentation);
+    }
+    assert.equal(holds('commit.files', 'all_match', '^test/'), false);
+  });
+
   it('fail when positive and hold when negative where there is no value', () => {
     for (const operator of operators) {
-      assert.equal(holds('commit.tags', operator, 'v'), operator.startsWith('does_not_'), operator);
+      assert.equal(holds('commit.tags', operator, 'v'), /^(does_)?not_/.test(operator), operator);
     }
   });
 
@@ -108,18 +128,20 @@ describe('the rules of a suite', () => {
 
   it('say of a negative operator the opposite of its positive one, whatever the values', () => {
     fc.assert(
-      fc.property(fc.array(fc.string({ maxLength: 4 })), fc.string({ maxLength: 3 }), (branches, value) => {
+      fc.property(fc.array(fc.string({ maxLength: 4 })), fc.string({ maxLength: 3 }), (branches, text) => {
         const on = { ...facts, branches: JSON.stringify(branches) };
         for (const [positive, negative] of [
           ['contains', 'does_not_contain'],
           ['equals', 'does_not_equal'],
+          ['matches', 'does_not_match'],
+          ['all_match', 'not_all_match'],
         ] as const) {
+          const value = positive.endsWith('contains') || positive === 'equals' ? text : RegExp.escape(text);
           const held = holds('commit.branches', positive, value, on);
           assert.equal(held, !holds('commit.branches', negative, value, on));
-          assert.equal(
-            held,
-            branches.some((branch) => (positive === 'equals' ? branch === value : branch.includes(value))),
-          );
+          const isSo = (branch: string): boolean => (positive === 'equals' ? branch === text : branch.includes(text));
+          const expected = positive === 'all_match' ? branches.length > 0 && branches.every(isSo) : branches.some(isSo);
+          assert.equal(held, expected);
         }
       }),
     );
@@ -142,7 +164,9 @@ describe('a rule that is offered', () => {
 
   it('matches by RE2 syntax alone', () => {
     for (const value of ['(', 'a**', '[z-a]', '\\1', '(?=a)', '(?<=a)b', 'x{1001}', '*', '\\', '[']) {
-      assert.equal(fitsOperator('matches', value), false, value);
+      for (const operator of operators.filter((one) => one.includes('match'))) {
+        assert.equal(fitsOperator(operator, value), false, `${operator} ${value}`);
+      }
       assert.equal(fitsOperator('contains', value), true, value);
     }
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { noteVisit } from '../../src/auth/runner-visits.ts';
+import { noteVisit } from '../../src/auth/runner-heartbeats.ts';
 import { longestCheckMs } from '../../src/lifecycle/connection-checks.ts';
 import { allEntries, AuditWatch } from '../support/audit.ts';
 import { assertNotFound } from '../support/expect.ts';

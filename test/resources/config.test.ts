@@ -17,6 +17,15 @@ fork_builds = "approval"
 cancel_superseded = "waiting"
 public_badge = true
 
+[[variables]]
+name = "REGION"
+content = "north"
+secret = false
+
+[[variables]]
+name = "TOKEN"
+from_env = "SLUICE_TOKEN"
+
 [[suites]]
 name = "unit"
 command = "make test"
@@ -106,6 +115,8 @@ describeService('a project as a document', (service) => {
     assert.equal(
       shown.out,
       [
+        '+ variable REGION',
+        '+ variable TOKEN',
         '+ suite unit',
         '+ suite lint',
         '+ deploy strategy live',
@@ -118,6 +129,7 @@ describeService('a project as a document', (service) => {
         '    public_badge: "false" → "true"',
         '+ notification build https://receiver.example.org/secret-path',
         '+ schedule 0 3 * * * UTC',
+        'variable TOKEN of the project ← environment variable SLUICE_TOKEN (new)',
         'variable TOKEN of suite unit ← environment variable SLUICE_TOKEN (new)',
         'variable MODE of suite unit ← environment variable SLUICE_MODE (new)',
         '',
@@ -147,6 +159,16 @@ describeService('a project as a document', (service) => {
         ['MODE', env.SLUICE_MODE, false],
       ],
     );
+    assert.deepEqual(
+      (await alice.get(`/projects/${project.id}/environment_variables`)).list.map(({ name, content }) => [
+        name,
+        content,
+      ]),
+      [
+        ['REGION', 'north'],
+        ['TOKEN', env.SLUICE_TOKEN],
+      ],
+    );
   });
 
   test('is exported as it was applied, in each form, without a secret', async () => {
@@ -165,7 +187,7 @@ describeService('a project as a document', (service) => {
 
   test('is exported in its own order, and with what it says although it goes without saying', async () => {
     const [head = '', ...parts] = file.split(
-      /(?=\[\[(?:suites|deploy_strategies|hooks|schedules|notifications)\]\]\n)/,
+      /(?=\[\[(?:variables|suites|deploy_strategies|hooks|schedules|notifications)\]\]\n)/,
     );
     const turned = `${head}${parts.toReversed().join('\n').replace('cron =', 'time_zone = "UTC"\ncron =')}`;
     const place = join(developer.folder, 'turned.toml');
@@ -195,15 +217,16 @@ describeService('a project as a document', (service) => {
     const back = await apply();
     const [first, ...fields] = back.out.split('\n');
     assert.deepEqual(
-      [first, ...fields.slice(0, 2)],
+      [first, ...fields.slice(0, 3)],
       [
         '~ variable TOKEN of suite unit',
         '    from_env: "" → "SLUICE_TOKEN"',
+        'variable TOKEN of the project ← environment variable SLUICE_TOKEN',
         'variable TOKEN of suite unit ← environment variable SLUICE_TOKEN (new)',
       ],
     );
     assert.equal((await developer.run(['export'])).out, file);
-    writeFileSync(place, file.replace('from_env = "SLUICE_TOKEN"', 'keep = true'));
+    writeFileSync(place, file.replaceAll('from_env = "SLUICE_TOKEN"', 'keep = true'));
     assert.equal((await applyFile(place)).status, 0);
     assert.match((await developer.run(['export'])).out, /name = "TOKEN"\nkeep = true/);
     assert.equal((await alice.get(variables)).list[0]?.content, env.SLUICE_TOKEN, 'kept');
@@ -218,7 +241,7 @@ describeService('a project as a document', (service) => {
     const names = async () => (await alice.get('/projects')).list.map(({ name }) => name);
     const shown = await create('--dry-run');
     assert.deepEqual([shown.status, shown.err], [0, '']);
-    assert.match(shown.out, /^\+ project Weir\n\+ suite unit\n\+ suite lint\n/);
+    assert.match(shown.out, /^\+ project Weir\n\+ variable REGION\n\+ variable TOKEN\n\+ suite unit\n\+ suite lint\n/);
     assert.equal((await create('--check')).status, 1);
     writeFileSync(place, other.replace('cron = "0 3 * * *"', 'cron = "never"'));
     const refused = await create();
@@ -229,7 +252,7 @@ describeService('a project as a document', (service) => {
     writeFileSync(place, other);
     const made = await create();
     assert.deepEqual([made.status, made.err], [0, '']);
-    assert.match(made.out, /^\+ project Weir\n\+ suite unit\n/);
+    assert.match(made.out, /^\+ project Weir\n\+ variable REGION\n\+ variable TOKEN\n\+ suite unit\n/);
     const weir = (await alice.get('/projects')).list.find(({ name }) => name === 'Weir');
     const [hook] = (await alice.get(`/projects/${weir?.id_str}/hooks`)).list;
     const [, url, secret = ''] =
@@ -261,6 +284,7 @@ describeService('a project as a document', (service) => {
         '~ rule commit.branches equals next of suite unit',
         '    value: "main" → "next"',
         '- hook github',
+        'variable TOKEN of the project ← environment variable SLUICE_TOKEN',
         'variable TOKEN of suite unit ← environment variable SLUICE_TOKEN',
         'variable MODE of suite unit ← environment variable SLUICE_MODE',
         '',

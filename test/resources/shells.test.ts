@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { entryView } from '../../src/auth/audit.ts';
-import { noteVisit } from '../../src/auth/runner-visits.ts';
+import { noteVisit } from '../../src/auth/runner-heartbeats.ts';
 import { openStore } from '../../src/cli/store.ts';
 import { endLeftShells } from '../../src/dispatch/shells.ts';
-import { shellFrame, shellFrameReader, textOf, type ShellFrame } from '../../src/lib/shell-frames.ts';
+import { shellFrame, shellFrameReader, textOf, type ShellFrame } from '../../src/shared/shell-frames.ts';
 import { graceMs } from '../../src/lifecycle/shells.ts';
 import type { ShellOrder } from '../../src/protocol/index.ts';
 import { scopes, type Scope } from '../../src/http/route.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { longest as bounds } from '../../src/lib/bounds.ts';
+import { longest as bounds } from '../../src/shared/bounds.ts';
 import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } from '../support/expect.ts';
 import { describeService } from '../support/service.ts';
 
@@ -26,6 +26,11 @@ describeService('rules of a suite', (service) => {
     assertDestroyed(await alice.delete(`${path}/${id}`));
     assertNotFound(await alice.delete(`${path}/${id}`));
     assert.deepEqual((await alice.get(path)).list, [second]);
+    for (const operator of ['does_not_match', 'all_match', 'not_all_match']) {
+      const value = '^docs/|\\.md$';
+      assert.equal((await alice.post(path, { ...form, operator, value })).record['operator'], operator);
+      assertWrongFields(await alice.post(path, { ...form, operator, value: '(' }), { value: 'invalid_format' });
+    }
   });
 
   test('report everything that is wrong', async () => {

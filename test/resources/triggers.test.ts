@@ -27,6 +27,7 @@ describeWithRunner('a build request that was triggered', (service, runner) => {
     const project = await alice.createProject(fields);
     const suite = await alice.createSuite(project);
     await alice.createVariable(project, suite, { name: 'KEY', content: 'open sesame' });
+    await alice.post(`/projects/${project.id}/environment_variables`, { name: 'ALL', content: 'for all suites' });
     return project;
   };
   const requestsOf = async (project: Record_): Promise<string[]> =>
@@ -86,7 +87,8 @@ describeWithRunner('a build request that was triggered', (service, runner) => {
     await trigger(service.store, project, sha('f'), fromFork);
     await (await runner.take('fetch_commit')).fetched({ ...foreign, sha: sha('f') });
     const build = await runner.take('run_suite');
-    assert.deepEqual([build.order.work.environment['KEY'], build.order.work.secrets], [undefined, []]);
+    const { environment, secrets } = build.order.work;
+    assert.deepEqual([environment['KEY'], environment['ALL'], secrets], [undefined, undefined, []]);
     assert.equal(build.order.work.environment['HEADRACE_PULL_REQUEST'], '7');
     assert.equal(build.order.work.isFork, true);
     await build.exit(0);
@@ -111,7 +113,12 @@ describeWithRunner('a build request that was triggered', (service, runner) => {
     assertRefused(refused, 403, { commit_id: ['invalid_format'] });
     await trigger(service.store, project, sha('f'));
     await (await runner.take('fetch_commit')).fetched({ sha: sha('f') });
-    assert.equal((await passed())['KEY'], 'open sesame', 'merged, it is like all others');
+    const merged = await passed();
+    assert.deepEqual(
+      [merged['KEY'], merged['ALL']],
+      ['open sesame', 'for all suites'],
+      'merged, it is like all others',
+    );
     const deployed = await alice.post(`/projects/${project.id}/deploys`, deploy);
     assert.equal(deployed.status, 201);
     await alice.post(`/projects/${project.id}/deploys/${deployed.record.id}/cancel`);

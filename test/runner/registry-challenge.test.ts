@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { challengeOf } from '../../src/runner/images/registry-look.ts';
+import { challengeOf } from '../../src/runner/images/registry-check.ts';
 
 test('what a registry wants to see is read from its challenge', () => {
   const header = 'Bearer realm="https://auth.example.org/token",service="registry",scope="repository:a/b:pull"';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { openS3Blobs } from '../../src/db/s3/blobs.ts';
-import { readArchive } from '../../src/lib/archive.ts';
+import { readArchive } from '../../src/cli/backup-archive.ts';
 import { command } from '../support/command.ts';
 import { startSwift, type Swift } from '../support/swift.ts';
 import { preparedInstallation, temporaryFolder } from '../upkeep/support.ts';

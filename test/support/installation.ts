@@ -251,6 +251,11 @@ function projectOf(api: () => Caller, path: string, repository: Repository) {
       api().post(`${path}/suites/${suite}/dependencies`, { dependency_id: dependency.id_str }),
     variable: (suite: string, name: string, content: string, more: { secret?: string } = {}) =>
       api().post(`${path}/suites/${suite}/environment_variables`, { name, content, ...more }),
+    /** A variable of the project; it is removed after the test that makes it. */
+    async variableOfAll(t: TestContext, name: string, content: string): Promise<void> {
+      const { id_str: id } = await api().post(`${path}/environment_variables`, { name, content });
+      t.after(() => api().delete(`${path}/environment_variables/${id}`));
+    },
     /** Waits until the newest build of a suite has written this to its log. */
     async untilLogged(suite: string, said: RegExp): Promise<void> {
       for (const wait = growingPauses(); ; await wait()) {

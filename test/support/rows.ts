@@ -8,9 +8,9 @@ import type {
   DependencyRow,
   Schema,
 } from '../../src/db/schema.ts';
-import { receive } from '../../src/hooks/deliveries.ts';
+import { receive } from '../../src/inbound-hooks/hook-deliveries.ts';
 import { contentTypeOf } from '../../src/lib/file-types.ts';
-import { tell } from '../../src/hooks/reading.ts';
+import { tell } from '../../src/inbound-hooks/payload-readers.ts';
 
 /** Records that only the service's own work creates, inserted directly in the same form. */
 

@@ -1,4 +1,4 @@
-import { noteVisit } from '../../src/auth/runner-visits.ts';
+import { noteVisit } from '../../src/auth/runner-heartbeats.ts';
 import { findUser } from '../../src/auth/users.ts';
 import type { Services } from '../../src/api/call.ts';
 import { sealIn } from '../../src/db/sealing.ts';

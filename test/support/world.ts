@@ -21,6 +21,8 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const suite = await owner.createSuite(project);
   const cache = await addCache(store, { project, suite: await owner.createSuite(project) });
   const variable = await owner.createVariable(project, suite);
+  const projectVariables = `/projects/${project.id}/environment_variables`;
+  const projectVariable = (await owner.post(projectVariables, { name: 'OF_PROJECT', content: 'something' })).record;
   const dependency = await owner.createDependency();
   const { digest: result } = await store.blobs.put(Readable.from([Buffer.from('compiled')]));
   await store.db.transaction(async (trx) => {
@@ -78,7 +80,8 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   };
   const path = (route: string): string =>
     route.replaceAll(/:(\w+)/g, (_, name: string) => {
-      const id = ids[name];
+      const isOfProject = name === 'environment_variable_id' && !route.includes(':suite_id');
+      const id = isOfProject ? projectVariable.id : ids[name];
       if (id === undefined) throw new Error(`this world has no ${name}`);
       return String(id);
     });

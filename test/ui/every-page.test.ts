@@ -29,6 +29,7 @@ describeServiceOnOne('every page of a project', (service) => {
       ['/projects/:project_id/suites/:suite_id', { name: markup, description: markup, command: markup }],
       ['/projects/:project_id/suites/:suite_id/rules/:rule_id', { value: markup }],
       ['/projects/:project_id/suites/:suite_id/environment_variables/:environment_variable_id', { content: markup }],
+      ['/projects/:project_id/environment_variables/:environment_variable_id', { content: markup }],
       ['/projects/:project_id/deploy_strategies/:deploy_strategy_id', { name: markup }],
       ['/dependencies/:dependency_id', { name: markup, description: markup, launch_command: markup }],
     ];

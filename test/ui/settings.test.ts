@@ -128,55 +128,65 @@ describeServiceOnOne(
       assert.equal((await hers.get(one)).status, 404);
     });
 
-    test('give a suite variables, whose contents are not in the page before somebody asks', async () => {
-      const suite = await owner.createSuite(project);
-      const at = `${path}/settings/suites/${suite.id}`;
-      const of = `/projects/${project.id}/suites/${suite.id}/environment_variables`;
-      const boxes = { 'unchecked[]': 'secret' };
-      const content = `hush-${markup}`;
-      const added = await send(hers, at, 'add_variable', { name: 'TOKEN', content, secret: 'true', ...boxes });
-      assertDone(added, `${at}#variables`);
-      assertDone(await send(hers, at, 'add_variable', { name: 'OPEN', content: 'plain', ...boxes }), `${at}#variables`);
-      const wordy = await send(hers, at, 'add_variable', {
-        name: 'W',
-        content: 'production',
-        secret: 'true',
-        ...boxes,
-      });
-      assert.match(String(wordy.headers.location), /done=masks_words/);
-      const [token, open] = (await owner.get(of)).list;
-      assert.deepEqual([token?.secret, open?.secret, open?.content], [true, false, 'plain']);
-      const hidden = await hers.get(at);
-      assert.ok(!hidden.text.includes('hush-') && hidden.text.includes('TOKEN'));
-      assert.equal(hidden.headers['content-encoding'], undefined);
-      const shown = await hers.get(`${at}?show=${token?.id}`, { 'accept-encoding': 'gzip' });
-      assert.equal(shown.headers['content-encoding'], undefined);
-      assert.ok(shown.text.includes(`hush-${escaped}`) && !shown.text.includes('>plain<'));
+    for (const has of ['a suite', 'the project'])
+      test(`give ${has} variables, whose contents are not in the page before somebody asks`, async () => {
+        const suite = await owner.createSuite(project);
+        const within = has === 'a suite' ? `/suites/${suite.id}` : '';
+        const at = `${path}/settings${within}`;
+        const of = `/projects/${project.id}${within}/environment_variables`;
+        const boxes = { 'unchecked[]': 'secret' };
+        const content = `hush-${markup}`;
+        const added = await send(hers, at, 'add_variable', { name: 'TOKEN', content, secret: 'true', ...boxes });
+        assertDone(added, `${at}#variables`);
+        assertDone(
+          await send(hers, at, 'add_variable', { name: 'OPEN', content: 'plain', ...boxes }),
+          `${at}#variables`,
+        );
+        const wordy = await send(hers, at, 'add_variable', {
+          name: 'W',
+          content: 'production',
+          secret: 'true',
+          ...boxes,
+        });
+        assert.match(String(wordy.headers.location), /done=masks_words/);
+        const [token, open] = (await owner.get(of)).list;
+        assert.deepEqual([token?.secret, open?.secret, open?.content], [true, false, 'plain']);
+        const hidden = await hers.get(at);
+        assert.ok(!hidden.text.includes('hush-') && hidden.text.includes('TOKEN'));
+        assert.equal(hidden.headers['content-encoding'], undefined);
+        const shown = await hers.get(`${at}?show=${token?.id}`, { 'accept-encoding': 'gzip' });
+        assert.equal(shown.headers['content-encoding'], undefined);
+        assert.ok(shown.text.includes(`hush-${escaped}`) && !shown.text.includes('>plain<'));
 
-      for (const name of [markup, 'CI', '9']) {
-        const refused = await send(hers, at, 'add_variable', { name, content: 'secret-typed', ...boxes });
-        assert.equal(refused.status, 403);
-        assert.ok(!refused.text.includes(markup));
-      }
-      const one = `${at}/variables/${token?.id}`;
-      assert.ok(!(await hers.get(one)).text.includes('hush-'));
-      assertDone(
-        await send(hers, one, 'save', { name: 'KEY', content: '', secret: 'true', ...boxes }),
-        `${at}#variables`,
-      );
-      const kept = (await owner.get(of)).list[0];
-      assert.deepEqual([kept?.name, kept?.content], ['KEY', content]);
-      const seen = `${one}?show=1`;
-      assert.ok((await hers.get(seen)).text.includes(`hush-${escaped}`));
-      const emptied = await hers.submit(await hers.get(seen), one, { do: 'save', name: 'KEY', content: '', ...boxes });
-      assertDone(emptied, `${at}#variables`);
-      const now = (await owner.get(of)).list[0];
-      assert.deepEqual([now?.content, now?.secret], ['', false]);
-      const [question, gone] = await deleteAt(hers, `${one}/delete`);
-      assert.match(question, /<strong>KEY<\/strong>/);
-      assertDone(gone, `${at}#variables`);
-      assert.equal((await owner.get(of)).list.length, 2);
-    });
+        for (const name of [markup, 'CI', '9']) {
+          const refused = await send(hers, at, 'add_variable', { name, content: 'secret-typed', ...boxes });
+          assert.equal(refused.status, 403);
+          assert.ok(!refused.text.includes(markup));
+        }
+        const one = `${at}/variables/${token?.id}`;
+        assert.ok(!(await hers.get(one)).text.includes('hush-'));
+        assertDone(
+          await send(hers, one, 'save', { name: 'KEY', content: '', secret: 'true', ...boxes }),
+          `${at}#variables`,
+        );
+        const kept = (await owner.get(of)).list[0];
+        assert.deepEqual([kept?.name, kept?.content], ['KEY', content]);
+        const seen = `${one}?show=1`;
+        assert.ok((await hers.get(seen)).text.includes(`hush-${escaped}`));
+        const emptied = await hers.submit(await hers.get(seen), one, {
+          do: 'save',
+          name: 'KEY',
+          content: '',
+          ...boxes,
+        });
+        assertDone(emptied, `${at}#variables`);
+        const now = (await owner.get(of)).list[0];
+        assert.deepEqual([now?.content, now?.secret], ['', false]);
+        const [question, gone] = await deleteAt(hers, `${one}/delete`);
+        assert.match(question, /<strong>KEY<\/strong>/);
+        assertDone(gone, `${at}#variables`);
+        assert.equal((await owner.get(of)).list.length, 2);
+      });
 
     test('give a suite dependencies; a collaborator names them by number', async () => {
       const suite = await owner.createSuite(project);

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { noteVisit } from '../../src/auth/runner-visits.ts';
-import { shellFrame, shellFrameReader, textOf, type FrameLetter, type ShellFrame } from '../../src/lib/shell-frames.ts';
+import { noteVisit } from '../../src/auth/runner-heartbeats.ts';
+import {
+  shellFrame,
+  shellFrameReader,
+  textOf,
+  type FrameLetter,
+  type ShellFrame,
+} from '../../src/shared/shell-frames.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';

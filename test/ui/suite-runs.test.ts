@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { noteVisit } from '../../src/auth/runner-visits.ts';
+import { noteVisit } from '../../src/auth/runner-heartbeats.ts';
 import type { Record_ } from '../support/client.ts';
 import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../support/running-build.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { it } from 'node:test';
-import { readArchive, writeArchive } from '../../src/lib/archive.ts';
+import { readArchive, writeArchive } from '../../src/cli/backup-archive.ts';
 import { parseExactJson } from '../../src/lib/exact-json.ts';
 import { temporaryFolder } from './support.ts';
 

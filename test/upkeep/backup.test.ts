@@ -6,7 +6,7 @@ import { sql } from 'kysely';
 import type { Database } from '../../src/db/open.ts';
 import { openSnapshot } from '../../src/db/snapshot.ts';
 import { lockUpkeep } from '../../src/db/upkeep-lock.ts';
-import { readArchive } from '../../src/lib/archive.ts';
+import { readArchive } from '../../src/cli/backup-archive.ts';
 import { openVault } from '../../src/lib/vault.ts';
 import { everyRow, fillTables } from './rows.ts';
 import { kinds, newInstallation, openTables, preparedInstallation, temporaryFolder } from './support.ts';

@@ -5,7 +5,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { sql } from 'kysely';
 import { isForeignKeyViolation, openDatabase, type Database } from '../../src/db/open.ts';
 import { migrations } from '../../src/db/migrations/index.ts';
-import { readArchive, writeArchive } from '../../src/lib/archive.ts';
+import { readArchive, writeArchive } from '../../src/cli/backup-archive.ts';
 import { createMasterKey, openVault } from '../../src/lib/vault.ts';
 import { fillTables } from './rows.ts';
 import {

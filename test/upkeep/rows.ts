@@ -104,6 +104,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     });
     const variables = [1n, 2n, 3n].map((id) => ({
       id,
+      project_id: null,
       suite_id: suite,
       name: `V${id}`,
       content: seal({ table: 'environment_variables', column: 'content' }, id),

@@ -178,12 +178,15 @@ create index suite_rules_by_suite on suite_rules (suite_id, id);
 
 create table environment_variables (
   id bigint not null primary key,
-  suite_id bigint not null references suites (id) on delete cascade,
+  project_id bigint references projects (id) on delete cascade,
+  suite_id bigint references suites (id) on delete cascade,
   name text not null,
   content text not null,
   secret integer not null default 1,
   from_env text not null default '',
-  constraint environment_variables_name unique (suite_id, name)
+  constraint environment_variables_of_project unique (project_id, name),
+  constraint environment_variables_of_suite unique (suite_id, name),
+  check ((project_id is null) <> (suite_id is null))
 );
 
 create table registries (

@@ -95,7 +95,7 @@ export interface RunnerRow {
   draining: number;
 }
 
-/** A runner that asked for work, or that a server tried to start on its machine; see auth/runner-visits.ts. */
+/** A runner that asked for work, or that a server tried to start on its machine; see auth/runner-heartbeats.ts. */
 export interface RunnerVisitRow {
   /** How much of an order it knows. */
   /** How many places for builds it has; 0 where it has not said. */

@@ -14,7 +14,7 @@ export interface LogRow {
   completed_at: bigint | null;
   /** The number of its line breaks. */
   line_breaks: bigint;
-  /** The state of the line scan at its end; see lib/line-scan.ts. */
+  /** The state of the line scan at its end; see streams/line-scan.ts. */
   line_state: string | null;
   /** When its first and its last byte came; null where none came, or the time was not noted. */
   began_at: bigint | null;

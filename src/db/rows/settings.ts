@@ -53,7 +53,9 @@ export interface SuiteDependencyRow {
 
 export interface EnvironmentVariableRow extends ColumnsOf<typeof variableFields> {
   id: bigint;
-  suite_id: bigint;
+  /** One of the two: variables of a project are for all its suites. */
+  project_id: bigint | null;
+  suite_id: bigint | null;
   content: Sealed;
   /** The variable of somebody's environment that a document took its content from; blank where it came otherwise. */
   from_env: string;

@@ -1,7 +1,7 @@
 import { constants, copyFile, lchown, link, mkdir, rename, writeFile } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { isThere } from '../../lib/is-there.ts';
+import { isThere } from '../../lib/path-exists.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { watchSize, type SizeWatch } from '../size-watch.ts';
 import { FetchError, recognize } from './failures.ts';

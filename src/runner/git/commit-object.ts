@@ -1,6 +1,6 @@
 import type { CommitMetadata } from '../../protocol/index.ts';
-import { boundedMessage, boundedPerson } from '../../lib/commit-bounds.ts';
-import { trimEnd } from './words.ts';
+import { boundedMessage, boundedPerson } from '../../shared/commit-bounds.ts';
+import { trimEnd } from './phrases.ts';
 
 /** Room for a thousand parents; the fields that are read follow right after them. */
 const longestHeader = 64 * 1024;

@@ -1,7 +1,7 @@
 import { FetchError } from './failures.ts';
 import { expectSuccess, GitError, type Said } from './git.ts';
-import { most } from '../../lib/bounds.ts';
-import { boundedNames } from '../../lib/commit-bounds.ts';
+import { most } from '../../shared/bounds.ts';
+import { boundedNames } from '../../shared/commit-bounds.ts';
 import type { CommitMetadata } from '../../protocol/index.ts';
 import { readCommitObject } from './commit-object.ts';
 import { remoteHead, type Place } from './refs.ts';

@@ -1,11 +1,11 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { messageOf } from '../../lib/error-code.ts';
 import { serveSshAgent } from '../../lib/ssh-agent.ts';
-import type { AddressRules } from '../../lib/public-addresses.ts';
+import type { AddressRules } from '../../lib/address-filter.ts';
 import type { SshPrivateKey } from '../../lib/ssh-private-key.ts';
 import { keepTail, type Tail } from '../../lib/tail.ts';
 import { FetchError } from './failures.ts';
-import { judgedHost } from './judged-host.ts';
+import { judgedHost } from './checked-host.ts';
 import type { Narrator } from './narrator.ts';
 import { sshConfig } from './ssh-config.ts';
 import { runMaster } from './ssh-master.ts';

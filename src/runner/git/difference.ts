@@ -1,5 +1,5 @@
 import { dirname, join } from 'node:path/posix';
-import { isThere } from '../../lib/is-there.ts';
+import { isThere } from '../../lib/path-exists.ts';
 import type { Place } from '../../protocol/index.ts';
 import { mirrorOf, sourceOf, type GitServices } from './obtain.ts';
 

@@ -1,5 +1,5 @@
 import type { Limits } from '../sandbox/types.ts';
-import { says } from './words.ts';
+import { says } from './phrases.ts';
 
 /** Why a repository could not be reached or did not have the requested commit. */
 export type FetchFailure =

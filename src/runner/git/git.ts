@@ -1,6 +1,6 @@
-import type { ProxyTrouble } from '../judged-proxy.ts';
+import type { ProxyTrouble } from '../filtering-proxy.ts';
 import { noRoom } from './failures.ts';
-import { says } from './words.ts';
+import { says } from './phrases.ts';
 
 /*
  * How git runs here: without the configuration of the machine or a user, without prompts, hooks or programs that a

@@ -1,7 +1,7 @@
 import { lstat, mkdir } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isThere } from '../../lib/is-there.ts';
+import { isThere } from '../../lib/path-exists.ts';
 import { run } from '../../lib/processes.ts';
 import { FetchError } from './failures.ts';
 import { git, GitError } from './git.ts';
@@ -10,7 +10,7 @@ import { whyUnavailable, type Unavailable } from './public-failures.ts';
 import { setOldTimes } from './old-times.ts';
 import { publicLfsUrl } from './repository-url.ts';
 import type { Session } from './session.ts';
-import { trimEnd } from './words.ts';
+import { trimEnd } from './phrases.ts';
 import type { Way } from './channel.ts';
 import { sourceFile } from '../../lib/source-files.ts';
 

@@ -1,7 +1,7 @@
-import { bytes, most } from '../../lib/bounds.ts';
-import { digestOf, writeListing, type Refs } from '../../lib/ref-listings.ts';
-import { isRefName } from '../../lib/ref-names.ts';
-import type { Slots } from '../../lib/slots.ts';
+import { bytes, most } from '../../shared/bounds.ts';
+import { digestOf, writeListing, type Refs } from '../../shared/ref-listings.ts';
+import { isRefName } from '../../shared/ref-names.ts';
+import type { Slots } from '../../lib/limiter.ts';
 import type { Connections } from './connections.ts';
 import { FetchError } from './failures.ts';
 import { talk, type Remote } from './mirror.ts';

@@ -1,7 +1,7 @@
 import { lchown, mkdir, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { lockFile, tryLockFile } from '../../lib/file-lock.ts';
-import { isThere } from '../../lib/is-there.ts';
+import { isThere } from '../../lib/path-exists.ts';
 import { run } from '../../lib/processes.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { FetchError, type RemoteFailure } from './failures.ts';

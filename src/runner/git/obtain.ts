@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { isThere } from '../../lib/is-there.ts';
+import { isThere } from '../../lib/path-exists.ts';
 import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
 import type { OpenChannel, Service } from './channel.ts';
 import { descends, isAmbiguous, lookUp, type Found } from './commits.ts';
@@ -17,7 +17,7 @@ import { parseRepositoryUrl, type RepositoryAddress } from './repository-url.ts'
 import type { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 import { openSshChannel } from './ssh-channel.ts';
-import { says } from './words.ts';
+import { says } from './phrases.ts';
 
 /** The services for all work on mirrors. */
 export interface GitServices {

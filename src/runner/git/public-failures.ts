@@ -1,5 +1,5 @@
-import type { ProxyTrouble } from '../judged-proxy.ts';
-import { says } from './words.ts';
+import type { ProxyTrouble } from '../filtering-proxy.ts';
+import { says } from './phrases.ts';
 
 /** Why something could not be had from a public address. `isLasting`: a later try would most likely fail too. */
 export interface Unavailable {

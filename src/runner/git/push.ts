@@ -1,4 +1,4 @@
-import { isRefName } from '../../lib/ref-names.ts';
+import { isRefName } from '../../shared/ref-names.ts';
 import { descends } from './commits.ts';
 import { FetchError, type FetchFailure } from './failures.ts';
 import { GitError, type Said } from './git.ts';
@@ -8,7 +8,7 @@ import type { Source, SourceRequest, GitServices } from './obtain.ts';
 import type { WantedRef } from './refs.ts';
 import { narrate } from './narrator.ts';
 import type { Session } from './session.ts';
-import { says } from './words.ts';
+import { says } from './phrases.ts';
 
 /** `repositoryUrl` is the project's own repository, the source of the commit. */
 export interface PushRequest extends SourceRequest {

@@ -1,7 +1,7 @@
 import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { openJudgedProxy, type JudgedProxyOptions, type ProxyTrouble } from '../judged-proxy.ts';
+import { openJudgedProxy, type JudgedProxyOptions, type ProxyTrouble } from '../filtering-proxy.ts';
 import type { Way } from './channel.ts';
 import type { OpenSession } from './session.ts';
 

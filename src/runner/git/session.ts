@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { keepTail, type Tail } from '../../lib/tail.ts';
-import type { ProxyTrouble } from '../judged-proxy.ts';
+import type { ProxyTrouble } from '../filtering-proxy.ts';
 import type { Channel, OpenChannel } from './channel.ts';
 import { FrameError, frameReader } from './frames.ts';
 import { git, type Said } from './git.ts';

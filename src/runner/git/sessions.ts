@@ -3,7 +3,7 @@ import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DiskReserve } from '../../lib/disk-reserve.ts';
 import { randomName } from '../../lib/random-name.ts';
-import { proxySocket } from '../judged-proxy.ts';
+import { proxySocket } from '../filtering-proxy.ts';
 import { machineTrust } from '../sandbox/etc.ts';
 import { quote } from '../sandbox/steps.ts';
 import type { Ended, Job, Limits, Mount, Sandboxes } from '../sandbox/types.ts';

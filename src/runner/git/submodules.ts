@@ -2,7 +2,7 @@ import { expectSuccess } from './git.ts';
 import type { Source } from './obtain.ts';
 import { resolveSubmoduleUrl, type RepositoryAddress } from './repository-url.ts';
 import type { Session } from './session.ts';
-import { trimEnd } from './words.ts';
+import { trimEnd } from './phrases.ts';
 
 export interface Submodule {
   path: string;

@@ -1,4 +1,4 @@
-import type { ProxyTrouble } from '../judged-proxy.ts';
+import type { ProxyTrouble } from '../filtering-proxy.ts';
 
 /** Why a run cannot have its image. `reason` is the one word that the API shows, the message is for the log. */
 export class ImageError extends Error {

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isThere } from '../../lib/is-there.ts';
+import { isThere } from '../../lib/path-exists.ts';
 import { orAborted } from '../../lib/or-aborted.ts';
 import { removeTree, sweepTree } from '../../lib/remove-tree.ts';
 

@@ -1,8 +1,8 @@
 import { lstat, mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isNoSpace, type DiskReserve } from '../../lib/disk-reserve.ts';
-import { imageAddress, parseImageReference, type ImageReference } from '../../lib/image-reference.ts';
-import { addressJudge } from '../../lib/public-addresses.ts';
+import { imageAddress, parseImageReference, type ImageReference } from '../../shared/image-reference.ts';
+import { addressJudge } from '../../lib/address-filter.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { createResolve } from '../../lib/resolve.ts';
 import { treeSize } from '../../lib/tree-size.ts';
@@ -25,7 +25,7 @@ import {
   type Descriptor,
   type Manifest,
 } from './manifest.ts';
-import { openRegistryLook } from './registry-look.ts';
+import { openRegistryLook } from './registry-check.ts';
 import { openImageTools, type RegistrySource } from './tools.ts';
 
 /**

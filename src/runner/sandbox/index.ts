@@ -5,7 +5,7 @@ import { commonArguments } from './arguments.ts';
 import { watchDisk, type DiskWatch } from './disk.ts';
 import { composeEtc, composeOverImages } from './etc.ts';
 import { buildUsers, sharedUser } from './identity.ts';
-import { leftIn } from './left.ts';
+import { leftIn } from './run-files.ts';
 import { cgroupMaker, explainRefusal, requirePrograms, type Machine } from './machine.ts';
 import { openMountHelper } from './mount-helper.ts';
 import { openOutside } from './network.ts';

@@ -12,7 +12,7 @@ import type { Cgroup } from './cgroup-files.ts';
 import { descendants, signalAll } from './descendants.ts';
 import type { DiskWatch } from './disk.ts';
 import { graceMs, watchForEnd } from './ending.ts';
-import { inspectionJob } from './left.ts';
+import { inspectionJob } from './run-files.ts';
 import type { Machine } from './machine.ts';
 import { openPipe } from './pipe.ts';
 import { deliver, writtenBy } from './run.ts';

@@ -1,4 +1,4 @@
-import type { WindowSize } from '../../lib/shell-frames.ts';
+import type { WindowSize } from '../../shared/shell-frames.ts';
 import type { Terminal } from './terminal.ts';
 
 /** The interface between the code that runs commands and the sandbox. */

@@ -7,7 +7,7 @@ import test from 'node:test';
 import { run } from '../../../src/lib/processes.ts';
 import { makeKeyPair } from '../../support/sshd.ts';
 import { workplace } from './workplace.ts';
-import type { ProxyTrouble } from '../../../src/runner/judged-proxy.ts';
+import type { ProxyTrouble } from '../../../src/runner/filtering-proxy.ts';
 import { whyUnavailable } from '../../../src/runner/git/public-failures.ts';
 
 test('a key that is not installed: the log says which it is and where to find it', async (t) => {

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import test from 'node:test';
-import { addressJudge } from '../../../src/lib/public-addresses.ts';
+import { addressJudge } from '../../../src/lib/address-filter.ts';
 import { run } from '../../../src/lib/processes.ts';
 import { openCheckouts } from '../../../src/runner/checkouts.ts';
 import { lfsTransferProgram } from '../../support/lfs-transfer.ts';

@@ -5,7 +5,7 @@ import { readdir, readFile, stat, utimes } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
-import { addressJudge } from '../../../src/lib/public-addresses.ts';
+import { addressJudge } from '../../../src/lib/address-filter.ts';
 import { parsePublicUrl, parseRepositoryUrl, publicLfsUrl } from '../../../src/runner/git/repository-url.ts';
 import { createRepository } from '../../support/repository.ts';
 import { startHttpsGitHost, type HttpsGitHost } from '../../support/https-git.ts';

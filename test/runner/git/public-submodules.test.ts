@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { addressJudge } from '../../../src/lib/public-addresses.ts';
+import { addressJudge } from '../../../src/lib/address-filter.ts';
 import { openCheckouts } from '../../../src/runner/checkouts.ts';
 import type { MirrorsOptions } from '../../../src/runner/git/mirrors.ts';
 import { createRepository, type Repository } from '../../support/repository.ts';

@@ -4,7 +4,7 @@ import { keepTail } from '../../../src/lib/tail.ts';
 import { readCommitObject } from '../../../src/runner/git/commit-object.ts';
 import { recognize } from '../../../src/runner/git/failures.ts';
 import { GitError } from '../../../src/runner/git/git.ts';
-import { says, trimEnd } from '../../../src/runner/git/words.ts';
+import { says, trimEnd } from '../../../src/runner/git/phrases.ts';
 
 test('the messages of ssh and git are recognized', () => {
   assert.equal(recognize("fatal: repository 'x' not found"), 'repository_not_found');

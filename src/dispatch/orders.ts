@@ -1,0 +1,169 @@
+import { holdRunner, type Runner } from '../auth/runners.ts';
+import { isUniqueViolation, type Transaction } from '../db/open.ts';
+import { isUnavailable } from '../db/unavailable.ts';
+import { placeOf, type PlaceKind } from '../shared/runner-slots.ts';
+import * as protocol from '../protocol/index.ts';
+import type { Order, WorkKind } from '../protocol/index.ts';
+import type { Serving } from '../queue/accounts.ts';
+import { nameBlobs } from '../queue/claimed-blobs.ts';
+import * as queue from '../queue/queue.ts';
+import type { ClaimedJob } from '../queue/queue.ts';
+import { findLog } from '../streams/logs.ts';
+import { isAwaited } from './awaited.ts';
+import type { Later } from './job-handler.ts';
+import { blobsOf } from './runner-blobs.ts';
+import type { SettlingParts } from './outcomes.ts';
+
+/** A fetch is short, and what it brings can be seen at once. */
+const placesInTurn: readonly PlaceKind[] = ['fetches', 'builds'];
+/** After this many claims lost to other requests, this request leaves the jobs to them and tries again later. */
+const mostOvertaken = 20;
+/** The most jobs that are put off for one order. */
+const mostPutOff = 500;
+/**
+ * When a compile ends, jobs that wait for it become due at once. That is missed only if a server dies in the moment in
+ * which it puts a job off; then the job is due after this time.
+ */
+export const longestPutOff = 5 * 60 * 1000;
+
+/** The result of one attempt: `again` when the job needed no order, or another runner's claim was first. */
+type Attempt = Order | PutOff | 'again' | 'overtaken' | undefined;
+
+interface PutOff extends Later {
+  job: bigint;
+}
+
+export interface OrderingParts extends SettlingParts {
+  giveUp: (trx: Transaction, job: ClaimedJob) => Promise<void>;
+}
+
+/** A runner's request for an order, with the name of the new claim. */
+export interface Asking {
+  runner: Runner;
+  name: string;
+  /** Whether the claim may exist already, because an earlier answer was lost. */
+  mayBeGiven?: boolean;
+}
+
+export interface Ordering {
+  /** What is looked for, one after the other. */
+  serving(runner: Runner): Serving[];
+  /** The next order in turn; undefined where there is none, or it is no longer wanted. */
+  now(asking: Asking, isWanted?: () => boolean): Promise<Order | undefined>;
+}
+
+function kindsFor(place: PlaceKind): readonly WorkKind[] {
+  return protocol.workKinds.filter((kind) => placeOf(kind) === place);
+}
+
+export function createOrdering(parts: OrderingParts): Ordering {
+  const { db, ids, kinds, context, logBytes, accountConcurrency, log, giveUp } = parts;
+
+  /** Each place by itself: builds of an account that has all it may have under way do not hold up its fetches. */
+  const serving = (runner: Runner): Serving[] =>
+    (runner.place ? [runner.place] : placesInTurn).map((place) => ({
+      kinds: kindsFor(place),
+      mostRunning: accountConcurrency,
+      ...(runner.boundAs === undefined ? {} : { boundAs: runner.boundAs }),
+      // Fetches need no tags.
+      tags: place === 'fetches' ? '' : runner.tags,
+    }));
+
+  /** Claims what is found first. */
+  const claim = async (
+    trx: Transaction,
+    { runner, name }: Asking,
+  ): Promise<Awaited<ReturnType<typeof queue.claim>>> => {
+    const claiming = { holder: runner.holder, seconds: protocol.claimSeconds, turn: ids.next(), name };
+    for (const one of serving(runner)) {
+      const taken = await queue.claim(db, trx, { ...one, ...claiming });
+      if (taken !== undefined) return taken;
+    }
+    return undefined;
+  };
+
+  /** Claims at most one job and makes its order. */
+  const within = async (trx: Transaction, asking: Asking, onClaim: (job: ClaimedJob) => void): Promise<Attempt> => {
+    const { runner, name, mayBeGiven } = asking;
+    const given = mayBeGiven ? await queue.jobOf(trx, name) : undefined;
+    if (given && given.holder !== runner.holder) return undefined;
+    const job = given ?? (await claim(trx, asking));
+    if (job === undefined || job === 'overtaken') return job;
+    onClaim(job);
+    return orderFor(trx, job);
+  };
+
+  const orderFor = async (trx: Transaction, job: ClaimedJob): Promise<Attempt> => {
+    const work = await kinds[job.kind as WorkKind].order(context(trx), job);
+    if (!work) {
+      await queue.remove(db, trx, job);
+      return 'again';
+    }
+    if ('awaits' in work) {
+      await queue.putOff(db, trx, job, Date.now() + longestPutOff);
+      return { job: job.id, awaits: work.awaits };
+    }
+    const named = blobsOf(work);
+    if (named.length > 0) await nameBlobs(trx, job.claim, named);
+    const stored = await findLog(trx, job.subject_id);
+    return { claim: job.claim, work, logOffset: Number(stored?.size ?? 0n), logLimit: logBytes };
+  };
+
+  /**
+   * Where transactions run side by side, the awaited compile may have ended while the job was put off, and its
+   * end cannot have seen this job. So the dependencies are checked once more. By then such an end is either committed,
+   * or finds the waiting job.
+   */
+  const lookOnceMore = async ({ job, awaits }: PutOff): Promise<void> => {
+    if (!(await isAwaited(db, awaits))) await db.transaction((trx) => queue.hurryJob(db, trx, job));
+  };
+
+  /** One transaction. */
+  const attempt = async (asking: Asking, isWanted: () => boolean): Promise<Attempt> => {
+    let taken: ClaimedJob | undefined;
+    const onClaim = (job: ClaimedJob): void => void (taken = job);
+    try {
+      return await db.transaction(async (trx) => {
+        taken = undefined;
+        if (!isWanted()) return undefined;
+        const { isDraining } = await holdRunner(db, trx, asking.runner);
+        return isDraining && !asking.mayBeGiven ? undefined : within(trx, asking, onClaim);
+      });
+    } catch (error) {
+      // The runner repeated its request while the first was being answered: it gets the same order again.
+      if (isUniqueViolation(error) && !asking.mayBeGiven && (await queue.jobOf(db.read, asking.name)))
+        return attempt({ ...asking, mayBeGiven: true }, isWanted);
+      if (!taken || isUnavailable(error)) throw error; // the job itself is not at fault
+      log.error(
+        { err: error, kind: taken.kind, subject: String(taken.subject_id) },
+        'preparing a job for a runner failed',
+      );
+      await setAside(taken);
+      return 'again'; // the next job must not wait for the next query
+    }
+  };
+
+  /** A job without a possible order must not block the others. Its claim was rolled back with the order. */
+  const setAside = async (unordered: ClaimedJob): Promise<void> => {
+    await db.transaction(async (trx) => {
+      const job = await queue.claimAgain(db, trx, unordered, protocol.claimSeconds);
+      if (job) await giveUp(trx, job);
+    });
+  };
+
+  const now = async (asking: Asking, isWanted = () => true): Promise<Order | undefined> => {
+    for (let overtaken = 0, waiting = 0; overtaken < mostOvertaken && waiting < mostPutOff;) {
+      const order = await attempt(asking, isWanted);
+      if (order === undefined) return undefined;
+      if (order === 'again') continue;
+      if (order === 'overtaken') overtaken += 1;
+      else if ('awaits' in order) {
+        await lookOnceMore(order);
+        waiting += 1;
+      } else return order;
+    }
+    return undefined;
+  };
+
+  return { serving, now };
+}

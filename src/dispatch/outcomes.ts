@@ -1,0 +1,118 @@
+import type { FastifyBaseLogger } from 'fastify';
+import type { Runner } from '../auth/runners.ts';
+import type { Database, Transaction } from '../db/open.ts';
+import { ApiError } from '../errors.ts';
+import type { IdSource } from '../lib/ids.ts';
+import type { Outcome, Receipt, WorkKind } from '../protocol/index.ts';
+import type { LapsedClaim } from '../queue/lapses.ts';
+import * as queue from '../queue/queue.ts';
+import type { ClaimedJob } from '../queue/queue.ts';
+import { noteKept } from '../lifecycle/shells.ts';
+import { awaitUploads } from '../lifecycle/uploads.ts';
+import { traceSteps } from '../lifecycle/traces.ts';
+import { addLine, findLog } from '../streams/logs.ts';
+import type { JudgedReport } from './repository-config.ts';
+import type { JobContext, JobHandler } from './job-handler.ts';
+import { wordsFor } from './log-intake.ts';
+
+/** Outcomes that every kind of job can have. */
+const alwaysPossible: readonly Outcome['kind'][] = ['lost', 'cut_short'];
+/** A job that the store of the blobs kept from being done is tried again after this time. */
+const storeAwayMs = 30_000;
+const storeAway = 'The store of the server’s files is away. This goes on when it is back.';
+/** Logs up to this size stay as they are: packing one costs more than running a short build. */
+const smallLog = 64n * 1024n;
+export const packKind = 'pack_log';
+
+export interface SettlingParts {
+  db: Database;
+  ids: IdSource;
+  kinds: Record<WorkKind, JobHandler>;
+  context: (trx: Transaction) => JobContext;
+  logBytes: number;
+  accountConcurrency: number;
+  log: FastifyBaseLogger;
+}
+
+/** Ends jobs by their outcomes. */
+export interface Settling {
+  settle(trx: Transaction, runner: Runner, report: JudgedReport): Promise<Receipt>;
+  lose(lost: LapsedClaim): Promise<void>;
+  /** This server or the runner failed: the job is tried again, or ends. */
+  giveUp(trx: Transaction, job: ClaimedJob): Promise<void>;
+}
+
+export function createSettling({
+  db,
+  ids,
+  kinds,
+  context,
+  logBytes,
+  accountConcurrency,
+  log,
+}: SettlingParts): Settling {
+  /** The job is over: its log is complete in any case, and can be packed. */
+  const conclude = async (trx: Transaction, job: ClaimedJob, size?: bigint): Promise<void> => {
+    await queue.remove(db, trx, job);
+    if (accountConcurrency > 0) await db.announce(trx, queue.queueTopic); // the account may begin another one
+    if (kinds[job.kind as WorkKind].keepsLogOpen) return;
+    if ((size ?? (await findLog(trx, job.subject_id))?.size ?? 0n) <= smallLog) return;
+    await queue.enqueue(db, trx, ids, { kind: packKind, subjectId: job.subject_id, accountId: job.account_id });
+  };
+
+  const giveUp = async (trx: Transaction, job: ClaimedJob): Promise<void> => {
+    const { retry } = await kinds[job.kind as WorkKind].lose(context(trx), job);
+    if (retry) await queue.release(db, trx, job);
+    else await conclude(trx, job);
+  };
+
+  return {
+    giveUp,
+
+    async lose(lost) {
+      await db.transaction(async (trx) => {
+        const job = await queue.holdJob(db, trx, lost.claim);
+        if (job) await giveUp(trx, job);
+      });
+    },
+
+    async settle(trx, { holder }, { claim, outcome, logSize, steps = [], lines, kept, uploads, output }) {
+      const job = await queue.holdJob(db, trx, claim);
+      if (job?.holder !== holder) return { gone: true };
+      const stored = (await findLog(trx, job.subject_id))?.size ?? 0n;
+      if (Number(stored) !== logSize) return { expected: Number(stored) };
+      const kind = kinds[job.kind as WorkKind];
+      if (!alwaysPossible.includes(outcome.kind) && !kind.outcomes.includes(outcome.kind))
+        throw new ApiError('invalid_format', 'outcome');
+      // A runner creates a result and cannot choose one: otherwise it could name another account's blob.
+      if (outcome.kind === 'compiled' && outcome.digest !== job.stored_blob)
+        throw new ApiError('not_found', 'outcome[digest]');
+      if (outcome.kind === 'store_away' && job.cancelled === 0) {
+        if (job.run_after === 0n) await addLine(db, trx, job.subject_id, storeAway); // the first time
+        await queue.putOff(db, trx, job, Date.now() + storeAwayMs);
+        return { taken: true };
+      }
+      if (job.kind === 'run_suite') traceSteps(context(trx), job.subject_id, steps);
+      if (outcome.kind === 'lost') {
+        log.error({ holder, kind: job.kind, why: outcome.message }, 'runner failed a job; it will be tried again');
+        await giveUp(trx, job);
+        return { taken: true };
+      }
+      const isCut = outcome.kind === 'cut_short';
+      if (isCut) {
+        const words = [wordsFor(outcome.reason, logBytes), kind.whenCut ?? ''].join(' ').trim();
+        await addLine(db, trx, job.subject_id, words);
+      }
+      for (const line of lines ?? []) await addLine(db, trx, job.subject_id, line);
+      await kind.settle(context(trx), job, outcome, { isJudged: lines !== undefined, output });
+      if (kept && job.kind === 'run_suite') {
+        const { vault, shellHours: hours } = context(trx);
+        await noteKept(context(trx), vault, { buildId: job.subject_id, holder, hours, files: kept });
+      }
+      if (uploads && job.kind === 'run_suite' && outcome.kind !== 'cancelled' && job.cancelled === 0)
+        await awaitUploads(trx, { claim, holder, buildId: job.subject_id, accountId: job.account_id });
+      await conclude(trx, job, isCut ? undefined : stored);
+      return { taken: true };
+    },
+  };
+}

@@ -1,0 +1,148 @@
+import type { IncomingMessage } from 'node:http';
+import { ApiError } from '../errors.ts';
+import { bytes } from '../shared/bounds.ts';
+
+/**
+ * Reads the bodies of calls from forges. The proof covers every byte, so a body is held whole before the sender is
+ * known, and strangers can have one held too.
+ *
+ * So what has arrived of all bodies together has a limit, and so has what came from one network, and what came for the
+ * hooks of one account. Where a limit is reached, the bodies that arrive slowest are ended. Who only holds bodies open,
+ * from however many addresses, loses them; who wants to keep a delivery out has to send more bytes in a second than the
+ * forge does.
+ */
+export interface BodyLimits {
+  /** The longest body that is taken. GitHub sends up to this. */
+  longest: number;
+  /** The memory for all bodies that arrive at the same time. */
+  room: number;
+  /** How much of it one network, or the hooks of one account, may have. */
+  share: number;
+  /** Only older bodies are ended to make room: before that it is not known how fast they are. */
+  graceMs: number;
+  /** How long a body may take to arrive. Forges give up sooner. */
+  totalMs: number;
+}
+
+const megabyte = 1024 * 1024;
+export const usualLimits: BodyLimits = {
+  longest: bytes.hookPayload,
+  room: 200 * megabyte,
+  share: 100 * megabyte,
+  graceMs: 1000,
+  totalMs: 30_000,
+};
+
+/** Every piece of a body also costs so much memory, however short it is. */
+const pieceCost = 256;
+
+/** The body is longer than the limit. */
+export class TooLongError extends Error {}
+/** The body broke off, did not arrive in time, or had to make room for faster ones. */
+export class BrokenBodyError extends Error {}
+
+/** `sharers` names the network and the account that the body counts for. */
+export type ReadBody = (request: IncomingMessage, sharers: readonly string[]) => Promise<Buffer<ArrayBuffer>>;
+
+export function boundedBodies(limits: BodyLimits = usualLimits, now = () => performance.now()): ReadBody {
+  const room = sharedRoom(limits, now);
+  return async (request, sharers) => {
+    if (Number(request.headers['content-length'] ?? 0) > limits.longest) throw new TooLongError();
+    const { promise, resolve, reject } = Promise.withResolvers<Buffer<ArrayBuffer>>();
+    const pieces: Buffer[] = [];
+    let size = 0;
+    const place = room(sharers, (error) => fail(error));
+    const timer = setTimeout(() => fail(new BrokenBodyError()), limits.totalMs);
+    const take = (piece: Buffer): void => {
+      size += piece.length;
+      if (size > limits.longest) return fail(new TooLongError());
+      pieces.push(piece);
+      place.add(piece.length + pieceCost);
+    };
+    const end = (): void => {
+      if (!request.complete || request.errored) return fail(new BrokenBodyError());
+      leave();
+      resolve(Buffer.concat(pieces, size));
+    };
+    const leave = (): void => {
+      clearTimeout(timer);
+      request.off('data', take).off('end', end).off('close', end);
+      place.leave();
+    };
+    /** The rest of the body is read and dropped while the answer is sent. Its errors do not matter any more. */
+    const fail = (error: Error): void => {
+      leave();
+      pieces.length = 0;
+      reject(error);
+    };
+    request.on('data', take).on('end', end).on('error', end).on('close', end);
+    return promise;
+  };
+}
+
+interface Body {
+  readonly since: number;
+  readonly end: (error: Error) => void;
+  bytes: number;
+}
+
+interface Share {
+  readonly most: number;
+  taken: number;
+  readonly bodies: Set<Body>;
+}
+
+interface Place {
+  /** Counts what has arrived, and ends bodies where it is too much; it may be this one. */
+  add(bytes: number): void;
+  leave(): void;
+}
+
+function sharedRoom(
+  { room, share: most, graceMs }: BodyLimits,
+  now: () => number,
+): (sharers: readonly string[], end: Body['end']) => Place {
+  const all: Share = { most: room, taken: 0, bodies: new Set() };
+  const byName = new Map<string, Share>();
+
+  /** Ends a little more than is needed, so that it is not done for every piece. */
+  const endSlowest = ({ bodies, taken, most: limit }: Share): void => {
+    const at = now();
+    const speed = ({ bytes, since }: Body): number => bytes / (at - since);
+    const old = Array.from(bodies).filter(({ since }) => at - since >= graceMs);
+    let excess = taken - (limit / 8) * 7;
+    for (const body of old.toSorted((a, b) => speed(a) - speed(b))) {
+      if (excess <= 0) return;
+      excess -= body.bytes;
+      body.end(new BrokenBodyError());
+    }
+  };
+  return (sharers, end) => {
+    const shares = [all];
+    for (const name of sharers) {
+      const share = byName.get(name) ?? { most, taken: 0, bodies: new Set() };
+      byName.set(name, share);
+      shares.push(share);
+    }
+    const body: Body = { since: now(), end, bytes: 0 };
+    for (const { bodies } of shares) bodies.add(body);
+    return {
+      add(bytes) {
+        body.bytes += bytes;
+        for (const share of shares) share.taken += bytes;
+        for (const share of shares) if (isCrowded(share)) endSlowest(share);
+        if (shares.some(isCrowded))
+          end(ApiError.ofHttp(503, 'resource_temporary_unavailable', 'generic', { 'retry-after': '10' }));
+      },
+      leave() {
+        for (const share of shares.splice(0)) {
+          share.taken -= body.bytes;
+          share.bodies.delete(body);
+        }
+        for (const name of sharers) if (byName.get(name)?.bodies.size === 0) byName.delete(name);
+      },
+    };
+  };
+}
+
+const isCrowded = ({ most, taken }: Share): boolean => taken > most;

@@ -1,0 +1,36 @@
+import { isNoCommit, movedRef, refIn, shaIn, type Change } from './facts.ts';
+import { at, firstText, type Json } from './json.ts';
+import { tell, type Reader } from './payload-readers.ts';
+
+/** A script: it names a ref, and perhaps a commit of it. A sender that knows the secret acts for the project. */
+export const readGeneric: Reader = (_, payload) => {
+  const change = changeOf(payload);
+  return tell({ event: change.event, sender: firstText(at(payload, 'sender')), changes: [change] });
+};
+
+function changeOf(payload: Json): Change {
+  const named = refIn(at(payload, 'ref'), 'ref');
+  const sent = at(payload, 'sha');
+  const sha = sent === undefined || sent === null || sent === '' ? undefined : shaIn(sent, 'sha');
+  // What git gives to its own hooks for a deleted branch.
+  if (sha !== undefined && isNoCommit(sha)) {
+    return movedRef(named.startsWith('refs/') ? named : `refs/heads/${named}`, undefined, '');
+  }
+  if (!named.startsWith('refs/')) return { ...movedRef(`refs/heads/${named}`, sha ?? '', ''), ref: refOf(named, sha) };
+  if (/^refs\/(heads|tags)\//.test(named)) return movedRef(named, sha ?? '', '');
+  // Neither a branch nor a tag, so outsiders may have put the commit there.
+  const [, number] = /^refs\/(?:pull|merge-requests|pull-requests)\/([1-9]\d{0,14})\/\w+$/.exec(named) ?? [];
+  return {
+    event: number === undefined ? 'push' : 'pull_request',
+    ref: named,
+    sha: sha ?? '',
+    targetBranch: '',
+    pullRequest: number === undefined ? null : Number(number),
+    fromFork: true,
+  };
+}
+
+/** A bare name with a SHA is a branch. Without a SHA it may also be a tag, as in other requests. */
+function refOf(name: string, sha: string | undefined): string {
+  return sha === undefined ? name : `refs/heads/${name}`;
+}

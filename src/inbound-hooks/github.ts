@@ -1,0 +1,62 @@
+import { isNoCommit, movedRef, numberIn, quoted, refIn, shaIn, type Change } from './facts.ts';
+import { at, firstText, textOf, type Json } from './json.ts';
+import { areSame, repositoryNames, tell, type Reader } from './payload-readers.ts';
+
+/**
+ * GitHub, and Gitea and Forgejo, which send the same payloads. A `push` reports tags too. Other events of the same
+ * moment (`create`, `workflow_run` and similar ones) are not read, or everything would be built twice.
+ */
+const building = {
+  github: ['opened', 'synchronize', 'reopened'],
+  gitea: ['opened', 'synchronized', 'reopened'],
+};
+
+export function readGithub(forge: keyof typeof building): Reader {
+  return (event, payload) => {
+    const told = {
+      event,
+      action: textOf(at(payload, 'action')),
+      sender: senderOf(payload),
+      repository: repositoryNames(at(payload, 'repository')),
+    };
+    if (event === 'ping') return tell({ ...told, idle: 'A ping: the hook is set up.' });
+    if (event === 'push') return tell({ ...told, changes: [pushOf(payload)] });
+    if (event !== 'pull_request' && event !== 'pull_request_sync') {
+      return tell({ ...told, idle: `The event ${quoted(event)} asks for no build.` });
+    }
+    if (!building[forge].includes(told.action)) {
+      return tell({ ...told, idle: `The action ${quoted(told.action)} of a pull request asks for no build.` });
+    }
+    return tell({ ...told, changes: [pullRequestOf(payload)] });
+  };
+}
+
+/** The user of the forge who did it. Older payloads name the same person as `pusher`. */
+function senderOf(payload: Json): string {
+  const names = ['login', 'username', 'name'];
+  const people = [at(payload, 'sender'), at(payload, 'pusher')];
+  return firstText(...people.flatMap((person) => names.map((name) => at(person, name))));
+}
+
+function pushOf(payload: Json): Change {
+  const ref = refIn(at(payload, 'ref'), 'ref');
+  const after = at(payload, 'after');
+  if (at(payload, 'deleted') === true || isNoCommit(after)) return movedRef(ref, undefined, '');
+  // For an annotated tag `after` is the tag object, and this is its commit.
+  const tagged = ref.startsWith('refs/tags/') ? at(payload, 'head_commit', 'id') : undefined;
+  const sha = typeof tagged === 'string' ? shaIn(tagged, 'head_commit[id]') : shaIn(after, 'after');
+  return movedRef(ref, sha, textOf(at(payload, 'head_commit', 'message')));
+}
+
+function pullRequestOf(payload: Json): Change {
+  const pull = at(payload, 'pull_request');
+  const number = numberIn(at(pull, 'number') ?? at(payload, 'number'), 'pull_request[number]');
+  return {
+    event: 'pull_request',
+    ref: `refs/pull/${number}/head`,
+    sha: shaIn(at(pull, 'head', 'sha'), 'pull_request[head][sha]'),
+    targetBranch: refIn(at(pull, 'base', 'ref'), 'pull_request[base][ref]').replace(/^refs\/heads\//, ''),
+    pullRequest: number,
+    fromFork: !areSame(at(pull, 'head', 'repo'), at(pull, 'base', 'repo') ?? at(payload, 'repository')),
+  };
+}

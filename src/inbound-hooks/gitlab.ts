@@ -1,0 +1,52 @@
+import { isNoCommit, movedRef, numberIn, quoted, refIn, shaIn, unlessSkipped, type Change } from './facts.ts';
+import { at, firstText, listOf, textOf, type Json } from './json.ts';
+import { areSame, repositoryNames, tell, type Reader } from './payload-readers.ts';
+
+/** The names in `X-Gitlab-Event`. A merge request sends `update` for every change; with `oldrev` it has new commits. */
+export const readGitlab: Reader = (event, payload) => {
+  const action = textOf(at(payload, 'object_attributes', 'action'));
+  const told = {
+    event,
+    action,
+    sender: firstText(at(payload, 'user_username'), at(payload, 'user', 'username'), at(payload, 'user_name')),
+    repository: repositoryNames(at(payload, 'project'), at(payload, 'repository')),
+  };
+  if (event === 'Push Hook' || event === 'Tag Push Hook') return tell({ ...told, changes: [pushOf(payload)] });
+  if (event !== 'Merge Request Hook') {
+    return tell({ ...told, idle: `The event ${quoted(event)} asks for no build.` });
+  }
+  const hasCommits = typeof at(payload, 'object_attributes', 'oldrev') === 'string';
+  if (action === 'update' && !hasCommits) {
+    return tell({ ...told, idle: 'The action “update” of a merge request brings no new commits.' });
+  }
+  if (!['open', 'reopen', 'update'].includes(action)) {
+    return tell({ ...told, idle: `The action ${quoted(action)} of a merge request asks for no build.` });
+  }
+  return tell({ ...told, changes: [mergeRequestOf(payload)] });
+};
+
+function pushOf(payload: Json): Change {
+  const ref = refIn(at(payload, 'ref'), 'ref');
+  const after = at(payload, 'after');
+  if (isNoCommit(after)) return movedRef(ref, undefined, '');
+  // For an annotated tag `after` is the tag object.
+  const checkout = at(payload, 'checkout_sha');
+  const sha = typeof checkout === 'string' ? shaIn(checkout, 'checkout_sha') : shaIn(after, 'after');
+  const head = listOf(at(payload, 'commits')).find((commit) => textOf(at(commit, 'id')).toLowerCase() === sha);
+  return movedRef(ref, sha, textOf(at(head, 'message')));
+}
+
+function mergeRequestOf(payload: Json): Change {
+  const request = at(payload, 'object_attributes');
+  const number = numberIn(at(request, 'iid'), 'object_attributes[iid]');
+  const place = (side: string): Json => ({ ...(at(request, side) as object), id: at(request, `${side}_project_id`) });
+  const change: Change = {
+    event: 'pull_request',
+    ref: `refs/merge-requests/${number}/head`,
+    sha: shaIn(at(request, 'last_commit', 'id'), 'object_attributes[last_commit][id]'),
+    targetBranch: refIn(at(request, 'target_branch'), 'object_attributes[target_branch]'),
+    pullRequest: number,
+    fromFork: !areSame(place('source'), place('target')),
+  };
+  return unlessSkipped(change, textOf(at(request, 'last_commit', 'message')));
+}

@@ -1,0 +1,30 @@
+import { orNotYet, type Database } from '../db/open.ts';
+import { noted } from '../db/memo.ts';
+import { UnavailableError } from '../db/unavailable.ts';
+import { BusyThreadError, createWorkerThread, type WorkerThread } from '../lib/worker-thread.ts';
+import { compareListings, isQuick, type Compared, type Listings } from './polled-refs.ts';
+import type { WriteContext } from './write-context.ts';
+
+/** Where listings of refs are compared: the long ones in a thread, and never while a transaction waits for it. */
+const makeThread = (): WorkerThread<Listings, Compared | undefined> =>
+  createWorkerThread('lifecycle/polled-refs-worker.ts', {
+    mostOfOne: 4,
+    mostOfAll: 64,
+    timeoutMs: 30_000,
+  });
+
+export const closeComparing = (db: Database): Promise<void> => noted(db, makeThread).close();
+
+/** In a transaction, which is run again where it takes longer. `look` names the two listings. */
+export function comparedIn(
+  { db, trx }: WriteContext,
+  { account, look }: { account: bigint; look: string },
+  listings: Listings,
+): Compared | undefined {
+  if (isQuick(listings)) return compareListings(listings);
+  return orNotYet(trx, look, () => noted(db, makeThread).ask(account, listings).catch(refused));
+}
+
+function refused(error: unknown): never {
+  throw error instanceof BusyThreadError ? new UnavailableError('too many listings are to be compared at once') : error;
+}

@@ -1,0 +1,67 @@
+import { orNotYet, type Database } from '../db/open.ts';
+import { noted } from '../db/memo.ts';
+import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
+import { UnavailableError } from '../db/unavailable.ts';
+import { BusyThreadError, createWorkerThread, type WorkerThread } from '../lib/worker-thread.ts';
+import { isExpression, isQuick, judge, type Judged, type Question, type Texts } from './rules.ts';
+import type { WriteContext } from './write-context.ts';
+
+/**
+ * Where rules are judged. The texts of a commit are a stranger's, and an expression may take seconds for them: what is
+ * not certain to be quick is done in a thread, by turns of accounts, and never while a transaction waits for it.
+ */
+
+/** All rules of a project on one commit take no longer, in processor time. */
+const mostMilliseconds = 1000;
+
+type RulesThread = WorkerThread<Question & { milliseconds: number }, Judged[]>;
+
+const makeThread = (): RulesThread =>
+  createWorkerThread('lifecycle/rules-worker.ts', {
+    mostOfOne: 16,
+    mostOfAll: 1024,
+    timeoutMs: 60_000,
+  });
+
+export const closeJudging = (db: Database): Promise<void> => noted(db, makeThread).close();
+
+/** For those who only read. The account is the one whose turn it takes. */
+export async function judged(db: Database, account: bigint, question: Question): Promise<Judged[]> {
+  if (isQuick(question)) return judge(question);
+  try {
+    return await noted(db, makeThread).ask(account, { ...question, milliseconds: mostMilliseconds });
+  } catch (error) {
+    if (error instanceof BusyThreadError) throw new UnavailableError('too many rules are to be judged at once');
+    // The thread was given up: no rule of this commit is known to be met.
+    return question.suites.map(({ id, rules }) => {
+      const slow = rules.find(({ operator }) => isExpression(operator)) ?? rules[0];
+      return slow ? { id, slow } : { id };
+    });
+  }
+}
+
+/** The same in a transaction, which is run again where it takes longer. */
+export function judgedIn({ db, trx }: WriteContext, account: bigint, question: Question): Judged[] {
+  if (isQuick(question)) return judge(question);
+  return orNotYet(trx, JSON.stringify(question), () => judged(db, account, question));
+}
+
+/** What rules compare. */
+export function textsOf(
+  commit: CommitRow,
+  request: Pick<BuildRequestRow, 'event' | 'target_branch' | 'from_fork'>,
+): Texts {
+  return {
+    event: request.event,
+    targetBranch: request.target_branch,
+    fromFork: String(request.from_fork === 1),
+    message: commit.message,
+    branches: commit.branches,
+    tags: commit.tags,
+    files: commit.files,
+    authorName: commit.scm_author_name,
+    authorEmail: commit.scm_author_email,
+    committerEmail: commit.scm_committer_email,
+    ref: commit.ref,
+  };
+}

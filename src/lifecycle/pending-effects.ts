@@ -1,0 +1,225 @@
+import type { SqlBool } from 'kysely';
+import { insertRows } from '../db/insert.ts';
+import { noted } from '../db/memo.ts';
+import type { ProjectRow } from '../db/schema.ts';
+import { projectTopic, subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
+import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
+import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
+
+/**
+ * The consequences of a transaction's changes are collected during the transaction and applied at its end: the states of
+ * commits, requests and projects are calculated from their builds, and events are numbered, stored and announced. This
+ * is done once, however many builds the transaction changes. And rows that many transactions need, above all the
+ * project's, are locked only for the last moment.
+ *
+ * It also prevents deadlocks. Every transaction locks rows on PostgreSQL in this order, and rows of one kind in the order
+ * of their identifiers:
+ *
+ *  1. an idempotency key; a hook; the right to run a schedule, then to supersede requests of a project (`holdNumber`);
+ *     the runner that asks; the turn of its account
+ *  2. jobs, except delivery jobs; then what runners still have to bring of builds (`uploads`)
+ *  3. the build, deploy or dependency of a job, and its log
+ *  4. the lane of a deploy, with its place in the queue; build requests
+ *  5. other rights that a number stands for: to record a fetched commit of a project, to open a shell at a runner.
+ *     Waiting jobs whose suite gets other tags are locked after them too: whoever holds such a job wants no right
+ *  6. commits
+ *  7. projects
+ *  8. notifications
+ *  9. delivery jobs
+ * 10. deliveries
+ * 11. schedules; polls and their listings
+ * 12. the files of builds that runners keep
+ * 13. shells
+ *
+ * This file locks 4, 6 and 7 to 9. New rows may be inserted at any time: no transaction waits for a row that it cannot
+ * see. And a statement that skips locked rows never waits: so the end of a compile makes the jobs due that wait for it.
+ */
+interface Ledger {
+  events: LifecycleEvent[];
+  commits: Set<bigint>;
+  requests: Set<bigint>;
+  projects: Set<bigint>;
+  dependencies: Set<bigint>;
+  /** The newest commits of default branches, by project, and the names of these branches where they are known. */
+  trunks: Map<bigint, Trunk>;
+  /** Why the fetches of requests failed. */
+  reasons: Map<bigint, string>;
+}
+
+/** The newest built commit of a default branch, and the branch's name; null where they are not known. */
+export interface Trunk {
+  commit: bigint | null;
+  branch: string | null;
+}
+
+/** One transaction has one ledger, however many write contexts are made for it. */
+const notes = (): { ledger?: Ledger } => ({});
+
+function ledgerOf(context: WriteContext): Ledger {
+  const kept = noted(context.trx, notes);
+  if (!kept.ledger) {
+    kept.ledger = emptyLedger();
+    context.db.atEnd(context.trx, () => applyLedger(context));
+  }
+  return kept.ledger;
+}
+
+function emptyLedger(): Ledger {
+  return {
+    events: [],
+    commits: new Set(),
+    requests: new Set(),
+    projects: new Set(),
+    dependencies: new Set(),
+    trunks: new Map(),
+    reasons: new Map(),
+  };
+}
+
+/** Records an event. */
+export function recordEvent(context: WriteContext, event: LifecycleEvent): void {
+  ledgerOf(context).events.push(event);
+}
+
+/** Records that a dependency has changed its state, for its notifications. */
+export function dependencyMoved(context: WriteContext, id: bigint): void {
+  ledgerOf(context).dependencies.add(id);
+}
+
+/** Records the newest commit of a project's default branch; null where none of it was built. */
+export function moveTrunk(context: WriteContext, projectId: bigint, trunk: Trunk): void {
+  const { trunks, projects } = ledgerOf(context);
+  trunks.set(projectId, trunk);
+  projects.add(projectId);
+}
+
+/** Records why the fetch of a request failed, for the notifications of its project. */
+export function fetchFailed(context: WriteContext, requestId: bigint, reason: string): void {
+  ledgerOf(context).reasons.set(requestId, reason);
+}
+
+/** Marks commits, requests and projects whose states have to be calculated again. */
+export function rollUp(
+  context: WriteContext,
+  { commit, request, project }: { commit?: bigint; request?: bigint; project?: bigint },
+): void {
+  const { commits, requests, projects } = ledgerOf(context);
+  if (commit !== undefined) commits.add(commit);
+  if (request !== undefined) requests.add(request);
+  if (project !== undefined) projects.add(project);
+}
+
+/**
+ * Does everything that was recorded. The transaction calls it at its end. A caller that needs the states earlier must
+ * lock nothing afterwards.
+ */
+export async function applyLedger(context: WriteContext): Promise<void> {
+  const kept = noted(context.trx, notes);
+  const { ledger } = kept;
+  if (!ledger) return;
+  kept.ledger = emptyLedger();
+  const { moved, changed } = await rollUpCommits(context, inOrder(ledger.commits), inOrder(ledger.requests));
+  const events = [...ledger.events, ...moved].map((one) => ({ ...one, reason: ledger.reasons.get(one.subjectId) }));
+  const byProject = Map.groupBy(events, ({ projectId }) => projectId);
+  const behind = new Set([...ledger.projects, ...changed]);
+  for (const id of inOrder(new Set([...byProject.keys(), ...behind]))) {
+    const project = await holdProject(context, id);
+    const trunk = ledger.trunks.get(id);
+    if (trunk) await changeTrunk(context, id, trunk);
+    const decided = behind.has(id) ? await decidedState(context, id) : undefined;
+    await record(context, id, byProject.get(id) ?? [], project, decided);
+  }
+  for (const id of inOrder(ledger.dependencies)) await tellOfDependency(context, id);
+}
+
+function inOrder(ids: Set<bigint>): bigint[] {
+  return [...ids].toSorted((a, b) => (a < b ? -1 : Number(a > b)));
+}
+
+const heldColumns = [
+  'last_event',
+  'build_state',
+  'passed_since',
+  'failed_since',
+] as const satisfies (keyof ProjectRow)[];
+
+type Held = Pick<ProjectRow, (typeof heldColumns)[number]> & { is_told: SqlBool };
+
+/** Also returns whether the project has notifications: most have none, and then nothing more is done for them. */
+async function holdProject({ db, trx }: WriteContext, id: bigint): Promise<Held> {
+  const projects = trx
+    .selectFrom('projects')
+    .select(heldColumns)
+    .select((of) =>
+      of
+        .exists(
+          of
+            .selectFrom('notifications')
+            .select('notifications.id')
+            .whereRef('notifications.project_id', '=', 'projects.id')
+            .where('notifications.notifiable_type', 'in', ['build', 'status']),
+        )
+        .as('is_told'),
+    )
+    .where('id', '=', id);
+  const project = await db.locked(projects, 'projects').executeTakeFirst();
+  if (!project) throw new Error(`project ${id} is gone`);
+  return project;
+}
+
+async function changeTrunk({ trx }: WriteContext, id: bigint, { commit, branch }: Trunk): Promise<void> {
+  const trunk = { trunk_commit_id: commit, ...(branch !== null && { default_branch: branch }) };
+  await trx.updateTable('projects').set(trunk).where('id', '=', id).execute();
+}
+
+/**
+ * Stores the events of a project. Sequences are assigned under the lock of the project's row, so they have the order of
+ * the commits: a reader that goes on from a sequence misses nothing.
+ */
+async function record(
+  context: WriteContext,
+  id: bigint,
+  news: News[],
+  project: Held,
+  decided: Decided | undefined,
+): Promise<void> {
+  const { db, trx, ids } = context;
+  const first = project.last_event + 1n;
+  const events = news.map(({ subjectId, type, state }, at) => ({
+    id: ids.next(),
+    project_id: id,
+    sequence: first + BigInt(at),
+    subject_id: subjectId,
+    type,
+    state,
+    created_at: BigInt(Date.now()),
+  }));
+  const state = decided?.state ?? project.build_state;
+  const last = { last_event: project.last_event + BigInt(news.length) };
+  const changed = { ...last, build_state: state, ...outcomeSince(project, state) };
+  await Promise.all([
+    trx.updateTable('projects').set(changed).where('id', '=', id).execute(),
+    insertRows(trx, 'events', events),
+  ]);
+  for (const { subjectId } of news) await db.announce(trx, subjectTopic(subjectId));
+  if (news.length > 0) await db.announce(trx, projectTopic(id));
+  if (project.is_told) await tellOfBuilds(context, id, withProjectStates(news, project.build_state, decided?.deciding));
+}
+
+/** Since when it passes or fails. States that say neither, such as `building`, change nothing about that. */
+function outcomeSince({ passed_since: passed, failed_since: failed }: Held, state: string) {
+  const now = BigInt(Date.now());
+  if (state === 'passed') return { passed_since: passed ?? now, failed_since: null };
+  if (state === 'failed' || state === 'errored') return { passed_since: null, failed_since: failed ?? now };
+  return { passed_since: passed, failed_since: failed };
+}
+
+/** The state of the project at each event: up to the event of the commit that decides, the state before. */
+function withProjectStates(events: News[], before: string, deciding: bigint | undefined): News[] {
+  const decides = ({ type, subjectId }: News): boolean => type === 'commit' && subjectId === deciding;
+  let projectState = events.some(decides) ? before : undefined;
+  return events.map((news) => {
+    if (decides(news)) projectState = news.state;
+    return { ...news, projectState };
+  });
+}

@@ -1,0 +1,115 @@
+import { closeSync, openSync } from 'node:fs';
+import { chmod } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { http } from '../lib/http.ts';
+import { ForbiddenAddressError, judgedLookup, type AddressRules } from '../lib/address-filter.ts';
+
+/**
+ * The way out for a program that has no network: a proxy on a Unix socket that joins connections, and sees none of what
+ * is said on them, because it is encrypted. Strangers choose where they lead: registries, public repositories, places of
+ * large files, and all of them by redirects. So each address is judged here, and the one that was judged is connected to.
+ */
+export interface JudgedProxy {
+  /** What went wrong with connections. */
+  readonly troubles: readonly ProxyTrouble[];
+  close(): Promise<void>;
+}
+
+/** The address may not be called, nobody answers there, or more came than may. */
+export type ProxyTrouble = 'forbidden' | 'unreachable' | 'too_much';
+
+export interface JudgedProxyOptions {
+  /** The folder for the socket; the program finds it there as `proxySocket`. */
+  folder: string;
+  rules: AddressRules;
+  /** The most bytes from all addresses together. */
+  mostBytes: number;
+  /** How long a connection may take, and how long it may be silent. */
+  connectMs?: number;
+  silenceMs?: number;
+  signal: AbortSignal;
+}
+
+export const proxySocket = 'proxy';
+
+export async function openJudgedProxy(options: JudgedProxyOptions): Promise<JudgedProxy> {
+  const { folder, rules, signal, connectMs = 10_000, silenceMs = 60_000 } = options;
+  const troubles: ProxyTrouble[] = [];
+  const open = new Set<Duplex>();
+  let left = options.mostBytes;
+
+  const join = async ({ url = '' }: IncomingMessage, client: Duplex, head: Buffer): Promise<void> => {
+    open.add(client);
+    client.on('error', () => {}).on('close', () => open.delete(client));
+    let remote: Socket | undefined;
+    try {
+      const target = new URL(`tcp://${url}`);
+      remote = await reach(target, rules, AbortSignal.any([signal, AbortSignal.timeout(connectMs)]));
+      const socket = remote;
+      open.add(socket);
+      socket.on('error', () => client.destroy()).on('close', () => open.delete(socket));
+      client.on('close', () => socket.destroy());
+      const cut = (trouble: ProxyTrouble): void => {
+        troubles.push(trouble);
+        socket.destroy();
+        client.destroy(); // what waits for an answer must not wait on
+      };
+      socket.setTimeout(silenceMs, () => cut('unreachable'));
+      socket.on('data', (chunk: Buffer) => {
+        left -= chunk.length;
+        if (left < 0) cut('too_much');
+      });
+      client.write('HTTP/1.1 200 OK\r\n\r\n');
+      socket.write(head);
+      socket.pipe(client);
+      client.pipe(socket);
+    } catch (error) {
+      remote?.destroy();
+      const isForbidden = error instanceof ForbiddenAddressError;
+      troubles.push(isForbidden ? 'forbidden' : 'unreachable');
+      client.end(`HTTP/1.1 ${isForbidden ? '403 Forbidden' : '502 Bad Gateway'}\r\n\r\n`);
+    }
+  };
+  const server = http.createServer((_, response) => response.writeHead(405).end());
+  server.on('connect', (request, client, head) => void join(request, client, head));
+  // The path of a socket must be short; the path of an open directory is.
+  const directory = openSync(folder, 'r');
+  try {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    server.once('error', reject).listen(`/proc/self/fd/${directory}/${proxySocket}`, resolve);
+    await promise;
+    await chmod(`/proc/self/fd/${directory}/${proxySocket}`, 0o666); // only its sandbox can enter the folder
+  } finally {
+    closeSync(directory);
+  }
+  return {
+    troubles,
+    async close() {
+      for (const socket of open) socket.destroy();
+      server.closeAllConnections();
+      const { promise, resolve } = Promise.withResolvers<void>();
+      server.close(() => resolve());
+      await promise;
+    },
+  };
+}
+
+async function reach(target: URL, rules: AddressRules, signal: AbortSignal): Promise<Socket> {
+  const port = Number(target.port);
+  if (target.hostname === '' || !(port > 0)) throw new Error('not an address to connect to');
+  const lookup = await judgedLookup(target, rules, signal);
+  const host = target.hostname.replace(/^\[(.*)\]$/, '$1');
+  const { promise, resolve, reject } = Promise.withResolvers<Socket>();
+  const socket = connect({ host, port, lookup, autoSelectFamily: true });
+  const stop = (): void => void socket.destroy(new Error('it does not answer'));
+  signal.addEventListener('abort', stop, { once: true });
+  socket.once('connect', () => resolve(socket));
+  socket.on('error', reject);
+  try {
+    return await promise;
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}

@@ -1,0 +1,38 @@
+import { messageOf } from '../../lib/error-code.ts';
+import { ForbiddenAddressError, judgedAddresses, type AddressRules } from '../../lib/address-filter.ts';
+import { run } from '../../lib/processes.ts';
+import { FetchError } from './failures.ts';
+import { notPublic } from './public-failures.ts';
+import { MasterError } from './ssh-master.ts';
+
+/**
+ * The options with which ssh connects to a judged address of a host that a repository names, so that no second look-up
+ * can give another one. What is judged is the place where the operator's configuration leads: a name in it opens nothing
+ * to repositories. A jump host or proxy is asked for the judged address, too. Keys of hosts are remembered by name, as
+ * without this.
+ */
+export async function judgedHost(
+  config: string,
+  destination: string,
+  rules: AddressRules,
+  signal: AbortSignal,
+  hear: (chunk: Buffer) => Promise<void>,
+): Promise<string[]> {
+  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], LC_ALL: 'C.UTF-8' };
+  const { status, stdout, stderr } = await run('ssh', ['-G', '-F', config, '--', destination], { env, signal });
+  if (status !== 0) {
+    await hear(stderr);
+    throw new MasterError(stderr.toString());
+  }
+  const settings = stdout.toString();
+  const valueOf = (name: string): string => new RegExp(`^${name} (.*)$`, 'm').exec(settings)?.[1] ?? '';
+  const [host, port] = [valueOf('hostname'), valueOf('port')];
+  const known = valueOf('hostkeyalias') || (port === '22' ? host : `[${host}]:${port}`);
+  try {
+    const [first] = await judgedAddresses(host, rules, signal);
+    return ['-o', `HostName=${first?.address}`, '-o', `HostKeyAlias=${known}`];
+  } catch (error) {
+    if (error instanceof ForbiddenAddressError) throw new FetchError('not_public', notPublic);
+    throw new MasterError(messageOf(error));
+  }
+}

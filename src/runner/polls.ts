@@ -1,0 +1,129 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { messageOf } from '../lib/error-code.ts';
+import { orAborted } from '../lib/or-aborted.ts';
+import { bytes } from '../shared/bounds.ts';
+import { longestLookMs, mostLooks, type Link, type LookOrder, type LookReport } from '../protocol/index.ts';
+import { isFinal } from './retry.ts';
+import { FetchError } from './git/failures.ts';
+import type { Mirrors } from './git/mirrors.ts';
+
+/** Polls repositories beside the executors, without occupying one of them. */
+export interface LookingParts {
+  link: Pick<Link, 'looks' | 'looked'>;
+  mirrors: Pick<Mirrors, 'listRefs'>;
+  /** Repeats a call until the server answers. */
+  ask: <T>(call: () => Promise<T>) => Promise<T>;
+  signal: AbortSignal;
+  log: (message: string) => void;
+}
+
+/**
+ * Polls that are due within this time are requested and reported together: a poll is short, and a call for each would
+ * cost more.
+ */
+const gatherMs = 500;
+/** So long after a failure it goes on. */
+const askAgainMs = 60_000;
+/** A connection is kept if the next poll comes within this time. */
+const longestKeptMs = 5 * 60 * 1000;
+
+/** Looks at repositories until the signal; resolves when the last look is over. */
+export async function lookAtRepositories(parts: LookingParts): Promise<void> {
+  const { link, ask, signal, log } = parts;
+  const underWay = new Set<Promise<void>>();
+  const seen = new Gathered<LookReport>();
+
+  const begin = (orders: readonly LookOrder[]): void => {
+    for (const order of orders) {
+      const work = look(parts, order).then((report) => report && seen.add(report));
+      underWay.add(work);
+      void work.finally(() => underWay.delete(work));
+    }
+  };
+  const taking = async (): Promise<void> => {
+    while (!signal.aborted) {
+      const room = mostLooks - underWay.size;
+      begin(room === 0 ? [] : await ask(() => link.looks({ room }, signal)));
+      await pause(gatherMs, undefined, { signal });
+    }
+  };
+  const telling = async (): Promise<void> => {
+    for (;;) {
+      await seen.any(signal);
+      await pause(gatherMs, undefined, { signal });
+      for (const reports of batches(seen.take())) await ask(() => link.looked({ reports }, signal));
+    }
+  };
+  await Promise.all([taking, telling].map((work) => untilEnd(work, { signal, log })));
+  await Promise.all(underWay);
+}
+
+/** What fails in between does not end the polling; where the server refuses the runner, the executors report it. */
+async function untilEnd(
+  work: () => Promise<void>,
+  { signal, log }: Pick<LookingParts, 'signal' | 'log'>,
+): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await work();
+    } catch (error) {
+      if (signal.aborted || isFinal(error)) return;
+      log(`polling repositories failed: ${String(error)}`);
+      await pause(askAgainMs, undefined, { signal }).catch(() => {});
+    }
+  }
+}
+
+async function look({ mirrors, signal }: LookingParts, order: LookOrder): Promise<LookReport | undefined> {
+  const { source, claim, digest, againAfterMs } = order;
+  const about = { projectId: source.projectId, claim };
+  // A busy runner comes late. If it had to connect again for that, it would be even busier.
+  const keepMs = againAfterMs <= longestKeptMs ? 3 * againAfterMs : 0;
+  try {
+    const { listing } = await mirrors.listRefs({ ...source, digest, signal, timeoutMs: longestLookMs, keepMs });
+    return { ...about, seen: listing === undefined ? { unchanged: true } : { listing } };
+  } catch (error) {
+    if (signal.aborted) return undefined;
+    if (error instanceof FetchError) return { ...about, seen: { failed: error.kind, message: error.message } };
+    const message = `The runner could not do its part: ${messageOf(error)}`;
+    return { ...about, seen: { failed: 'lost', message } };
+  }
+}
+
+/** Items that arrive one by one and are taken together. */
+class Gathered<T> {
+  #all: T[] = [];
+  #came = Promise.withResolvers<void>();
+
+  add(one: T): void {
+    this.#all.push(one);
+    this.#came.resolve();
+  }
+
+  /** Resolves when there is an item; rejects when the signal is aborted first. */
+  any(signal: AbortSignal): Promise<void> {
+    return orAborted(this.#came.promise, signal);
+  }
+
+  take(): T[] {
+    const all = this.#all;
+    this.#all = [];
+    this.#came = Promise.withResolvers<void>();
+    return all;
+  }
+}
+
+function* batches(reports: LookReport[]): Generator<LookReport[]> {
+  let batch: LookReport[] = [];
+  let size = 0;
+  for (const report of reports) {
+    const length = 'listing' in report.seen ? Buffer.byteLength(report.seen.listing) : 0;
+    if (batch.length > 0 && size + length > bytes.refListing) {
+      yield batch;
+      [batch, size] = [[], 0];
+    }
+    batch.push(report);
+    size += length;
+  }
+  if (batch.length > 0) yield batch;
+}

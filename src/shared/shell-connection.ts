@@ -1,0 +1,105 @@
+import { ByteSender } from '../lib/byte-sender.ts';
+import { orAborted } from '../lib/or-aborted.ts';
+import { shellFrame, shellFrameReader, type ShellFrame } from './shell-frames.ts';
+
+/** How a person's end reaches the server. */
+export interface ShellRoutes {
+  /** Types bytes in base64, at a position; answers up to where the shell has them. */
+  type: (typed: { offset: string; data: string }) => Promise<{ taken: number }>;
+  /** What the shell shows, from a position on. */
+  output: (from: number, signal: AbortSignal) => AsyncIterable<Uint8Array>;
+  /** Whether what went wrong may go well the next time. */
+  isPassing: (error: unknown) => boolean;
+}
+
+const awayMs = 45_000;
+const pauseMs = 500;
+/** How often the server is told that somebody is there: it gives up who was not heard of for `awayMs`. */
+const hereEveryMs = 10_000;
+/** One message carries at most so much. */
+const mostBytes = 32 * 1024;
+/** Whoever types more ahead of the shell waits. */
+const aheadBytes = 256 * 1024;
+
+/**
+ * The person's end of the bytes of a shell, for the command line and for pages. A connection that breaks is opened again
+ * where it broke: nothing is typed or shown twice, and nothing is lost, unless the server is away for so long that it has
+ * given the shell up.
+ */
+export class ShellConnection {
+  readonly #routes: ShellRoutes;
+  readonly #over = new AbortController();
+  readonly #sender = new ByteSender({
+    send: (offset, bytes) => this.#type(offset, bytes),
+    mostBytes,
+    aheadBytes,
+    signal: this.#over.signal,
+  });
+  /** What goes wrong here, the next one mends, or what is shown tells. */
+  readonly #saying = setInterval(() => {
+    this.#routes.type({ offset: String(this.#sender.at), data: '' }).catch(() => {});
+  }, hereEveryMs);
+
+  constructor(routes: ShellRoutes) {
+    this.#routes = routes;
+    this.#sender.run().catch(() => this.end());
+  }
+
+  end(): void {
+    clearInterval(this.#saying);
+    this.#over.abort();
+  }
+
+  /** Settles when there is room for more. */
+  async send(frame: Uint8Array): Promise<void> {
+    await this.#sender.push(frame);
+  }
+
+  /** Sends what was typed, in frames that are not too large. */
+  type(typed: Uint8Array | string): Promise<void> {
+    const bytes = typeof typed === 'string' ? new TextEncoder().encode(typed) : typed;
+    let sent = Promise.resolve();
+    for (let at = 0; at < bytes.length; at += mostBytes)
+      sent = this.send(shellFrame('d', bytes.subarray(at, at + mostBytes)));
+    return sent;
+  }
+
+  /** What the shell sends, until it is over. */
+  async *frames(): AsyncGenerator<ShellFrame> {
+    const { output, isPassing } = this.#routes;
+    const { signal } = this.#over;
+    const read = shellFrameReader();
+    let position = 0;
+    for (let heardAt = performance.now(); !signal.aborted; await this.#pause()) {
+      // Says that somebody is back, who may have missed something.
+      if (position > 0) void this.send(shellFrame('p'));
+      try {
+        for await (const piece of output(position, signal)) {
+          heardAt = performance.now();
+          position += piece.length;
+          yield* read(piece);
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        if (!isPassing(error) || performance.now() - heardAt > awayMs) throw error;
+      }
+    }
+  }
+
+  async #type(offset: number, bytes: Uint8Array): Promise<number> {
+    const typed = { offset: String(offset), data: btoa(String.fromCharCode(...bytes)) };
+    for (const since = performance.now(); ; await this.#pause()) {
+      try {
+        return (await this.#routes.type(typed)).taken;
+      } catch (error) {
+        const isLate = performance.now() - since > awayMs || this.#over.signal.aborted;
+        if (isLate || !this.#routes.isPassing(error)) throw error;
+      }
+    }
+  }
+
+  async #pause(): Promise<void> {
+    const paused = new Promise((resolve) => setTimeout(resolve, pauseMs));
+    await orAborted(paused, this.#over.signal).catch(() => {});
+  }
+}
