@@ -76,7 +76,7 @@ export function createSettling({
       });
     },
 
-    async settle(trx, { holder }, { claim, outcome, logSize, steps = [], lines, kept, uploads, output }) {
+    async settle(trx, { holder }, { claim, outcome, logSize, steps = [], stepStates, lines, kept, uploads, output }) {
       const job = await queue.holdJob(db, trx, claim);
       if (job?.holder !== holder) return { gone: true };
       const stored = (await findLog(trx, job.subject_id))?.size ?? 0n;
@@ -104,7 +104,7 @@ export function createSettling({
         await addLine(db, trx, job.subject_id, words);
       }
       for (const line of lines ?? []) await addLine(db, trx, job.subject_id, line);
-      await kind.settle(context(trx), job, outcome, { isJudged: lines !== undefined, output });
+      await kind.settle(context(trx), job, outcome, { isJudged: lines !== undefined, output, stepStates });
       if (kept && job.kind === 'run_suite') {
         const { vault, shellHours: hours } = context(trx);
         await noteKept(context(trx), vault, { buildId: job.subject_id, holder, hours, files: kept });

@@ -2,7 +2,7 @@ import type { SqlBool } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import { sealedPlace, type BuildRequestRow, type BuildRow, type ProjectRow, type SuiteRow } from '../db/schema.ts';
 import { dropArtifacts } from '../lifecycle/artifacts.ts';
-import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
+import { advanceBuild, endBuild, loseBuild, noteSteps, waitingSteps } from '../lifecycle/builds.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
@@ -29,7 +29,7 @@ export const runSuite: JobHandler = {
       repository_url: repositoryUrl,
       sha,
       command,
-      steps,
+      suite_steps: suiteSteps,
       reports,
       commit_ref: commitRef,
       branch,
@@ -74,6 +74,14 @@ export const runSuite: JobHandler = {
     }
     // A running build is ordered again when the runner did not get the first answer.
     if (build.build_state !== 'running' && !(await advanceBuild(context, build, 'running'))) return undefined;
+    const steps = stepsOf(command, suiteSteps);
+    // The suite may have changed since its build was made.
+    if (build.steps !== waitingSteps(suiteSteps))
+      await noteSteps(
+        context,
+        build.id,
+        steps.map(({ name }) => ({ name, state: 'waiting' })),
+      );
     const cache = await cacheOrder(context, parts);
     const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
@@ -83,7 +91,7 @@ export const runSuite: JobHandler = {
       sha,
       ...reachedBy(fetchRef, commitRef),
       isFork: fromFork === 1,
-      steps: stepsOf({ command, steps }),
+      steps,
       environment: {
         ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
         ...Object.fromEntries(variables.map(({ name, content }) => [name, content])),
@@ -115,13 +123,13 @@ export const runSuite: JobHandler = {
 
   outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable', 'unrunnable', 'store_away'],
 
-  async settle(context, job, outcome, { output }) {
+  async settle(context, job, outcome, { output, stepStates }) {
     if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
     const [state, ending] = endingOf(outcome);
     if (outcome.kind === 'exited' && outcome.cache && job.cancelled === 0)
       await keepCache(context, { buildId: job.subject_id, stored: job, state }, outcome.cache);
     const ended = { id: job.subject_id, accountId: job.account_id, isCancelled: job.cancelled === 1 };
-    await endBuild(context, ended, state, { ...ending, output });
+    await endBuild(context, ended, state, { ...ending, output, steps: stepStates });
   },
 
   async lose(context, job) {
@@ -134,7 +142,7 @@ export const runSuite: JobHandler = {
 };
 
 /** A suite with a command has one step. */
-function stepsOf({ command, steps }: Pick<SuiteRow, 'command' | 'steps'>): StepOrder[] {
+function stepsOf(command: string, steps: string): StepOrder[] {
   if (steps === '[]') return [{ name: 'command', command, when: 'passed' }];
   return JSON.parse(steps) as StepOrder[];
 }
@@ -193,13 +201,14 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
 }
 
 type Parts = BuildRow &
-  Pick<SuiteRow, 'command' | 'steps' | 'timeout' | 'artifacts' | 'cache' | 'cache_save' | 'reports' | 'image'> &
+  Pick<SuiteRow, 'command' | 'timeout' | 'artifacts' | 'cache' | 'cache_save' | 'reports' | 'image'> &
   Pick<ProjectRow, 'repository_url' | 'default_branch'> &
   Pick<
     BuildRequestRow,
     'commit_ref' | 'branch' | 'event' | 'pull_request' | 'target_branch' | 'from_fork' | 'fetch_ref' | 'trace'
   > & {
     suite_name: string;
+    suite_steps: string;
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
@@ -214,7 +223,7 @@ const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.name as suite_name', 'suites.command', 'suites.steps', 'suites.timeout'])
+    .select(['suites.name as suite_name', 'suites.command', 'suites.steps as suite_steps', 'suites.timeout'])
     .select(['suites.artifacts', 'suites.cache'])
     .select([
       'suites.cache_save',

@@ -6,7 +6,8 @@ import { addLine, beginLogs, completeLog } from '../streams/logs.ts';
 import { noteEnding } from './endings.ts';
 import { recordEvent, rollUp } from './pending-effects.ts';
 import { tooSlow, type Rule } from './rules.ts';
-import { subjectTopic, type WriteContext } from './write-context.ts';
+import type { StoredStep } from '../views/build-steps.ts';
+import { projectTopic, subjectTopic, type WriteContext } from './write-context.ts';
 import { holdForBuilds } from './apply-rollup.ts';
 import { buildMachine, isFinal, statesBefore, type BuildState } from './states.ts';
 
@@ -18,6 +19,7 @@ interface Ending {
   failure_reason?: string;
   /** The part of the log that its commands wrote. */
   output?: { from: number; to: number } | undefined;
+  steps?: readonly StoredStep[] | undefined;
 }
 
 /** Moves a build to another state, if its present state allows that. Answers whether it moved. */
@@ -63,11 +65,12 @@ async function write(
   { trx }: WriteContext,
   { id }: Pick<BuildRow, 'id'>,
   to: BuildState,
-  { exit_status = null, failure_reason = '', output }: Ending,
+  { exit_status = null, failure_reason = '', output, steps }: Ending,
 ): Promise<Moved | undefined> {
   const now = BigInt(Date.now());
   const part = { output_from: output ? BigInt(output.from) : null, output_to: output ? BigInt(output.to) : null };
-  const ended = { finished_at: now, exit_status, failure_reason, ...part };
+  const told = steps && { steps: JSON.stringify(steps) };
+  const ended = { finished_at: now, exit_status, failure_reason, ...part, ...told };
   return trx
     .updateTable('builds')
     .set({ build_state: to, ...(isFinal(buildMachine, to) ? ended : { started_at: now }) })
@@ -75,6 +78,27 @@ async function write(
     .where('build_state', 'in', statesBefore(buildMachine, to))
     .returning(movedColumns)
     .executeTakeFirst();
+}
+
+/** The steps of a suite, before its build has begun; blank for one with a command. */
+export function waitingSteps(steps: string): string {
+  if (steps === '[]') return '';
+  const named = (JSON.parse(steps) as StoredStep[]).map(({ name }): StoredStep => ({ name, state: 'waiting' }));
+  return JSON.stringify(named);
+}
+
+/** How far the steps of a running build are. Each time all of them are told, so it does not matter if one was missed. */
+export async function noteSteps({ db, trx }: WriteContext, id: bigint, steps: readonly StoredStep[]): Promise<void> {
+  const build = await trx
+    .updateTable('builds')
+    .set({ steps: JSON.stringify(steps) })
+    .where('id', '=', id)
+    .where('build_state', '=', 'running')
+    .returning(['project_id', 'build_request_id'])
+    .executeTakeFirst();
+  if (!build) return;
+  for (const topic of [projectTopic(build.project_id), subjectTopic(build.build_request_id), subjectTopic(id)])
+    await db.announce(trx, topic);
 }
 
 /** Records the new state. With a final state the log is complete too. */
@@ -105,6 +129,7 @@ export interface Tried {
   series?: bigint;
   isDeleted?: boolean;
   /** From here on, the settings of the suite. */
+  steps: string;
   tags: string;
   allowFailure: number;
   retries: number;
@@ -116,10 +141,17 @@ export interface Tried {
 export async function triedBefore({ trx }: WriteContext, commitId: bigint, subjects: Subject[]): Promise<Tried[]> {
   const tried: Tried[] = [];
   for (const { suite_id: suiteId, variant } of subjects) {
-    const { attempt, series, tags, allow_failure, retries } = await trx
+    const { attempt, series, steps, tags, allow_failure, retries } = await trx
       .selectFrom('builds')
       .leftJoin('suites', 'suites.id', 'builds.suite_id')
-      .select(['builds.attempt', 'builds.series', 'suites.tags', 'suites.allow_failure', 'suites.retries'])
+      .select([
+        'builds.attempt',
+        'builds.series',
+        'suites.steps',
+        'suites.tags',
+        'suites.allow_failure',
+        'suites.retries',
+      ])
       .where('builds.commit_id', '=', commitId)
       .where('builds.suite_id', '=', suiteId)
       .where('builds.variant', '=', variant)
@@ -132,6 +164,7 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
       last: attempt,
       series,
       isDeleted: tags === null,
+      steps: steps ?? '[]',
       tags: tags ?? '',
       allowFailure: allow_failure ?? 0,
       retries: retries ?? 0,
@@ -159,31 +192,34 @@ export async function addBuilds(
   if (suites.length === 0) return [];
   const { projectId, accountId, commitId, requestId } = place;
   const newSeries = ids.next();
-  const builds = suites.map(({ suiteId, variant, last, series = newSeries, allowFailure, retries }): BuildRow => ({
-    id: ids.next(),
-    project_id: projectId,
-    build_request_id: requestId,
-    commit_id: commitId,
-    suite_id: suiteId,
-    build_state: buildMachine.initial,
-    attempt: last + 1,
-    exit_status: null,
-    failure_reason: '',
-    created_at: BigInt(Date.now()),
-    started_at: null,
-    finished_at: null,
-    variant,
-    allow_failure: allowFailure,
-    retry,
-    retries_left: retriesLeft ?? retries,
-    series,
-    tests_passed: 0,
-    tests_failed: 0,
-    tests_skipped: 0,
-    uploads: '',
-    output_from: null,
-    output_to: null,
-  }));
+  const builds = suites.map(
+    ({ suiteId, variant, last, series = newSeries, steps, allowFailure, retries }): BuildRow => ({
+      id: ids.next(),
+      project_id: projectId,
+      build_request_id: requestId,
+      commit_id: commitId,
+      suite_id: suiteId,
+      build_state: buildMachine.initial,
+      attempt: last + 1,
+      exit_status: null,
+      failure_reason: '',
+      created_at: BigInt(Date.now()),
+      started_at: null,
+      finished_at: null,
+      variant,
+      allow_failure: allowFailure,
+      retry,
+      retries_left: retriesLeft ?? retries,
+      series,
+      tests_passed: 0,
+      tests_failed: 0,
+      tests_skipped: 0,
+      uploads: '',
+      output_from: null,
+      output_to: null,
+      steps: waitingSteps(steps),
+    }),
+  );
   const buildIds = builds.map(({ id }) => id);
   await insertRows(trx, 'builds', builds);
   await beginLogs(trx, buildIds, projectId);

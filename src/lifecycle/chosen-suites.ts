@@ -11,7 +11,7 @@ import type { WriteContext } from './write-context.ts';
 /** Which suites of a project are run on a commit, and in which variants. */
 
 /** A suite with its number of attempts at the commit: one row for each of its rules, or one row without rules. */
-export interface SuiteFacts extends Pick<SuiteRow, 'id' | 'tags' | 'allow_failure' | 'retries' | 'matrix'> {
+export interface SuiteFacts extends Pick<SuiteRow, 'id' | 'steps' | 'tags' | 'allow_failure' | 'retries' | 'matrix'> {
   /** Of the builds without a variant. */
   last: bigint | number | null;
   subject: string | null;
@@ -24,7 +24,7 @@ export const findSuites = (db: Queries, project: bigint, ref: string): Promise<S
   db
     .selectFrom('suites')
     .leftJoin('suite_rules', 'suite_rules.suite_id', 'suites.id')
-    .select(['suites.id', 'suites.tags', 'suites.allow_failure', 'suites.retries', 'suites.matrix'])
+    .select(['suites.id', 'suites.steps', 'suites.tags', 'suites.allow_failure', 'suites.retries', 'suites.matrix'])
     .select(['suite_rules.subject', 'suite_rules.operator', 'suite_rules.value'])
     .select((of) =>
       of
@@ -93,8 +93,8 @@ const findAttempts = (db: Queries, commit: bigint, suite: bigint) =>
 
 /** All variants of a suite, to be started anew. Only a suite with a matrix takes another query. */
 async function triedAnew({ trx }: WriteContext, suite: Readonly<SuiteFacts>, commit: bigint): Promise<Tried[]> {
-  const { id: suiteId, tags, allow_failure: allowFailure, retries, last } = suite;
-  const settings = { suiteId, tags, allowFailure, retries };
+  const { id: suiteId, steps, tags, allow_failure: allowFailure, retries, last } = suite;
+  const settings = { suiteId, steps, tags, allowFailure, retries };
   const matrix = JSON.parse(suite.matrix) as string[];
   if (matrix.length === 0) return [{ ...settings, variant: '', last: Number(last ?? 0) }];
   const attempts = await findAttempts(trx, commit, suiteId);

@@ -4,7 +4,9 @@ import {
   dateTime,
   idTwin,
   integer,
+  listOf,
   nullable,
+  object,
   wordOf,
   optional,
   record,
@@ -12,6 +14,7 @@ import {
   string,
   twin,
 } from './schema.ts';
+import { stepStates } from '../shared/step-states.ts';
 import { buildStates, testStates } from './states.ts';
 import { waitingReason } from './waiting.ts';
 
@@ -35,6 +38,16 @@ const fields = {
   uploads_pending: boolean,
   uploads_lost: string,
   waiting_reason: waitingReason,
+  steps: listOf(
+    object({
+      name: string,
+      state: wordOf(stepStates),
+      exit_status: nullable(integer),
+      started_at: nullable(dateTime),
+      finished_at: nullable(dateTime),
+      line: nullable(integer),
+    }),
+  ),
 };
 export const buildRecord = record('Build', fields);
 export type Build = Static<typeof buildRecord>;

@@ -1,6 +1,7 @@
 import type { BuildRow } from '../db/schema.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import type { Build } from '../records/build.ts';
+import { stepsOf } from './build-steps.ts';
 import { twin } from './id-string.ts';
 
 /** With why it waits, in words; blank when it does not wait. */
@@ -25,5 +26,6 @@ export function buildView(build: BuildRow, waitingReason: string): Build {
     uploads_pending: build.uploads === 'pending',
     uploads_lost: build.uploads === 'pending' ? '' : build.uploads,
     waiting_reason: waitingReason,
+    steps: stepsOf(build),
   };
 }

@@ -187,6 +187,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       uploads: 'pending',
       output_from: 0n,
       output_to: largestId,
+      steps: JSON.stringify([{ name: awkward, state: 'waiting' }]),
     });
     const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, tags: 'gpu' };
     const free = {

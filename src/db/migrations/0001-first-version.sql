@@ -449,7 +449,8 @@ create table builds (
   tests_skipped integer not null default 0,
   uploads text not null default '',
   output_from bigint,
-  output_to bigint
+  output_to bigint,
+  steps text not null default ''
 );
 create index builds_of_commit on builds (commit_id, id);
 create index builds_of_project on builds (project_id, id);

@@ -86,6 +86,8 @@ export interface BuildRow {
   /** The part of its log that its commands wrote; null until it is over, and where its runner did not tell. */
   output_from: bigint | null;
   output_to: bigint | null;
+  /** Its steps as JSON, as far as its runner told; blank for one with a command of which nothing was told yet. */
+  steps: string;
 }
 
 /** The commit of a branch or tag when it was last built. */
