@@ -4,14 +4,14 @@ import { join } from 'node:path';
 import { sql } from 'kysely';
 import { migrate } from '../src/db/migrate.ts';
 import { openDatabase, type Database } from '../src/db/open.ts';
-import { placeOf } from '../src/shared/runner-slots.ts';
+import { slotOf } from '../src/shared/runner-slots.ts';
 import { workKinds } from '../src/protocol/index.ts';
 import { claim, enqueue, remove } from '../src/queue/queue.ts';
 import { onBoth, type Databases } from './support/databases.ts';
 import { median, round, type Figure } from './support/report.ts';
 
 /** Those of a place for builds: a claim is for one place. */
-const kinds = workKinds.filter((kind) => placeOf(kind) === 'builds');
+const kinds = workKinds.filter((kind) => slotOf(kind) === 'builds');
 const accounts = 5;
 const [few, many] = [10, 100_000];
 const samples = 600;

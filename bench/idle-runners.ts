@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { randomName } from '../src/lib/random-name.ts';
-import { mostLooks } from '../src/protocol/index.ts';
+import { mostPolls } from '../src/protocol/index.ts';
 import { openLink, type OpenLink } from '../src/runner/link.ts';
 import { onBoth, type DatabaseName, type Databases } from './support/databases.ts';
 import { untilIdle } from './support/idle.ts';
@@ -61,19 +61,19 @@ interface Crowd extends Disposable {
   throwIfAnyFailed(): void;
 }
 
-/** Each waits as an idle runner with two places for builds does: for orders, and for looks. */
+/** Each waits as an idle runner with two slots for builds does: for orders, and for polls. */
 export async function connectAll(service: Service, tokens: readonly string[]): Promise<Crowd> {
   const all: OpenLink[] = [];
   let failure: unknown;
   const over = new AbortController();
   const open = async (token: string): Promise<void> => {
-    const link = openLink({ url: service.url, token, places: 2 });
+    const link = openLink({ url: service.url, token, slots: 2 });
     all.push(link);
     await link.gone({ projects: [] }, over.signal);
-    const places = ['builds', 'builds', 'fetches', 'fetches'] as const;
+    const slots = ['builds', 'builds', 'fetches', 'fetches'] as const;
     const waiting = [
-      ...places.map((place) => link.next({ claim: randomName(), place }, over.signal)),
-      link.looks({ room: mostLooks }, over.signal),
+      ...slots.map((slot) => link.next({ claim: randomName(), slot }, over.signal)),
+      link.polls({ room: mostPolls }, over.signal),
     ];
     Promise.all(waiting).catch((error: unknown) => void (over.signal.aborted || (failure ??= error)));
   };

@@ -98,7 +98,7 @@ async function sender(service: Service, db: Database, receiver: Receiver): Promi
 
 /** When the delivery was written, as the server noted it: the machine has one clock. */
 async function changedAt({ read }: Database, id: bigint): Promise<number> {
-  const delivery = read.selectFrom('deliveries').select('since').where('id', '=', id);
+  const delivery = read.selectFrom('webhook_deliveries').select('since').where('id', '=', id);
   return Number((await delivery.executeTakeFirstOrThrow()).since);
 }
 
@@ -107,10 +107,10 @@ async function burden({ service, db }: Sender): Promise<void> {
   const id = BigInt((await notify(service, 'dead', 'http://127.0.0.1:9/')).split('/').at(-1) ?? '');
   await db.transaction((trx) =>
     sql`
-      insert into deliveries (id, notification_id, position, event_type, payload, state, created_at, since)
+      insert into webhook_deliveries (id, notification_id, position, event_type, payload, state, created_at, since)
       with recursive numbers (number) as (select 1 union all select number + 1 from numbers where number < ${sql.lit(pending)})
       select number, notification_id, number + 1, event_type, payload, 'pending', created_at, since
-      from deliveries, numbers where notification_id = ${id} and position = 1
+      from webhook_deliveries, numbers where notification_id = ${id} and position = 1
     `.execute(trx),
   );
   if (db.kind === 'postgres') await sql`analyze deliveries`.execute(db.read);

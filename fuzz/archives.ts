@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import * as fc from 'fast-check';
-import { createJudge, inspect, RefusedArchiveError, unpack } from '../src/runner/archives.ts';
+import { createEntryCheck, inspect, RefusedArchiveError, unpack } from '../src/runner/archives.ts';
 import { openSandboxes } from '../src/runner/sandbox/index.ts';
 import { tarOf, type TarEntry } from '../test/support/tar.ts';
 import { damage, damaged, type Change } from './mutations.ts';
@@ -63,7 +63,7 @@ export const archiveListings = pure(
   'archive-listings',
   500,
   fc.property(fc.array(listed, { maxLength: 8 }), (lines) => {
-    const judge = createJudge({ bytes: 1_000_000, entries: 5 });
+    const judge = createEntryCheck({ bytes: 1_000_000, entries: 5 });
     const passed: string[] = [];
     try {
       for (const line of lines) {

@@ -11,7 +11,7 @@ import { wireFor } from '../src/streams/firehose.ts';
 import { appendLog, beginLog, completeLog, findLog, readLog } from '../src/streams/logs.ts';
 import { packLog } from '../src/streams/pack-log.ts';
 import { keepReserve } from '../src/lib/disk-reserve.ts';
-import { news, wholeCharacters, type Followed, type Place } from '../src/streams/tail.ts';
+import { newEvents, wholeCharacters, type Followed, type ReadPosition } from '../src/streams/tail.ts';
 import { oddBytes } from './mutations.ts';
 import { anyProperty, pure, type Target } from './target.ts';
 
@@ -63,12 +63,12 @@ export const logs: Target = {
       const states = [{ state: isOver ? 'passed' : 'running', sequence: 1n }];
       const subject: Followed = {
         id,
-        look: async () => ({ states, size: (await findLog(db.read, id))?.size ?? 0n }),
+        read: async () => ({ states, size: (await findLog(db.read, id))?.size ?? 0n }),
         isFinal: (state) => state === 'passed',
       };
-      const place: Place = { at: 0n };
+      const place: ReadPosition = { at: 0n };
       let text = '';
-      for await (const event of news(parts, subject, place)) if (event.type === 'log') text += event.text;
+      for await (const event of newEvents(parts, subject, place)) if (event.type === 'log') text += event.text;
       return text;
     };
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createPrivateKey, createPublicKey } from 'node:crypto';
 import * as fc from 'fast-check';
 import { parseSshPrivateKey, UnreadableKeyError, wireString } from '../src/lib/ssh-private-key.ts';
-import { fitsOperator, judge, type Texts } from '../src/lifecycle/rules.ts';
+import { fitsOperator, evaluate, type Texts } from '../src/lifecycle/rules.ts';
 import { operators, subjects } from '../src/shared/rule-operators.ts';
 import { readCommitObject } from '../src/runner/git/commit-object.ts';
 import { withoutProgress } from '../src/runner/git/progress.ts';
@@ -245,7 +245,7 @@ export const rules = pure(
         fromFork: 'false',
       };
       const start = performance.now();
-      assert.equal(judge({ suites: [{ id: '1', rules: [{ subject, operator, value }] }], texts }).length, 1);
+      assert.equal(evaluate({ suites: [{ id: '1', rules: [{ subject, operator, value }] }], texts }).length, 1);
       assert.ok(performance.now() - start < 5000, 'it takes too long');
     },
   ),

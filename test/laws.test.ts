@@ -49,7 +49,7 @@ describe('who writes what', () => {
     const withState = Array.from(schema.matchAll(/^export interface (\w+Row)[^{]*\{(.*?)^\}/gms))
       .filter(([, , body = '']) => /^ {2}(build_state|state|fetch): /m.test(body))
       .map(([, row = '']) => rowTypes.get(row) ?? assert.fail(`no table for ${row}`));
-    assert.ok(withState.includes('builds') && withState.includes('deliveries'), 'the rows are found');
+    assert.ok(withState.includes('builds') && withState.includes('webhook_deliveries'), 'the rows are found');
     const elsewhere = withState.flatMap((table) =>
       (byTable.get(table) ?? []).filter(({ folder }) => folder !== 'lifecycle').map(({ file }) => `${table}: ${file}`),
     );

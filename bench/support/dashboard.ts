@@ -73,9 +73,11 @@ const byAPerson = {
   concurrency_group: '',
   trace: '',
   suites: '[]',
+  variables: '{}',
 };
 
-const plain = { variant: '', allow_failure: 0, retry: 0, retries_left: 0, series: 0n };
+const unheld = { needs: '[]', approval: 0, approved_by: '', concurrency_group: '', held: '' };
+const plain = { variant: '', allow_failure: 0, retry: 0, retries_left: 0, series: 0n, ...unheld };
 
 async function fillProject(db: Database, projectId: bigint, from: bigint): Promise<bigint> {
   let number = from;
@@ -93,6 +95,10 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     cache: '[]',
     cache_save: 'passed' as const,
     artifacts: '[]',
+    needs: '[]',
+    approval: 0,
+    manual: 0,
+    concurrency_group: '',
     reports: '[]',
     command: 'true',
     steps: '[]',
@@ -100,6 +106,9 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     allow_failure: 0,
     retries: 0,
     matrix: '[]',
+    matrix_include: '[]',
+    matrix_exclude: '[]',
+    matrix_allow_failure: '[]',
   }));
   const commits: CommitRow[] = [];
   const builds: BuildRow[] = [];
@@ -127,7 +136,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
       const result = { attempt: 1, exit_status: 0, failure_reason: '', ...plain };
       const empty = { uploads: '', output_from: null, output_to: null };
       const counts = { tests_passed: 0, tests_failed: 0, tests_skipped: 0, steps: '', ...empty };
-      const parts = { build_request_id: request, commit_id: commit, suite_id: suite };
+      const parts = { build_request_id: request, commit_id: commit, suite_id: suite, suite_name: String(suite) };
       builds.push({ ...common, id: next(), ...parts, ...result, ...times, ...counts });
     }
     const asked = { commit_ref: 'main', created_by: owner.id, created_at: at, fetch: 'done', branch: 'main' };

@@ -93,10 +93,10 @@ async function addBuilds(trx: Transaction, commitsEach: number): Promise<void> {
       ${passedAt}, 'done', 'main'
     from commits join projects on projects.id = project_id`.execute(trx);
   await sql`
-    insert into builds (id, project_id, build_request_id, commit_id, suite_id, build_state, attempt, exit_status,
+    insert into builds (id, project_id, build_request_id, commit_id, suite_id, suite_name, build_state, attempt, exit_status,
       failure_reason, created_at, started_at, finished_at)
     select ${sql.lit(buildsFrom)} + (commits.id - ${sql.lit(commitsFrom)}) * ${perCommit} + (suites.id - 1) % ${perCommit},
-      suites.project_id, commits.id + ${sql.lit(requestsFrom - commitsFrom)}, commits.id, suites.id, 'passed', 1, 0, '',
+      suites.project_id, commits.id + ${sql.lit(requestsFrom - commitsFrom)}, commits.id, suites.id, suites.name, 'passed', 1, 0, '',
       ${passedAt}, ${passedAt}, ${passedAt} + 61000
     from commits join suites on suites.project_id = commits.project_id order by commits.id, suites.id`.execute(trx);
   await sql`

@@ -22,7 +22,7 @@ export async function admitAnybody({ params }: Pick<Incoming, 'params'>): Promis
 }
 
 /** Authenticates the caller and checks its access. */
-export async function judge(route: Route, db: Database, request: Incoming): Promise<Admitted> {
+export async function admit(route: Route, db: Database, request: Incoming): Promise<Admitted> {
   const admitted = await admitCaller(route, db, await authenticate(request, db), request.params);
   const { project } = admitted;
   if (route.startsWork && project && (await isQueueFull(db.read, project.id)))

@@ -7,7 +7,7 @@ import { isPaying, type Caller } from './callers.ts';
 /** A project that the caller may see. Its private key is only for the jobs that need it. */
 export interface VisibleProject extends Omit<
   ProjectRow,
-  'ssh_private_key' | 'last_event' | 'trunk_commit_id' | 'default_branch' | 'passed_since' | 'failed_since'
+  'ssh_private_key' | 'last_event' | 'default_head_id' | 'default_branch' | 'passed_since' | 'failed_since'
 > {
   owned: boolean;
 }

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import { fetchKinds, fetchPlaces, inTurn, placeOf } from '../shared/runner-slots.ts';
+import { fetchKinds, fetchSlots, waitsForItsTurn, slotOf } from '../shared/runner-slots.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import { hasTags, tagsIn } from '../shared/tags.ts';
 import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
@@ -15,27 +15,27 @@ import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
 const awayAfterMs = 20_000n;
 const noteEveryMs = 10_000;
 
-type Visitor = Pick<Runner, 'holder' | 'id'>;
+type Beating = Pick<Runner, 'holder' | 'id'>;
 
-export interface Visit {
+export interface Heartbeat {
   version: string;
   trouble: string;
   /** As one text; empty where it is left out. */
   tags?: string;
-  /** How many places for builds it has; 0 where it has not said. */
-  places?: number;
+  /** How many slots for builds it has; 0 where it has not said. */
+  slots?: number;
 }
 
-const unsaid = { tags: '', places: 0 };
+const unsaid = { tags: '', slots: 0 };
 
-export interface VisitNotes {
+export interface Heartbeats {
   /** A runner has come. Whether it is let in does not depend on the record: on a full disk there is none. */
-  came(visitor: Visitor, visit: Visit): Promise<void>;
+  came(runner: Beating, heartbeat: Heartbeat): Promise<void>;
   close(): Promise<void>;
 }
 
 /** Records which runners are connected to this server: when they come, and now and then while they are there. */
-export function noteVisits(db: Database, connected: () => Iterable<string>, everyMs = noteEveryMs): VisitNotes {
+export function recordHeartbeats(db: Database, connected: () => Iterable<string>, everyMs = noteEveryMs): Heartbeats {
   /** Those whose coming could not be recorded. */
   const missed = new Map<string, () => Promise<void>>();
   const noteAll = async (): Promise<void> => {
@@ -49,34 +49,34 @@ export function noteVisits(db: Database, connected: () => Iterable<string>, ever
   };
   const noting = repeatedly(everyMs, noteAll, () => {});
   return {
-    async came(visitor, visit) {
+    async came(runner, heartbeat) {
       const note = async (): Promise<void> => {
-        await noteVisit(db, visitor, visit);
-        missed.delete(visitor.holder);
+        await recordHeartbeat(db, runner, heartbeat);
+        missed.delete(runner.holder);
       };
-      await note().catch(() => missed.set(visitor.holder, note));
+      await note().catch(() => missed.set(runner.holder, note));
     },
     close: () => noting.stop(),
   };
 }
 
 const stays = async (db: Database, trx: Transaction, holder: string): Promise<void> => {
-  await trx.updateTable('runner_visits').set({ seen_at: db.clock }).where('holder', '=', holder).execute();
+  await trx.updateTable('runner_heartbeats').set({ seen_at: db.clock }).where('holder', '=', holder).execute();
 };
 
 /** Records one call. */
-export async function noteVisit(db: Database, { holder, id }: Visitor, visit: Visit): Promise<void> {
+export async function recordHeartbeat(db: Database, { holder, id }: Beating, heartbeat: Heartbeat): Promise<void> {
   await db.transaction((trx) =>
     trx
-      .insertInto('runner_visits')
-      .values({ holder, runner_id: id ?? null, seen_at: db.clock, ...unsaid, ...visit })
-      .onConflict((row) => row.column('holder').doUpdateSet({ seen_at: db.clock, ...unsaid, ...visit }))
+      .insertInto('runner_heartbeats')
+      .values({ holder, runner_id: id ?? null, seen_at: db.clock, ...unsaid, ...heartbeat })
+      .onConflict((row) => row.column('holder').doUpdateSet({ seen_at: db.clock, ...unsaid, ...heartbeat }))
       .execute(),
   );
 }
 
 /** Records the state of the runner on the server's own machine. */
-export interface LocalVisits {
+export interface LocalHeartbeats {
   /** It is being started: until it calls, or is away for too long, it counts as present. */
   starting(): Promise<void>;
   failing(trouble: string): Promise<void>;
@@ -85,39 +85,45 @@ export interface LocalVisits {
 }
 
 /** A server's own runner is of its own version. */
-export function localVisits(db: Database, holder: string, { tags }: Required<Pick<Runner, 'tags'>>): LocalVisits {
+export function localHeartbeats(
+  db: Database,
+  holder: string,
+  { tags }: Required<Pick<Runner, 'tags'>>,
+): LocalHeartbeats {
   return {
     async starting() {
-      const row = { holder, runner_id: null, seen_at: db.clock, version: '', trouble: '', places: 0, tags };
+      const row = { holder, runner_id: null, seen_at: db.clock, version: '', trouble: '', slots: 0, tags };
       await db.transaction((trx) =>
         trx
-          .insertInto('runner_visits')
+          .insertInto('runner_heartbeats')
           .values(row)
           // A runner that failed stays failed until it calls.
           .onConflict((known) =>
-            known.column('holder').doUpdateSet({ seen_at: db.clock, tags }).where('runner_visits.trouble', '=', ''),
+            known.column('holder').doUpdateSet({ seen_at: db.clock, tags }).where('runner_heartbeats.trouble', '=', ''),
           )
           .execute(),
       );
     },
-    failing: (trouble) => noteVisit(db, { holder }, { version: '', trouble, tags }),
+    failing: (trouble) => recordHeartbeat(db, { holder }, { version: '', trouble, tags }),
     async stopped() {
-      await db.transaction((trx) => trx.deleteFrom('runner_visits').where('holder', '=', holder).execute());
+      await db.transaction((trx) => trx.deleteFrom('runner_heartbeats').where('holder', '=', holder).execute());
     },
   };
 }
 
 /** Servers that were killed and did not return leave records of their own runners. */
-export async function forgetOldVisits(db: Database): Promise<void> {
+export async function forgetOldHeartbeats(db: Database): Promise<void> {
   const old = sql<SqlBool>`seen_at < ${db.clock} - ${24n * 60n * 60n * 1000n}`;
-  await db.transaction((trx) => trx.deleteFrom('runner_visits').where('runner_id', 'is', null).where(old).execute());
+  await db.transaction((trx) =>
+    trx.deleteFrom('runner_heartbeats').where('runner_id', 'is', null).where(old).execute(),
+  );
 }
 
 /** A visit in the future was recorded before the clock was set back. */
-const isThere = ({ clock }: Pick<Database, 'clock'>) =>
-  sql<SqlBool>`visit.seen_at > ${clock} - ${sql.lit(awayAfterMs)} and visit.seen_at < ${clock} + ${sql.lit(awayAfterMs)}`;
+const isAlive = ({ clock }: Pick<Database, 'clock'>) =>
+  sql<SqlBool>`heartbeat.seen_at > ${clock} - ${sql.lit(awayAfterMs)} and heartbeat.seen_at < ${clock} + ${sql.lit(awayAfterMs)}`;
 
-/** Runners with the same tags that are present and may take work: their places, and how many of those are busy. */
+/** Runners with the same tags that are present and may take work: their slots, and how many of those are busy. */
 interface Takers {
   /** As one text. */
   tags: string;
@@ -138,35 +144,35 @@ const underWay = sql<{ holder: string; builds: bigint; fetches: bigint }>`(
 const builds = sql<bigint>`coalesce(held.builds, 0)`;
 const fetches = sql<bigint>`coalesce(held.fetches, 0)`;
 /**
- * Processes with one token count as one runner, which may have more jobs than it has said that it has places. Of one that
+ * Processes with one token count as one runner, which may have more jobs than it has said that it has slots. Of one that
  * has not said it, nobody knows whether there is a free one.
  */
-const placesFor = (busy: RawBuilder<bigint>, least: number): RawBuilder<bigint> => sql`sum(case
-  when visit.places = 0 then ${busy} + 1
-  when ${busy} > visit.places and ${busy} > ${sql.lit(least)} then ${busy}
-  when visit.places > ${sql.lit(least)} then visit.places else ${sql.lit(least)} end)`;
+const slotsFor = (busy: RawBuilder<bigint>, least: number): RawBuilder<bigint> => sql`sum(case
+  when heartbeat.slots = 0 then ${busy} + 1
+  when ${busy} > heartbeat.slots and ${busy} > ${sql.lit(least)} then ${busy}
+  when heartbeat.slots > ${sql.lit(least)} then heartbeat.slots else ${sql.lit(least)} end)`;
 
 /** Runners that are present and work for the account, those that are alike together. */
 const findTakers = (db: Database, read: Queries, account: bigint): Promise<Takers[]> =>
   read
-    .selectFrom('runner_visits as visit')
-    .leftJoin('runners', 'runners.id', 'visit.runner_id')
-    .leftJoin(underWay, 'held.holder', 'visit.holder')
-    .select('visit.tags')
-    .select(placesFor(builds, 1).as('builds'))
+    .selectFrom('runner_heartbeats as heartbeat')
+    .leftJoin('runners', 'runners.id', 'heartbeat.runner_id')
+    .leftJoin(underWay, 'held.holder', 'heartbeat.holder')
+    .select('heartbeat.tags')
+    .select(slotsFor(builds, 1).as('builds'))
     .select(sql<bigint>`sum(${builds})`.as('busy_builds'))
-    .select(placesFor(fetches, fetchPlaces(1)).as('fetches'))
+    .select(slotsFor(fetches, fetchSlots(1)).as('fetches'))
     .select(sql<bigint>`sum(${fetches})`.as('busy_fetches'))
-    .groupBy('visit.tags')
-    .where('visit.trouble', '=', sql.lit(''))
-    .where(isThere(db))
+    .groupBy('heartbeat.tags')
+    .where('heartbeat.trouble', '=', sql.lit(''))
+    .where(isAlive(db))
     .where('runners.revoked_at', 'is', null)
     .where((where) => where.or([where('runners.draining', 'is', null), where('runners.draining', '=', sql.lit(0))]))
     .where((where) => {
       const bound = where
         .selectFrom('runner_accounts as bound')
         .select('bound.id')
-        .whereRef('bound.runner_id', '=', 'visit.runner_id');
+        .whereRef('bound.runner_id', '=', 'heartbeat.runner_id');
       return where.or([where.not(where.exists(bound)), where.exists(bound.where('bound.account_id', '=', account))]);
     })
     .execute();
@@ -194,14 +200,14 @@ export async function whyWaiting(db: Database, account: bigint, read = db.read):
       return `no runner has the tags ${tagsIn(needed).join(', ')}`;
     },
     busy(needed, kind) {
-      const isFetch = placeOf(kind) === 'fetches';
+      const isFetch = slotOf(kind) === 'fetches';
       const having = takers.filter(({ tags }) => hasTags(tags, needed));
       const sum = (of: (taker: Takers) => bigint | number): number =>
         having.reduce((total, taker) => total + Number(of(taker)), 0);
       const all = sum((taker) => (isFetch ? taker.fetches : taker.builds));
       const busy = sum((taker) => (isFetch ? taker.busy_fetches : taker.busy_builds));
-      // A free place may be about to take it, or its account has all under way that it may have.
-      if (busy < all || all === 0) return inTurn;
+      // A free slot may be about to take it, or its account has all under way that it may have.
+      if (busy < all || all === 0) return waitsForItsTurn;
       return `${busy} of ${all} places${isFetch ? ' for fetches' : ''} are busy`;
     },
   };
@@ -241,11 +247,11 @@ export interface RunnerNow {
 /** Every registered runner, and those on the servers' own machines, with their current work. */
 export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<RunnerNow[]> {
   const registered = (await allRunners(db.read)).filter(({ revoked_at: revoked }) => revoked === null);
-  const visits = await db.read
-    .selectFrom('runner_visits as visit')
+  const heartbeats = await db.read
+    .selectFrom('runner_heartbeats as heartbeat')
     .selectAll()
-    .select(isThere(db).as('is_there'))
-    .orderBy('visit.holder')
+    .select(isAlive(db).as('is_there'))
+    .orderBy('heartbeat.holder')
     .execute();
   const held = await db.read
     .selectFrom('jobs')
@@ -264,26 +270,29 @@ export async function runnersNow(db: Pick<Database, 'read' | 'clock'>): Promise<
     }));
   const now = (
     { name, accounts, draining }: Pick<RegisteredRunner, 'name' | 'accounts' | 'draining'>,
-    visit: (typeof visits)[number] | undefined,
+    heartbeat: (typeof heartbeats)[number] | undefined,
   ): RunnerNow => {
-    const work = visit ? workOf(visit.holder) : [];
-    const { trouble = '', version = '', seen_at: seenAt = null, tags = '' } = visit ?? {};
-    const state = trouble !== '' ? 'failing' : !visit?.is_there ? 'away' : work.length > 0 ? 'busy' : 'idle';
-    const isLocal = visit?.runner_id === null;
+    const work = heartbeat ? workOf(heartbeat.holder) : [];
+    const { trouble = '', version = '', seen_at: seenAt = null, tags = '' } = heartbeat ?? {};
+    const state = trouble !== '' ? 'failing' : !heartbeat?.is_there ? 'away' : work.length > 0 ? 'busy' : 'idle';
+    const isLocal = heartbeat?.runner_id === null;
     const isDraining = draining === 1;
     return { name, isLocal, isDraining, state, trouble, version, seenAt, accounts, tags: tagsIn(tags), work };
   };
-  const byRunner = new Map(visits.map((visit) => [visit.runner_id, visit]));
+  const byRunner = new Map(heartbeats.map((heartbeat) => [heartbeat.runner_id, heartbeat]));
   return [
-    ...visits
+    ...heartbeats
       .filter(({ runner_id: id }) => id === null)
-      .map((visit) => now({ name: visit.holder, accounts: [], draining: 0 }, visit)),
+      .map((heartbeat) => now({ name: heartbeat.holder, accounts: [], draining: 0 }, heartbeat)),
     ...registered.map((runner) => now(runner, byRunner.get(runner.id))),
   ];
 }
 
 /** Whether a runner is there at the moment, by the holder of its claims. */
-export async function isHolderThere(db: Pick<Database, 'read' | 'clock'>, holder: string): Promise<boolean> {
-  const visits = db.read.selectFrom('runner_visits as visit').select('visit.holder').where('visit.holder', '=', holder);
-  return (await visits.where(isThere(db)).where('visit.trouble', '=', '').executeTakeFirst()) !== undefined;
+export async function isHolderAlive(db: Pick<Database, 'read' | 'clock'>, holder: string): Promise<boolean> {
+  const heartbeats = db.read
+    .selectFrom('runner_heartbeats as heartbeat')
+    .select('heartbeat.holder')
+    .where('heartbeat.holder', '=', holder);
+  return (await heartbeats.where(isAlive(db)).where('heartbeat.trouble', '=', '').executeTakeFirst()) !== undefined;
 }

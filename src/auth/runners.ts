@@ -4,7 +4,7 @@ import type { RunnerRow } from '../db/schema.ts';
 import type { Incoming } from '../http/route.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { hashSecret, randomSecret } from '../lib/passwords.ts';
-import type { PlaceKind } from '../shared/runner-slots.ts';
+import type { SlotKind } from '../shared/runner-slots.ts';
 
 /**
  * Runners on other machines and their tokens. A token is valid until it is replaced or the runner is revoked. To make
@@ -22,8 +22,8 @@ export interface Runner {
   boundAs?: bigint;
   /** Its tags, as one text. They only add to its work what needs them: the work stays that of its accounts. */
   tags?: string;
-  /** What it has a free place for; both where it did not say. */
-  place?: PlaceKind | undefined;
+  /** What it has a free slot for; both where it did not say. */
+  slot?: SlotKind | undefined;
 }
 
 /** How a runner stands at the moment. */
@@ -98,9 +98,9 @@ async function change(trx: Transaction, name: string, values: Partial<RunnerRow>
 export async function allRunners(db: Queries): Promise<RegisteredRunner[]> {
   const runners = await db
     .selectFrom('runners')
-    .leftJoin('runner_visits', 'runner_visits.runner_id', 'runners.id')
+    .leftJoin('runner_heartbeats', 'runner_heartbeats.runner_id', 'runners.id')
     .select(['runners.id', 'runners.name', 'runners.created_at', 'runners.revoked_at', 'runners.draining'])
-    .select('runner_visits.seen_at as last_seen_at')
+    .select('runner_heartbeats.seen_at as last_seen_at')
     .orderBy('runners.id')
     .execute();
   const bound = await db

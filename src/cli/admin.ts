@@ -12,7 +12,7 @@ import { insertLink } from '../auth/password-links.ts';
 import { isSocketPath, type Config } from '../config.ts';
 import type { Queries } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
-import { publicAddress } from '../shared/public-url.ts';
+import { publicUrl } from '../shared/public-url.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import type { Call } from './call.ts';
 import { addressOfServer } from './folder-lock.ts';
@@ -84,7 +84,7 @@ function addressForPeople({ tls, host, port, data_dir: folder, base_url: base }:
   const bound = addressOfServer(folder) ?? (isSocketPath(host) ? `unix:${host}` : wouldListen);
   if (base === undefined && bound.startsWith('unix:'))
     throw new Error('set base_url, so that the link can say where people find the server');
-  return publicAddress(base, bound);
+  return publicUrl(base, bound);
 }
 
 /** Opens the store, prints the result as one line of JSON, and closes the store. */

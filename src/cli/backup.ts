@@ -9,7 +9,7 @@ import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase } from '../db/open.ts';
 import { openSnapshot, type Snapshot } from '../db/snapshot.ts';
 import { lockUpkeep } from '../db/upkeep-lock.ts';
-import { inUnits } from '../lib/byte-units.ts';
+import { formatBytes } from '../lib/byte-units.ts';
 import { writeArchive } from './backup-archive.ts';
 import { keepReserve, type DiskReserve } from '../lib/disk-reserve.ts';
 import { blobLines, fileLines, filesToKeep } from './backup-files.ts';
@@ -84,7 +84,7 @@ export async function backup({ config, options }: Call<Options>, name: string): 
     }
   }
 
-  console.log(`wrote ${file} (${inUnits(statSync(file).size)})`);
+  console.log(`wrote ${file} (${formatBytes(statSync(file).size)})`);
   console.log(`rows: ${counts.rows}, tables: ${counts.tables}, files: ${counts.files}`);
   console.log(withKeys ? 'It holds the master key: keep it as safe as the server.' : withoutKeysNote);
   if (elsewhere) {

@@ -11,7 +11,7 @@ import { mainProgram } from '../lib/source-files.ts';
 import { socketPath } from '../lib/sockets.ts';
 import { version } from '../protocol/index.ts';
 
-export interface RunnerPlaces {
+export interface LocalRunnerPaths {
   folder: string;
   /** The socket of the server for this runner. */
   serverSocket: string;
@@ -23,7 +23,7 @@ export interface RunnerPlaces {
   startedAs: string;
 }
 
-export function runnerPlaces({ data_dir: dataDir }: Config): RunnerPlaces {
+export function localRunnerPaths({ data_dir: dataDir }: Config): LocalRunnerPaths {
   return {
     folder: join(dataDir, 'runner'),
     serverSocket: socketPath(dataDir, 'server.sock'),
@@ -57,7 +57,7 @@ export interface Watcher {
  * one would be. Only a server that is stopped on purpose stops it. A runner that exits by itself is replaced.
  */
 export function keepLocalRunner(config: Config, { onGone, onTrouble, onOther }: Watcher): LocalRunner {
-  const places = runnerPlaces(config);
+  const paths = localRunnerPaths(config);
   const stopping = new AbortController();
   const { signal } = stopping;
   /**
@@ -69,11 +69,11 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble, onOther }: 
   const keep = async (): Promise<void> => {
     for (let wait = 100; !signal.aborted; wait = Math.min(wait * 2, 30_000)) {
       try {
-        let link = await knock(places.alive);
-        if (link && !isAsStarted(config, places)) await replace(link);
+        let link = await knock(paths.alive);
+        if (link && !isAsStarted(config, paths)) await replace(link);
         if (!link && !signal.aborted) {
           onGone(); // also covers a runner that died together with an earlier server
-          link = await reach(start(config, places, started), places, signal);
+          link = await reach(start(config, paths, started), paths, signal);
         }
         if (link) await untilGone(link, signal);
         wait = 100;
@@ -87,7 +87,7 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble, onOther }: 
     const gone = new AbortController();
     link.once('close', () => gone.abort()).resume();
     await onOther(AbortSignal.any([signal, gone.signal]));
-    if (!signal.aborted) tellToStop(link);
+    if (!signal.aborted) askToStop(link);
   };
   const keeping = keep();
   return {
@@ -107,20 +107,20 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble, onOther }: 
 
 const leaving = new Error('the runner goes on without a server');
 
-function tellToStop(link: Socket): void {
+function askToStop(link: Socket): void {
   if (!link.destroyed) link.write('stop\n');
 }
 
 /** Waits while the runner is alive, and tells it to stop on the signal, also if the signal came earlier. */
 async function untilGone(link: Socket, signal: AbortSignal): Promise<void> {
-  const tell = (): void => void (signal.reason === leaving ? link.destroy() : tellToStop(link));
-  if (signal.aborted) tell();
-  signal.addEventListener('abort', tell);
+  const stop = (): void => void (signal.reason === leaving ? link.destroy() : askToStop(link));
+  if (signal.aborted) stop();
+  signal.addEventListener('abort', stop);
   const { promise, resolve } = Promise.withResolvers<void>();
   if (link.closed) resolve();
   link.once('close', resolve).resume(); // an error, which comes before, is no reason to complain
   await promise;
-  signal.removeEventListener('abort', tell);
+  signal.removeEventListener('abort', stop);
 }
 
 /**
@@ -129,14 +129,14 @@ async function untilGone(link: Socket, signal: AbortSignal): Promise<void> {
  */
 const runnerMemory = '--max-semi-space-size=1';
 
-function start(config: Config, places: RunnerPlaces, started: Set<ChildProcess>): ChildProcess {
+function start(config: Config, paths: LocalRunnerPaths, started: Set<ChildProcess>): ChildProcess {
   // Done once here, so that the runner need not do it before every build.
   const flags = ['--local', '--data-dir', config.data_dir, '--started-as', startedAs(config)];
   const [program, ...args] = withoutStrays(
     [process.execPath, ...process.execArgv, runnerMemory, mainProgram, 'runner', ...flags],
     2,
   );
-  const output = openSync(places.log, 'w', 0o600);
+  const output = openSync(paths.log, 'w', 0o600);
   // Its own session: keys typed at the server's terminal, and the server's exit, do not reach it.
   const stdio = ['ignore' as const, output, output];
   const child = spawn(program, args, { detached: true, stdio, env: environmentOf(config) });
@@ -148,16 +148,16 @@ function start(config: Config, places: RunnerPlaces, started: Set<ChildProcess>)
 }
 
 /** Waits until the runner's socket is open; undefined when it was told to stop meanwhile. */
-async function reach(child: ChildProcess, places: RunnerPlaces, signal: AbortSignal): Promise<Socket | undefined> {
+async function reach(child: ChildProcess, paths: LocalRunnerPaths, signal: AbortSignal): Promise<Socket | undefined> {
   const failed = Promise.withResolvers<never>();
   child.once('error', failed.reject);
   failed.promise.catch(() => {});
   while (!signal.aborted) {
-    const socket = await knock(places.alive);
+    const socket = await knock(paths.alive);
     if (socket) return socket;
     if (child.exitCode !== null || child.signalCode !== null) {
-      const said = readFileSync(places.log, 'utf8').trim().slice(-2000);
-      throw new Error(said || `the process exited by ${child.signalCode ?? child.exitCode} without any output`);
+      const output = readFileSync(paths.log, 'utf8').trim().slice(-2000);
+      throw new Error(output || `the process exited by ${child.signalCode ?? child.exitCode} without any output`);
     }
     await Promise.race([pause(30), failed.promise]);
   }
@@ -172,7 +172,7 @@ function startedAs(config: Config): string {
 }
 
 /** A runner that does not say what it was started with is older than this. */
-function isAsStarted(config: Config, { startedAs: file }: RunnerPlaces): boolean {
+function isAsStarted(config: Config, { startedAs: file }: LocalRunnerPaths): boolean {
   return existsSync(file) && readFileSync(file, 'utf8') === startedAs(config);
 }
 

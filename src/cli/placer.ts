@@ -4,7 +4,7 @@ import type { Blob, Blobs } from '../db/blobs.ts';
 import { codeOf } from '../lib/error-code.ts';
 
 /** Puts the files and blobs of a backup where they belong, and can undo it. What was there before stays as it is. */
-export class Placer {
+export class RestoredFiles {
   readonly #undoing: (() => Promise<unknown>)[] = [];
 
   async file(path: string, bytes: AsyncIterable<Buffer>): Promise<void> {

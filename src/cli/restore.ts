@@ -15,7 +15,7 @@ import { compared } from './blobs.ts';
 import { checkBackup, isRow, type BackupContents, type BackupRecord } from './check-backup.ts';
 import type { Call } from './call.ts';
 import { onTheMachine } from './machine.ts';
-import { Placer } from './placer.ts';
+import { RestoredFiles } from './placer.ts';
 import { blobPlace, databaseUrl, makeDataFolder, masterKeyFile, openBlobs } from './store.ts';
 
 export async function restore({ config, options }: Call, name: string): Promise<void> {
@@ -110,7 +110,7 @@ async function* blobsNamedIn(file: string): AsyncGenerator<{ digest: string; siz
 
 /** The files are written before the rows are committed: a database never exists without the key that opens it. */
 async function apply(db: Database, plan: Plan): Promise<void> {
-  const placer = new Placer();
+  const placer = new RestoredFiles();
   try {
     await db.transaction(async (trx) => {
       await placer.undo(); // of an attempt that the database asked to repeat
@@ -165,7 +165,7 @@ async function noteRestore(trx: Transaction, { file, contents }: Plan): Promise<
 async function takeRecord(
   record: BackupRecord,
   bytes: AsyncIterable<Buffer>,
-  { loader, placer, plan: { config, blobs, settingsPath } }: { loader: Loader; placer: Placer; plan: Plan },
+  { loader, placer, plan: { config, blobs, settingsPath } }: { loader: Loader; placer: RestoredFiles; plan: Plan },
 ): Promise<void> {
   if ('table' in record) return loader.begin({ name: record.table, columns: record.columns });
   if (!('file' in record)) return undefined;

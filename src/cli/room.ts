@@ -6,7 +6,7 @@ import type { Config } from '../config.ts';
 import { incomingFolder } from '../db/blobs.ts';
 import { sweepIncoming } from '../db/incoming.ts';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
-import { runnerPlaces } from './local-runner.ts';
+import { localRunnerPaths } from './local-runner.ts';
 import { blobPlace } from './store.ts';
 
 /**
@@ -27,7 +27,7 @@ export async function makeRoomToStart(config: Config, log: (message: string) => 
   const place = blobPlace(config);
   if ('folder' in place)
     await sweepIncoming(incomingFolder(place.folder)).catch((error: unknown) => log(String(error)));
-  await sweepRunner(runnerPlaces(config).folder, log).catch((error: unknown) => log(String(error)));
+  await sweepRunner(localRunnerPaths(config).folder, log).catch((error: unknown) => log(String(error)));
   if (!(await isRoomy())) await rm(ballastOf(config), { force: true });
 }
 

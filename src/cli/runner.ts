@@ -3,13 +3,13 @@ import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { diskReserveBytes, type Config } from '../config.ts';
 import { holdFolder } from '../runner/leftovers.ts';
-import { openLink, type OpenLink, type ServerPlace } from '../runner/link.ts';
+import { openLink, type OpenLink, type ServerAddress } from '../runner/link.ts';
 import { startRunner, type Runner } from '../runner/runner.ts';
 import { openRunnerServices } from '../runner/runner-services.ts';
 import { WrongUse } from '../commands/errors.ts';
 import type { Call } from './call.ts';
 import { createLog } from './log.ts';
-import { runnerPlaces, type RunnerPlaces } from './local-runner.ts';
+import { localRunnerPaths, type LocalRunnerPaths } from './local-runner.ts';
 import { openScratch } from './scratch.ts';
 import { stopSignals } from './stopping.ts';
 
@@ -33,12 +33,12 @@ export async function runner({ config, options }: Call<Options>): Promise<void> 
   process.umask(forBuilds);
   if (!options.once && options.idle !== undefined) throw new WrongUse('--idle is for a runner with --once');
   const log = createLog(config.log_level);
-  const say = (message: string): void => log.warn(message);
-  const scratch = options.scratch === undefined ? undefined : await openScratch(options.scratch, say);
+  const warn = (message: string): void => log.warn(message);
+  const scratch = options.scratch === undefined ? undefined : await openScratch(options.scratch, warn);
   const own = scratch ? { ...config, data_dir: scratch.folder } : config;
   const lost = new AbortController();
   try {
-    await work({ config: own, options, say, stopping, lost });
+    await work({ config: own, options, warn, stopping, lost });
   } finally {
     await scratch?.remove();
   }
@@ -48,21 +48,21 @@ export async function runner({ config, options }: Call<Options>): Promise<void> 
 interface Working {
   config: Config;
   options: Options;
-  say: (message: string) => void;
+  warn: (message: string) => void;
   stopping: ReturnType<typeof stopSignals>;
   /** Aborted when the runner cannot work any more. */
   lost: AbortController;
 }
 
-async function work({ config, options, say, stopping: { asked: stopping, again }, lost }: Working): Promise<void> {
+async function work({ config, options, warn, stopping: { asked: stopping, again }, lost }: Working): Promise<void> {
   const isLocal = options.local === true;
-  const places = runnerPlaces(config);
-  const server = isLocal ? { socket: places.serverSocket } : elsewhere(options);
+  const paths = localRunnerPaths(config);
+  const server = isLocal ? { socket: paths.serverSocket } : elsewhere(options);
   const once = options.once ? { idleMs: Number(options.idle ?? 60) * 1000 } : undefined;
   // A runner that does one job needs room for one.
   const concurrency = once ? 1 : config.concurrency;
-  const link = openLink({ ...server, tags: config.tags, places: concurrency }, { note: say });
-  const folder = isLocal ? places.folder : join(config.data_dir, 'remote-runner');
+  const link = openLink({ ...server, tags: config.tags, slots: concurrency }, { note: warn });
+  const folder = isLocal ? paths.folder : join(config.data_dir, 'remote-runner');
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   const lock = await holdFolder(folder);
   if (!lock) throw new Error(`another runner uses ${folder}`);
@@ -74,6 +74,7 @@ async function work({ config, options, say, stopping: { asked: stopping, again }
     network: config.build_network,
     buildAllow: config.build_allow,
     buildPaths: config.build_paths,
+    buildEnvironment: config.build_env,
     dependencyCacheBytes: config.dependency_cache * 1024 * 1024,
     registryAllow: config.registry_allow,
     imageBytes: config.image_size * 1024 * 1024,
@@ -84,16 +85,16 @@ async function work({ config, options, say, stopping: { asked: stopping, again }
     diskReserveBytes: diskReserveBytes(config),
     keepsBuilds: !once,
     onLost: (error) => {
-      say(`the runner ends, because it cannot isolate jobs any more: ${error.message}`);
+      warn(`the runner ends, because it cannot isolate jobs any more: ${error.message}`);
       lost.abort();
     },
-    log: say,
+    log: warn,
   });
   if (stopping.aborted) {
     await services.close();
     return;
   }
-  const running = await startRunner({ link, folder, services, concurrency, log: say, once });
+  const running = await startRunner({ link, folder, services, concurrency, log: warn, once });
   const stop = (): void => void running.stop().catch(() => {}); // its outcome is awaited below
   // The server decides about its own runner.
   const onSignal = config.stop === 'drain' && !isLocal ? () => running.drain() : stop;
@@ -102,8 +103,8 @@ async function work({ config, options, say, stopping: { asked: stopping, again }
   again.addEventListener('abort', stop);
   lost.signal.addEventListener('abort', stop);
   if (lost.signal.aborted) stop();
-  if (isLocal) noteStart(places, options.startedAs ?? '', say);
-  const alive = isLocal ? showLife(places.alive, stop, say) : undefined;
+  if (isLocal) noteStart(paths, options.startedAs ?? '', warn);
+  const alive = isLocal ? showLife(paths.alive, stop, warn) : undefined;
   if (isLocal) endWhenForgotten(config, { running, link, stop });
   try {
     await running.done;
@@ -115,7 +116,11 @@ async function work({ config, options, say, stopping: { asked: stopping, again }
 }
 
 /** For administrators of the machine, and for the next server; a full disk must not stop the runner. */
-function noteStart({ folder, startedAs: file }: RunnerPlaces, startedAs: string, log: (message: string) => void): void {
+function noteStart(
+  { folder, startedAs: file }: LocalRunnerPaths,
+  startedAs: string,
+  log: (message: string) => void,
+): void {
   try {
     writeFileSync(join(folder, 'pid'), String(process.pid), { mode: 0o600 });
     writeFileSync(file, startedAs, { mode: 0o600 });
@@ -124,7 +129,7 @@ function noteStart({ folder, startedAs: file }: RunnerPlaces, startedAs: string,
   }
 }
 
-function elsewhere({ url, tokenFile, caFile }: Options): ServerPlace {
+function elsewhere({ url, tokenFile, caFile }: Options): ServerAddress {
   if (url === undefined || tokenFile === undefined) throw new Error('a runner needs --url and --token-file');
   return { url, token: readFileSync(tokenFile, 'utf8').trim(), ca: caFile && readFileSync(caFile, 'utf8') };
 }

@@ -2,7 +2,7 @@ import { chmodSync, lstatSync, mkdirSync, mkdtempSync, readdirSync } from 'node:
 import { join } from 'node:path';
 import { lockFolder, tryLockFolder, type FileLock } from '../lib/file-lock.ts';
 import { removeTree } from '../lib/remove-tree.ts';
-import { placesOf } from '../runner/leftovers.ts';
+import { foldersOf } from '../runner/leftovers.ts';
 import { openState } from '../runner/sandbox/state.ts';
 
 /**
@@ -33,8 +33,8 @@ export async function openScratch(base: string, log: (message: string) => void):
 /** Whoever can write there could put other files in the place of those that the runner relies on. */
 function refuseStrangers(base: string): void {
   const { uid, mode } = lstatSync(base);
-  const isOurs = uid === process.getuid?.() && (mode & 0o022) === 0;
-  if (!isOurs || !lstatSync(base).isDirectory())
+  const isOwnFolder = uid === process.getuid?.() && (mode & 0o022) === 0;
+  if (!isOwnFolder || !lstatSync(base).isDirectory())
     throw new Error(`${base} must be a folder that belongs to the runner's user and that nobody else can write to`);
 }
 
@@ -64,7 +64,7 @@ async function within(base: string): Promise<{ own: string; lock: FileLock; left
 /** A failure is logged, and the next runner tries again. */
 async function clear({ folder, lock }: Abandoned, log: (message: string) => void): Promise<void> {
   try {
-    const { sandboxes, gitSandboxes } = placesOf(join(folder, 'remote-runner'));
+    const { sandboxes, gitSandboxes } = foldersOf(join(folder, 'remote-runner'));
     for (const place of [sandboxes, gitSandboxes]) await (await openState(place, log)).close();
     await removeTree(folder);
   } catch (error) {

@@ -9,7 +9,7 @@ import { version } from '../protocol/index.ts';
 import { recordAudit } from '../auth/audit.ts';
 import { insertUser, makeCredentials, type Credentials } from '../auth/users.ts';
 import { startServer, type RunningServer } from '../server/server.ts';
-import { publicAddress } from '../shared/public-url.ts';
+import { publicUrl } from '../shared/public-url.ts';
 import { failWith, type Call } from './call.ts';
 import { lockDataFolder } from './folder-lock.ts';
 import { keepLocalRunner } from './local-runner.ts';
@@ -103,7 +103,7 @@ async function start(
   stopping.throwIfAborted();
   // Only after the start: credentials of a failed start would never be shown.
   const first = await firstUser(store);
-  if (first) introduce(publicAddress(config.base_url, server.address), first, firstUserFile);
+  if (first) introduce(publicUrl(config.base_url, server.address), first, firstUserFile);
   lock.noteAddress(server.address);
   console.log(`listening on ${server.address}`);
   const ballast = keepBallast(config, store.disk);

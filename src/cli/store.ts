@@ -11,8 +11,8 @@ import { leaseNode } from '../db/node-lease.ts';
 import { openDatabase, type Database } from '../db/open.ts';
 import { keepReserve, type DiskReserve } from '../lib/disk-reserve.ts';
 import { createObservers } from '../lifecycle/endings.ts';
-import { closeComparing } from '../lifecycle/compare-listings.ts';
-import { closeJudging } from '../lifecycle/evaluate-rules.ts';
+import { closeListingThread } from '../lifecycle/compare-listings.ts';
+import { closeRulesThread } from '../lifecycle/evaluate-rules.ts';
 import { unpackLimitsOf } from '../server/limits.ts';
 import { createSearchThread } from '../streams/search.ts';
 
@@ -71,8 +71,8 @@ export async function openStore(
         relay.close();
         subscriptions.close();
         await searches.close();
-        await closeJudging(db);
-        await closeComparing(db);
+        await closeRulesThread(db);
+        await closeListingThread(db);
         await lease.close();
         await blobs.close();
         await db.close();

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
-import { inUnits } from '../lib/byte-units.ts';
+import { formatBytes } from '../lib/byte-units.ts';
 import type { Client, Params } from './client.ts';
 import { Failure } from './failure.ts';
 
@@ -52,7 +52,7 @@ export async function uploadArchive(
 function givenUp({ message, more }: Failure, arrived: number, size: number): Failure {
   return new Failure(
     'unreachable',
-    `The upload broke off ${mostBreaks} times at ${inUnits(arrived)} of ${inUnits(size)}. ${message}`,
+    `The upload broke off ${mostBreaks} times at ${formatBytes(arrived)} of ${formatBytes(size)}. ${message}`,
     more,
   );
 }

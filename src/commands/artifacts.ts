@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Client } from '../client/client.ts';
 import { Failure } from '../client/failure.ts';
 import type { Answered } from '../client/operations.ts';
-import { inUnits } from '../lib/byte-units.ts';
+import { formatBytes } from '../lib/byte-units.ts';
 import { codeOf } from '../lib/error-code.ts';
 import { isPlainPath } from '../lib/file-types.ts';
 import { globMatcher } from '../shared/globs.ts';
@@ -30,7 +30,7 @@ export async function run(call: Call<{ output?: string }>, named: string, patter
   if (found.length === 0) {
     const none = `Build ${build.id_str} has no artifacts${pattern === undefined ? '' : ' that match'}.`;
     if (folder !== undefined) throw new WrongUse(none);
-    return screen.say(none);
+    return screen.print(none);
   }
   if (folder !== undefined) return fetchAll(call, place, found, folder);
   screen.table(
@@ -39,7 +39,7 @@ export async function run(call: Call<{ output?: string }>, named: string, patter
       { title: 'SIZE', isNumber: true },
       { title: 'SHA-256', gives: 2 },
     ],
-    found.map((one) => [one.path, inUnits(one.size), one.sha256]),
+    found.map((one) => [one.path, formatBytes(one.size), one.sha256]),
   );
 }
 

@@ -1,5 +1,5 @@
+import { nameWithVariant } from '../shared/matrix.ts';
 import type { Call } from './call.ts';
-import { namer } from './suite-names.ts';
 import { ago, painted, tookFrom } from './states.ts';
 
 export async function run(call: Call<{ limit?: string }>): Promise<void> {
@@ -7,14 +7,10 @@ export async function run(call: Call<{ limit?: string }>): Promise<void> {
   const { limit = '20' } = call.options;
   const project = await call.project();
   const inProject = { project_id: project.id_str };
-  const [builds, suites] = await Promise.all([
-    client.call('builds', inProject, { limit }),
-    client.call('suites', inProject),
-  ]);
-  const nameOf = namer(suites);
-  const named = builds.map((build) => ({ ...build, suite: nameOf(build) }));
+  const builds = await client.call('builds', inProject, { limit });
+  const named = builds.map((build) => ({ ...build, suite: nameWithVariant(build.suite_name, build.variant) }));
   if (screen.isJson) return screen.json(named);
-  if (named.length === 0) return screen.say('Nothing was built yet. Begin with: headrace run');
+  if (named.length === 0) return screen.print('Nothing was built yet. Begin with: headrace run');
   screen.table(
     [
       { title: 'SUITE', gives: 1 },

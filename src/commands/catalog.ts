@@ -61,8 +61,10 @@ export function developerProgram(): Command {
     .option('-f, --follow', following)
     .addOption(wait)
     .addOption(repeated('--suite <SUITE>', 'only this suite'))
+    .addOption(repeated('--variable <NAME=VALUE>', 'with this variable, which is no secret'))
     .example('headrace run -f', 'build the branch that is checked out, and wait for it')
-    .example('headrace run v1.2 --suite unit', 'one suite on a tag');
+    .example('headrace run v1.2 --suite unit', 'one suite on a tag')
+    .example('headrace run --variable STAGE=test', 'with a variable of its own');
 
   add('watch [REQUEST]', () => import('./watch.ts'))
     .summary('Follow a build request until it is over')
@@ -115,6 +117,7 @@ export function developerProgram(): Command {
 
   add('deploy <STRATEGY> [COMMIT]', () => import('./deploy.ts'))
     .summary('Deploy a commit, or the newest that passed')
+    .option('--rollback', 'go back to what was deployed before the last')
     .option('-f, --follow', following)
     .addOption(wait)
     .example('headrace deploy production -f', 'deploy, and wait for the end of it');

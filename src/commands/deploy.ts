@@ -1,17 +1,24 @@
 import type { Call } from './call.ts';
+import { WrongUse } from './errors.ts';
 import { followRecord } from './follow-record.ts';
 import { choose, findCommit } from './project.ts';
 import { words } from './text.ts';
 
-export async function run(call: Call<{ follow?: true }>, named: string, commitNamed?: string): Promise<number | void> {
-  const { client, screen } = call;
+export async function run(
+  call: Call<{ follow?: true; rollback?: true }>,
+  named: string,
+  commitNamed?: string,
+): Promise<number | void> {
+  const { client, screen, options } = call;
+  if (options.rollback && commitNamed !== undefined)
+    throw new WrongUse('--rollback goes back to what was deployed before: leave out the commit.');
   const project = await call.project();
   const inProject = { project_id: project.id_str };
   const strategy = choose(project, 'deploy strategy', await client.call('strategies', inProject), named);
   const commit = commitNamed === undefined ? undefined : await findCommit(call, project, commitNamed);
-  const fields = { deploy_strategy_id: strategy.id_str, commit_id: commit?.id_str };
+  const fields = { deploy_strategy_id: strategy.id_str, commit_id: commit?.id_str, rollback: options.rollback };
   const deploy = await client.call('deploy', inProject, fields);
-  if (call.options.follow) {
+  if (options.follow) {
     const place = { ...inProject, deploy_id: deploy.id_str };
     return followRecord(call, 'deployEvents', place, {
       name: words`deploy ${deploy.id_str} to ${strategy.name}`,
@@ -20,5 +27,5 @@ export async function run(call: Call<{ follow?: true }>, named: string, commitNa
     });
   }
   if (screen.isJson) return screen.json(deploy);
-  screen.say(words`Deploy ${deploy.id_str} to ${strategy.name} has begun.`);
+  screen.print(words`Deploy ${deploy.id_str} to ${strategy.name} has begun.`);
 }

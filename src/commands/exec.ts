@@ -68,7 +68,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
       image: { reference: options.image ?? suite.image, isChosen: options.image !== undefined },
       read: keptResults(client, { folder: join(folder, 'results'), suite: suite.id_str, layers: software.layers }),
       timeoutSeconds: suite.timeout,
-      say: (chunk) => writer.write(chunk),
+      writeLog: (chunk) => writer.write(chunk),
       log: options.verbose ? (message) => screen.hint(clean(message)) : () => {},
       signal: ending.signal,
     });
@@ -86,7 +86,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
     return status;
   } catch (error) {
     if (error instanceof Failure || error instanceof WrongUse) throw error;
-    throw new Failure('unavailable', inOurWords(error), error instanceof Error ? (error.stack ?? '') : '');
+    throw new Failure('unavailable', readableError(error), error instanceof Error ? (error.stack ?? '') : '');
   }
 }
 
@@ -98,7 +98,7 @@ async function variablesFor({ client }: Call, place: { project_id: string; suite
 }
 
 /** The sandbox speaks to those who run servers. */
-function inOurWords(error: unknown): string {
+function readableError(error: unknown): string {
   return messageOf(error)
     .replace('run builds without a network (HEADRACE_BUILD_NETWORK=none)', 'add --offline')
     .replace(/^builds cannot/, 'Suites cannot');
@@ -117,9 +117,10 @@ function resultOf({ exitStatus: status, reason, launch, steps }: EndedSuite, too
 
 type Suite = Answered<'suite'>;
 
-function variantOf({ matrix, name }: Suite, wanted: string | undefined): string {
-  const variants = variantsOf(matrix);
-  if (wanted !== undefined && matrix.length === 0)
+function variantOf(suite: Suite, wanted: string | undefined): string {
+  const { name } = suite;
+  const variants = variantsOf(suite);
+  if (wanted !== undefined && variants[0] === '')
     throw new WrongUse(words`${name} has no matrix, so there is no variant ${wanted} of it. Leave out --variant.`);
   const found = wanted === undefined ? variants[0] : variants.find((one) => one === wanted);
   if (found === undefined)

@@ -1,13 +1,12 @@
-import type { Build, BuildRequest, Project, StreamName } from '../client/operations.ts';
+import type { BuildRequest, Project, StreamName } from '../client/operations.ts';
 import type { Params } from '../client/client.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
 import type { Call } from './call.ts';
-import { Following, type LookUps, type Row } from './following.ts';
+import { Following, type Row } from './following.ts';
 import { Live } from './live.ts';
 import { copyLog } from './log-output.ts';
 import { hintAtShell } from './shell-hint.ts';
 import { exitStatus, resultOf } from './states.ts';
-import { namer } from './suite-names.ts';
 import { words } from './text.ts';
 
 /** Of a log that is longer only the end is shown. */
@@ -21,7 +20,7 @@ export async function followRequest(call: Call, project: Project, request: Build
   const inProject = { project_id: project.id_str };
   const place = { ...inProject, build_request_id: request.id_str };
   const following = new Following(request, {
-    build: lookUpIn(call, inProject),
+    build: (id) => client.call('build', { ...inProject, build_id: id }),
     request: () => client.call('request', place),
   });
   const live = screen.isLive ? new Live(screen, () => following.lines(screen)) : undefined;
@@ -29,11 +28,11 @@ export async function followRequest(call: Call, project: Project, request: Build
     live?.end();
     screen.hint(`The build goes on. Come back with: headrace watch ${request.id_str}`);
   });
-  if (!live) screen.say(words`request ${request.id_str} of ${request.commit_ref}: ${request.build_state}`);
+  if (!live) screen.print(words`request ${request.id_str} of ${request.commit_ref}: ${request.build_state}`);
   live?.changed();
   const show = (said: string | undefined): void => {
     if (live) live.changed();
-    else if (said !== undefined) screen.say(said);
+    else if (said !== undefined) screen.print(said);
   };
   const looking = repeatedly(
     lookEveryMs,
@@ -64,32 +63,23 @@ function asRecord({ id, name, attempt, state }: Row): object {
   return { id_str: id, suite: name, attempt, build_state: state };
 }
 
-function lookUpIn({ client }: Call, inProject: { project_id: string }): LookUps['build'] {
-  let naming: Promise<(build: Build) => string> | undefined;
-  return async (id) => {
-    naming ??= client.call('suites', inProject).then(namer);
-    const [build, nameOf] = await Promise.all([client.call('build', { ...inProject, build_id: id }), naming]);
-    return { build, name: nameOf(build) };
-  };
-}
-
 async function showLog(call: Call, title: string, name: StreamName, params: Params, build?: string): Promise<void> {
   const { client, screen } = call;
-  screen.say('');
-  screen.say(screen.paint(`── ${title}`, 'bold'));
+  screen.print('');
+  screen.print(screen.paint(`── ${title}`, 'bold'));
   const range = { range: `bytes=-${longestLog}` };
   const answer = await client.bytes(name, params, { headers: range }).catch(() => undefined); // an empty log has no range
   if (!answer) return;
   const [, from] = /^bytes (\d+)-/.exec(answer.headers['content-range'] ?? '') ?? [];
   if (from !== undefined && from !== '0' && build !== undefined)
-    screen.say(screen.paint(`(the end of it; all of it: headrace logs ${build})`, 'dim'));
+    screen.print(screen.paint(`(the end of it; all of it: headrace logs ${build})`, 'dim'));
   await copyLog(answer, screen, true);
 }
 
 /** What happens when somebody presses Ctrl-C. */
-export function onInterrupt(say: () => void): Disposable {
+export function onInterrupt(onSignal: () => void): Disposable {
   const interrupted = (): void => {
-    say();
+    onSignal();
     process.exit(130); // as a shell calls it
   };
   process.once('SIGINT', interrupted);

@@ -1,5 +1,6 @@
 import type { Build, BuildRequest } from '../client/operations.ts';
 import type { StreamedEvent } from '../client/events.ts';
+import { nameWithVariant } from '../shared/matrix.ts';
 import { colourOf, duration, isUnderWay, resultOf, signOf } from './states.ts';
 import type { Screen } from './screen.ts';
 import { clean, fit, LogFilter, padded, width, words } from './text.ts';
@@ -7,7 +8,6 @@ import { clean, fit, LogFilter, padded, width, words } from './text.ts';
 /** What is known of a build while it is followed. */
 export interface Row {
   id: string;
-  key: string;
   name: string;
   attempt: number;
   state: string;
@@ -20,8 +20,7 @@ export interface Row {
 }
 
 export interface LookUps {
-  /** A build, with its suite's name. */
-  build: (id: string) => Promise<{ build: Build; name: string }>;
+  build: (id: string) => Promise<Build>;
   request: () => Promise<BuildRequest>;
 }
 
@@ -62,8 +61,8 @@ export class Following {
   get rows(): Row[] {
     const newest = new Map<string, Row>();
     for (const row of this.#rows.values()) {
-      const known = newest.get(row.key);
-      if (!known || known.attempt < row.attempt) newest.set(row.key, row);
+      const known = newest.get(row.name);
+      if (!known || known.attempt < row.attempt) newest.set(row.name, row);
     }
     return [...newest.values()];
   }
@@ -84,7 +83,7 @@ export class Following {
     if (state === undefined || state === row.state) return undefined;
     row.state = state;
     if (isUnderWay(state)) row.since = Date.now();
-    if (resultOf(state) === undefined) return words`${row.name}: ${state}`;
+    if (resultOf(state) === undefined || state === 'skipped') return words`${row.name}: ${state}`;
     row.took ??= Date.now() - row.since;
     return words`${row.name}: ${state} (${duration(row.took)})`;
   }
@@ -93,7 +92,7 @@ export class Following {
   async look(): Promise<string | undefined> {
     const waiting = this.rows.filter(({ state }) => state === 'enqueued');
     if (waiting.length === 0 && this.state !== 'enqueued' && this.state !== 'waiting_for_approval') return undefined;
-    for (const row of waiting.slice(0, mostAsked)) row.waits = (await this.#lookUps.build(row.id)).build.waiting_reason;
+    for (const row of waiting.slice(0, mostAsked)) row.waits = (await this.#lookUps.build(row.id)).waiting_reason;
     const { waiting_reason: reason } = await this.#lookUps.request();
     const isNews = reason !== this.#waits && reason !== '';
     this.#waits = reason;
@@ -101,15 +100,14 @@ export class Following {
   }
 
   async #appeared(id: string): Promise<Row & { log: LastLine }> {
-    const { build, name } = await this.#lookUps.build(id);
+    const build = await this.#lookUps.build(id);
     const { attempt, started_at: started, finished_at: finished } = build;
     const since = started === null ? Date.now() : Date.parse(started);
     const took = finished === null ? undefined : Date.parse(finished) - since;
     const log = new LastLine();
     const row = {
       id,
-      key: `${build.suite_id_str} ${build.variant}`,
-      name,
+      name: nameWithVariant(build.suite_name, build.variant),
       attempt,
       state: '',
       since,
@@ -132,8 +130,8 @@ export class Following {
     const { rows } = this;
     const isFetching = this.state === 'fetching';
     const line = rows.length > 0 ? '' : clean(isFetching ? this.#fetch.line : isOver ? '' : this.#waits);
-    const said = line === '' ? '' : ` · ${line}`;
-    const rest = fit(about + said, room - width(head));
+    const status = line === '' ? '' : ` · ${line}`;
+    const rest = fit(about + status, room - width(head));
     const first = screen.paint(head, colourOf(this.state)) + screen.paint(rest, 'dim');
     const widest = Math.min(Math.max(0, ...rows.map(({ name }) => width(clean(name)))), Math.floor(room * 0.4));
     return [first, ...rows.map((row) => rowLine(screen, row, widest, room))];
@@ -143,9 +141,10 @@ export class Following {
 function rowLine(screen: Screen, row: Row, widest: number, room: number): string {
   const name = padded(fit(clean(row.name), widest), widest);
   const isOver = resultOf(row.state) !== undefined;
-  const time = isOver || isUnderWay(row.state) ? duration(row.took ?? Date.now() - row.since) : '';
+  const time =
+    (isOver && row.state !== 'skipped') || isUnderWay(row.state) ? duration(row.took ?? Date.now() - row.since) : '';
   const left = fit(`  ${signOf(row.state)} ${name}  ${padded(row.state, 8)} ${time.padStart(6)}`, room);
-  const said = isUnderWay(row.state) ? row.says : row.state === 'enqueued' ? row.waits : '';
-  const says = fit(`  ${clean(said)}`, room - width(left));
+  const status = isUnderWay(row.state) ? row.says : row.state === 'enqueued' ? row.waits : '';
+  const says = fit(`  ${clean(status)}`, room - width(left));
   return screen.paint(left, colourOf(row.state)) + screen.paint(says.trimEnd(), 'dim');
 }

@@ -20,7 +20,7 @@ export async function awaitCode(): Promise<Waiting> {
   let expected: string | undefined;
   const server = http.createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://127.0.0.1');
-    const isOurs = request.method === 'GET' && pathname === '/callback' && searchParams.get('state') === expected;
+    const isCallback = request.method === 'GET' && pathname === '/callback' && searchParams.get('state') === expected;
     const code = searchParams.get('code');
     const answer = (status: number, text: string): void => {
       response.writeHead(status, {
@@ -30,7 +30,7 @@ export async function awaitCode(): Promise<Waiting> {
       });
       response.end(`<!doctype html><title>headrace</title><p>${text}</p>\n`);
     };
-    if (!isOurs || expected === undefined) return answer(404, 'There is nothing here.');
+    if (!isCallback || expected === undefined) return answer(404, 'There is nothing here.');
     if (code === null || code === '') {
       answer(200, 'Nothing was allowed. You can close this page.');
       reject(new Failure('refused', 'Nothing was allowed in the browser.'));

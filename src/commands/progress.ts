@@ -1,4 +1,4 @@
-import { inUnits } from '../lib/byte-units.ts';
+import { formatBytes } from '../lib/byte-units.ts';
 import { Live } from './live.ts';
 import type { Screen } from './screen.ts';
 import { fit, width } from './text.ts';
@@ -27,14 +27,14 @@ export class ProgressBar {
 
   end(): void {
     if (this.#live) this.#live.end();
-    else this.#screen.say(`${this.#name}: ${inUnits(this.#done)} of ${inUnits(this.#all)}`);
+    else this.#screen.print(`${this.#name}: ${formatBytes(this.#done)} of ${formatBytes(this.#all)}`);
   }
 
   #line(): string {
     const share = this.#all === 0 ? 1 : this.#done / this.#all;
     const seconds = (Date.now() - this.#began) / 1000;
-    const rate = seconds < 0.5 ? '' : ` ${inUnits(this.#done / seconds)}/s`;
-    const right = ` ${String(Math.floor(share * 100)).padStart(3)}% ${inUnits(this.#done)}${rate}`;
+    const rate = seconds < 0.5 ? '' : ` ${formatBytes(this.#done / seconds)}/s`;
+    const right = ` ${String(Math.floor(share * 100)).padStart(3)}% ${formatBytes(this.#done)}${rate}`;
     const room = this.#screen.columns - 1;
     const name = fit(this.#name, Math.max(8, room - width(right) - 12));
     const cells = Math.min(30, room - width(name) - width(right) - 3);

@@ -1,7 +1,7 @@
 import type { BuildRequest, Commit } from '../client/operations.ts';
+import { nameWithVariant } from '../shared/matrix.ts';
 import type { Call } from './call.ts';
 import { findRequest } from './project.ts';
-import { namer } from './suite-names.ts';
 import { ago, painted, tookFrom } from './states.ts';
 import type { Screen } from './screen.ts';
 
@@ -11,17 +11,17 @@ export async function run(call: Call, named?: string): Promise<void> {
   const inProject = { project_id: project.id_str };
   // One after the other, on the connection that is open: to open another one takes longer than these answers.
   const request = await findRequest(call, project, named);
-  const suites = await client.call('suites', inProject);
   const inCommit = { ...inProject, commit_id: request.commit_id_str };
   const isKnown = request.commit_id_str !== '';
   const commit = isKnown ? await client.call('commit', inCommit) : undefined;
   const builds = isKnown ? await client.call('buildsOfCommit', inCommit, { limit: '1000', counted: true }) : [];
-  const nameOf = namer(suites);
-  const newest = builds.toReversed().map((build) => ({ ...build, suite: nameOf(build) }));
+  const newest = builds
+    .toReversed()
+    .map((build) => ({ ...build, suite: nameWithVariant(build.suite_name, build.variant) }));
   if (screen.isJson) return screen.json({ project, request, commit: commit ?? null, builds: newest });
   head(screen, project.name, request, commit);
   if (newest.length === 0) return;
-  screen.say('');
+  screen.print('');
   screen.table(
     [
       { title: 'SUITE', gives: 1 },

@@ -1,5 +1,5 @@
 import type { Insertable } from 'kysely';
-import { takingTurns } from '../lib/event-loop.ts';
+import { createYield } from '../lib/event-loop.ts';
 import type { Transaction } from './open.ts';
 import type { Schema } from './schema.ts';
 
@@ -12,7 +12,7 @@ export async function insertRows<Table extends keyof Schema>(
   table: Table,
   rows: readonly Insertable<Schema[Table]>[],
 ): Promise<void> {
-  const turn = takingTurns();
+  const turn = createYield();
   for (let at = 0; at < rows.length; at += rowsAtOnce) {
     await trx
       .insertInto(table)

@@ -4,7 +4,7 @@ import { codeOf, messageOf } from '../lib/error-code.ts';
 import type { Schema } from './schema.ts';
 import { localAnnouncements } from './announcements.ts';
 import { postgresIdioms, sqliteIdioms, type Idioms } from './idioms.ts';
-import type { Notes } from './memo.ts';
+import type { Memo } from './memo.ts';
 import { openPostgres } from './postgres.ts';
 import { sqliteDialect } from './sqlite.ts';
 import { isUnavailable, UnavailableError } from './unavailable.ts';
@@ -14,8 +14,8 @@ export type Queries = Kysely<Schema>;
 export type Transaction = KyselyTransaction<Schema> & TransactionState;
 
 interface TransactionState {
-  /** What modules keep for this transaction (notes.ts). */
-  readonly notes: Notes;
+  /** What modules keep for this transaction (memo.ts). */
+  readonly notes: Memo;
   /** What was found out for a transaction that is run again; the same for all its runs. */
   readonly foundBefore: Map<string, unknown>;
   /** The work that waits for the end of the transaction, for its commit, and for its failure. */
@@ -32,8 +32,8 @@ export interface Database extends Idioms {
   readonly read: Queries;
   /** Resolves when the writes of `work` are durable. */
   transaction<T>(work: (trx: Transaction) => Promise<T>): Promise<T>;
-  /** What modules keep for this database (notes.ts). */
-  readonly notes: Notes;
+  /** What modules keep for this database (memo.ts). */
+  readonly notes: Memo;
   /** Locks the rows that a query of a transaction finds and skips rows that others hold. One writer needs no locks. */
   skipLocked<DB, Tables extends keyof DB, Row>(
     query: SelectQueryBuilder<DB, Tables, Row>,
@@ -78,7 +78,7 @@ export interface Database extends Idioms {
    * Calls `heard` on every announcement, and `missed` when some may have been lost, until the returned function is
    * called.
    */
-  listen(heard: (topic: string) => void, missed?: () => void): () => void;
+  listen(onTopic: (topic: string) => void, missed?: () => void): () => void;
   /** Whether announcements are received at the moment. */
   hears(): boolean;
   /**
@@ -122,6 +122,11 @@ const longestTiePause = 200;
 export function orNotYet<T>({ foundBefore }: Transaction, name: string, find: () => Promise<T>): T {
   if (foundBefore.has(name)) return foundBefore.get(name) as T;
   throw new NotYetError(async () => void foundBefore.set(name, await find()));
+}
+
+/** For a transaction that found out, when it had its locks, that what it had read before is not so any more. */
+export function runAgain(): never {
+  throw new NotYetError(async () => {});
 }
 
 class NotYetError extends Error {
@@ -214,7 +219,7 @@ export async function openDatabase({
     afterFailure: (trx, work) => void trx.failures.push(work),
     announce: async (trx, topic) => void trx.topics.add(topic),
     tellOthers: (topic) => announcements.tellOthers(topic),
-    listen: (heard, missed) => announcements.listen(heard, missed),
+    listen: (onTopic, missed) => announcements.listen(onTopic, missed),
     hears: () => postgres?.hears() ?? true,
     isAway: () => postgres?.isAway() ?? false,
     async version() {

@@ -6,12 +6,12 @@
  * A server may be overlooked for a moment and then misses announcements. That is no worse than a lost announcement:
  * listeners also look in the store now and then.
  */
-export const sayEveryMs = 10_000;
-const goneAfterMs = 3 * sayEveryMs;
+export const announceEveryMs = 10_000;
+const goneAfterMs = 3 * announceEveryMs;
 /** Other servers answer within this time. */
 const answeredWithinMs = 1000;
 
-export class Neighbours {
+export class OtherServers {
   readonly #heardAt = new Map<string, number>();
   #listensSince = Infinity;
 
@@ -26,14 +26,14 @@ export class Neighbours {
   }
 
   /** Notes a message of a server; returns whether that server is new. */
-  hear(speaker: string, now = performance.now()): boolean {
-    const isNew = !this.#heardAt.has(speaker);
-    this.#heardAt.set(speaker, now);
+  noteMessage(server: string, now = performance.now()): boolean {
+    const isNew = !this.#heardAt.has(server);
+    this.#heardAt.set(server, now);
     return isNew;
   }
 
   isAlone(now = performance.now()): boolean {
-    for (const [speaker, at] of this.#heardAt) if (now - at > goneAfterMs) this.#heardAt.delete(speaker);
+    for (const [server, at] of this.#heardAt) if (now - at > goneAfterMs) this.#heardAt.delete(server);
     return this.#heardAt.size === 0 && now - this.#listensSince > answeredWithinMs;
   }
 }

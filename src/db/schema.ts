@@ -7,7 +7,7 @@ import type {
   PasswordLinkRow,
   RunnerAccountRow,
   RunnerRow,
-  RunnerVisitRow,
+  RunnerHeartbeatRow,
   SessionRow,
   SignInFailureRow,
   UserRow,
@@ -44,8 +44,8 @@ import type {
   BuiltRefRow,
   CommitRow,
   ConnectionCheckRow,
-  DeliveryAttemptRow,
-  DeliveryRow,
+  WebhookAttemptRow,
+  WebhookDeliveryRow,
   DeployRow,
   EventRow,
   JobRow,
@@ -89,8 +89,8 @@ export interface Schema {
   deploy_strategies: DeployStrategyRow;
   deploys: DeployRow;
   notifications: NotificationRow;
-  deliveries: DeliveryRow;
-  delivery_attempts: DeliveryAttemptRow;
+  webhook_deliveries: WebhookDeliveryRow;
+  webhook_attempts: WebhookAttemptRow;
   hooks: HookRow;
   hook_deliveries: HookDeliveryRow;
   build_requests: BuildRequestRow;
@@ -118,7 +118,7 @@ export interface Schema {
   schedules: ScheduleRow;
   runners: RunnerRow;
   runner_accounts: RunnerAccountRow;
-  runner_visits: RunnerVisitRow;
+  runner_heartbeats: RunnerHeartbeatRow;
   idempotency_keys: IdempotencyKeyRow;
   oauth_clients: OauthClientRow;
   oauth_codes: OauthCodeRow;

@@ -11,7 +11,7 @@ import {
   type LimitNode,
   type QueryResult,
 } from 'kysely';
-import { takingTurns } from '../lib/event-loop.ts';
+import { createYield } from '../lib/event-loop.ts';
 import { Connection } from './sqlite-connection.ts';
 import { openForWriting, busyTimeoutMs } from './sqlite-open.ts';
 import { Writer } from './sqlite-writer.ts';
@@ -48,7 +48,7 @@ class SqliteDriver implements Driver {
   readonly #file: string;
   readonly #onRead: (milliseconds: number) => void;
   /** SQLite answers at once: work that makes one query after the other would never let the event loop turn. */
-  readonly #turn = takingTurns();
+  readonly #turn = createYield();
   #reader: Connection | undefined;
   #writer: Writer | undefined;
 

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { Runner } from '../auth/runners.ts';
 import { piecesOf } from '../db/blobs.ts';
 import { ApiError } from '../errors.ts';
-import type { BareRoute } from '../http/plain-routes.ts';
+import type { PlainRoute } from '../http/plain-routes.ts';
 import { arriving } from '../http/uploads.ts';
 import { followsHeader } from '../protocol/index.ts';
 import { readClaimHeader, readDigest, readOffset } from './headers.ts';
@@ -13,7 +13,7 @@ const pieceSize = 1024 * 1024;
 const directFrom = 1024 * 1024;
 
 /** Routes for data that is too large for an order or an outcome. */
-export function blobRoutes(blobs: RunnerBlobs): BareRoute<Runner>[] {
+export function blobRoutes(blobs: RunnerBlobs): PlainRoute<Runner>[] {
   return [
     {
       method: 'GET',

@@ -1,13 +1,13 @@
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, BuildRow, CacheRow, ProjectRow, SuiteRow } from '../db/schema.ts';
-import { saveCache, useCache, type CachePlace } from '../lifecycle/caches.ts';
+import { saveCache, useCache, type CacheKey } from '../lifecycle/caches.ts';
 import type { CacheOrder, FoundCache, SavedCache } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';
 import type { JobContext } from './job-handler.ts';
 
 /** The facts about a build that decide which cache it reads and writes. */
-export type CachedBuild = Pick<BuildRow, 'id' | 'project_id' | 'suite_id' | 'variant'> &
+export type CachedBuild = Pick<BuildRow, 'id' | 'project_id' | 'suite_id' | 'suite_name' | 'variant'> &
   Pick<BuildRequestRow, 'branch' | 'from_fork'> &
   Pick<ProjectRow, 'default_branch'> &
   Pick<SuiteRow, 'cache' | 'cache_save'>;
@@ -80,6 +80,7 @@ async function cachedBuild(
       'builds.id',
       'builds.project_id',
       'builds.suite_id',
+      'builds.suite_name',
       'builds.variant',
       'builds.build_state',
       'suites.cache',
@@ -101,9 +102,9 @@ function isSavedBy({ cache_save: when }: Pick<CachedBuild, 'cache_save'>, state:
   return state === 'passed' || (state === 'failed' && when === 'always');
 }
 
-function placeOf(build: CachedBuild): CachePlace {
-  const { project_id: projectId, suite_id: suiteId, variant, branch, cache: paths } = build;
-  return { projectId, suiteId, variant, branch, paths };
+function placeOf(build: CachedBuild): CacheKey {
+  const { project_id: projectId, suite_id: suiteId, suite_name: suiteName, variant, branch, cache: paths } = build;
+  return { projectId, suiteId, suiteName, variant, branch, paths };
 }
 
 function foundIn({ id, branch, build_id: by, sha, digest, size }: CacheRow): FoundCache {

@@ -17,7 +17,7 @@ import {
   type Says,
   type ToRunner,
 } from '../protocol/index.ts';
-import { readId, readName, readSaid } from './read-message.ts';
+import { readId, readName, readCall } from './read-message.ts';
 
 /** How the calls of runners are answered; those that wait, until the signal. */
 export type CallHandlers = {
@@ -35,7 +35,7 @@ export const mostMessageBytes = shortMessage + Math.max(...callNames.map(mostByt
 /** A runner's socket is not read while so many of its calls are being answered, or calls with so many bytes. */
 const mostAtWork = 8;
 const mostBytesAtWork = 4 * 1024 * 1024;
-/** So many more may wait for their answers, above all one for each place that is free; and so many bytes with them. */
+/** So many more may wait for their answers, above all one for each slot that is free; and so many bytes with them. */
 const mostWaiting = most.claims;
 const mostBytesWaiting = 2 * mostBytesAtWork;
 /** A runner that leaves so much unread of its answers is disconnected. */
@@ -70,7 +70,7 @@ export function serveCalls(socket: WebSocket, runner: Runner, signal: AbortSigna
   };
   const answer = async ({ id, name, message }: Call): Promise<void> => {
     try {
-      const given = await handlers[name](runner, readSaid(name, message) as never, signal);
+      const given = await handlers[name](runner, readCall(name, message) as never, signal);
       send(Buffer.isBuffer(given) ? { id, bytes: given } : { id, answer: given });
     } catch (error) {
       if (error instanceof DrainedError) send({ id, end: true });

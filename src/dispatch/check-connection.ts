@@ -20,10 +20,10 @@ export const checkConnection: JobHandler = {
     return { kind: 'check_connection', source: sourceOf(context, check), timeoutMs: Math.min(left, longestCheckMs) };
   },
 
-  outcomes: ['looked', 'unfetchable', 'cancelled'],
+  outcomes: ['checked', 'unfetchable', 'cancelled'],
 
   async settle(context, job, outcome) {
-    if (outcome.kind === 'looked') {
+    if (outcome.kind === 'checked') {
       const { defaultBranch, branches, files } = outcome;
       const message =
         branches.length === 0

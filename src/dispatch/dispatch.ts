@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Services } from '../api/call.ts';
-import { noteVisits, type VisitNotes } from '../auth/runner-heartbeats.ts';
+import { recordHeartbeats, type Heartbeats } from '../auth/runner-heartbeats.ts';
 import { findStandings, type Runner } from '../auth/runners.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
@@ -9,8 +9,8 @@ import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import type { ApiError } from '../errors.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
-import { noteSteps } from '../lifecycle/builds.ts';
-import { freeLooksOf } from '../lifecycle/poll-claims.ts';
+import { noteSteps } from '../lifecycle/build-steps.ts';
+import { releasePollsOf } from '../lifecycle/poll-claims.ts';
 import { claimSeconds, holdSeconds, type ClaimSignal, type Receipt, type WorkKind } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
 import type { CallHandlers } from './calls.ts';
@@ -18,7 +18,7 @@ import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { demandFor } from './demand.ts';
 import { fetchCommit, UnconfiguredError } from './fetch-commit.ts';
-import { createConfiguring, type Configure, type JudgedReport } from './repository-config.ts';
+import { createRepositoryConfig, type ApplyConfig, type ConfiguredReport } from './repository-config.ts';
 import { createConnections, type Connections } from './connections.ts';
 import { createDispatcher } from './dispatcher.ts';
 import { goneProjects } from './gone-projects.ts';
@@ -26,17 +26,17 @@ import { staleTrees } from './stale-trees.ts';
 import { endUploads } from './held-builds.ts';
 import type { ArtifactLimits, JobContext, BuildLimits, JobHandler, UnpackLimits } from './job-handler.ts';
 import { logIntake } from './log-intake.ts';
-import { createLooks } from './polls.ts';
-import { createOrdering } from './orders.ts';
-import { createPacking } from './log-packer.ts';
+import { createPolls } from './polls.ts';
+import { createOrders } from './orders.ts';
+import { createLogPacker } from './log-packer.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { registryOf } from './images.ts';
 import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
 import { createShells } from './shells.ts';
-import { createSettling } from './outcomes.ts';
+import { createOutcomes } from './outcomes.ts';
 import { keyOf } from './sources.ts';
-import { startSweeping } from './cleanup.ts';
+import { startCleanup } from './cleanup.ts';
 import { testIntake } from './test-intake.ts';
 
 const kinds: Record<WorkKind, JobHandler> = {
@@ -60,7 +60,7 @@ export interface DispatchParts extends Services {
   /** The most jobs of one account at a time, on all runners together; 0 for no limit. */
   accountConcurrency: number;
   /** Applies the file of a repository that configures its project. */
-  configure: Configure;
+  configure: ApplyConfig;
   /** Called with the number of bytes that were added to a log. */
   onLogStored?: (bytes: number) => void;
   log: FastifyBaseLogger;
@@ -74,7 +74,7 @@ export interface DispatchParts extends Services {
  */
 export interface Dispatch extends CallHandlers, RunnerBlobs {
   /** A runner has come, and may connect or is turned away. */
-  came: VisitNotes['came'];
+  came: Heartbeats['came'];
   connect: Connections['open'];
   /** The holder is known to have ended: its claims are lost now. A new runner of this name gets work again. */
   holderGone(holder: string): Promise<void>;
@@ -102,7 +102,7 @@ const lookForClaimsEveryMs = 5000;
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, observers, vault, subscriptions, blobs, disk, logBytes, accountConcurrency, log } = parts;
   const { limits, unpacked, artifacts, cacheBytes } = parts;
-  const configured = createConfiguring({ db, ids, observers, configure: parts.configure });
+  const configured = createRepositoryConfig({ db, ids, observers, configure: parts.configure });
   const intake = logIntake({
     db,
     disk,
@@ -113,18 +113,18 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const allowed = { limits, unpacked, artifacts, cacheBytes, shellHours: parts.shellHours };
   const context = (trx: Transaction): JobContext => ({ db, trx, ids, observers, vault, ...allowed });
   const shared = { db, ids, kinds, context, logBytes, accountConcurrency, log };
-  const settling = createSettling(shared);
-  const ordering = createOrdering({ ...shared, giveUp: (trx, job) => settling.giveUp(trx, job) });
-  const dispatcher = createDispatcher(db, ordering);
+  const outcomes = createOutcomes(shared);
+  const orders = createOrders({ ...shared, giveUp: (trx, job) => outcomes.giveUp(trx, job) });
+  const dispatcher = createDispatcher(db, orders);
   const isQuiet = (holder: string): boolean => dispatcher.isQuiet(holder);
-  const looks = createLooks({ db, ids, observers, vault, isQuiet, log });
-  const packing = createPacking({ db, blobs, log });
-  const sweeping = await startSweeping({ db, kinds: Object.keys(kinds), settling, packing, log });
+  const polls = createPolls({ db, ids, observers, vault, isQuiet, log });
+  const logPacker = createLogPacker({ db, blobs, log });
+  const cleanup = await startCleanup({ db, kinds: Object.keys(kinds), outcomes, logPacker, log });
   const attend = async (): Promise<void> => {
     const standings = await findStandings(db.read);
     connections.check(standings);
     await dispatcher.check(standings);
-    await looks.check();
+    await polls.check();
   };
   const attending = repeatedly(lookEvery, attend, (error) => {
     if (!isUnavailable(error)) log.error({ err: error }, 'looking after the runners failed');
@@ -134,16 +134,16 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     const held = await queue.heldBy(db, holder).catch(() => undefined);
     return held?.length !== 0;
   };
-  const settle = (runner: Runner, report: JudgedReport): Promise<Receipt> =>
-    db.transaction((trx) => settling.settle(trx, runner, report));
+  const settle = (runner: Runner, report: ConfiguredReport): Promise<Receipt> =>
+    db.transaction((trx) => outcomes.settle(trx, runner, report));
 
   const dispatch: Dispatch = {
     came: (runner, visit) => visits.came(runner, visit),
     connect: (socket, runner) => connections.open(socket, runner),
     ...runnerBlobs({ db, ids, blobs, artifacts, unpacked, cacheBytes }),
     ...createShells({ db, ids, vault, subscriptions, relay: parts.relay, isQuiet }),
-    looks: looks.looks,
-    looked: looks.looked,
+    polls: polls.polls,
+    polled: polls.polled,
     demand: (runner) => demandFor(db, runner, accountConcurrency),
     next: dispatcher.next,
     leave: async ({ holder }, { claims }) => dispatcher.leave(holder, claims),
@@ -191,7 +191,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       while (!signal.aborted && (await isBusy(holder))) await watch.changed(lookForClaimsEveryMs, signal);
     },
     letGo: () => connections.letGo(),
-    holderLeaves: (holder) => db.transaction((trx) => queue.leave(db, trx, holder)),
+    holderLeaves: (holder) => db.transaction((trx) => queue.detachHolder(db, trx, holder)),
 
     async holderGone(holder) {
       connections.drop(holder);
@@ -199,22 +199,22 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       dispatcher.resume(holder);
       await db.transaction(async (trx) => {
         await queue.lapse(db, trx, holder);
-        await freeLooksOf(trx, holder);
+        await releasePollsOf(trx, holder);
       });
-      await sweeping.sweep();
+      await cleanup.run();
     },
 
     async close() {
       dispatcher.close();
-      looks.close();
+      polls.close();
       await attending.stop();
       await connections.close();
       await visits.close();
-      await sweeping.close();
-      await packing.close();
+      await cleanup.close();
+      await logPacker.close();
     },
   };
-  const visits = noteVisits(db, () => connections.holders());
+  const visits = recordHeartbeats(db, () => connections.holders());
   const connections = createConnections({
     calls: {
       handlers: dispatch,

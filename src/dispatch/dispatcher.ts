@@ -1,16 +1,16 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkRunner, type Runner, type Standing } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
-import { freeLooksOf } from '../lifecycle/poll-claims.ts';
+import { releasePollsOf } from '../lifecycle/poll-claims.ts';
 import { DrainedError, type Order, type Wish } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
 import type { CallHandlers } from './calls.ts';
-import type { Ordering } from './orders.ts';
+import type { Orders } from './orders.ts';
 import { WaitingList } from './waiting-list.ts';
 
-/** The free places of the runners that are connected here, and who gets no more work. */
+/** The free slots of the runners that are connected here, and who gets no more work. */
 export interface Dispatcher {
-  /** The order for a free place; undefined where the wish is over. Throws `DrainedError` when the runner is to end. */
+  /** The order for a free slot; undefined where the wish is over. Throws `DrainedError` when the runner is to end. */
   next: CallHandlers['next'];
   /** A runner takes wishes back; without claims, all of them. */
   leave(holder: string, claims?: readonly string[]): void;
@@ -32,33 +32,33 @@ const drainingMs = 1000;
 
 const takenBack = new Error('the runner takes no more');
 
-export function createDispatcher(db: Database, ordering: Pick<Ordering, 'now' | 'serving'>): Dispatcher {
+export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'serving'>): Dispatcher {
   const list = new WaitingList<Order>();
   const quiet = new Set<string>();
   let isForNobody = false;
   const isQuiet = (holder: string): boolean => isForNobody || quiet.has(holder);
-  const tell = (): void => list.tell();
+  const notify = (): void => list.notify();
   const stop = db.listen((topic) => {
-    if (topic === queue.queueTopic) tell();
-  }, tell);
+    if (topic === queue.queueTopic) notify();
+  }, notify);
 
   /** The wishes that are open, by their claims. */
   const wishes = new Map<string, { holder: string; over: AbortController }>();
 
-  const waitFor = (caller: Runner, { claim, place, holdMs }: Wish, signal: AbortSignal): Promise<Order | undefined> => {
-    const runner = { ...caller, place };
+  const waitFor = (caller: Runner, { claim, slot, holdMs }: Wish, signal: AbortSignal): Promise<Order | undefined> => {
+    const runner = { ...caller, slot };
     const waiting = {
       runner,
-      line: [runner.boundAs ?? 'any', place ?? 'both', runner.tags ?? ''].join(' '),
+      line: [runner.boundAs ?? 'any', slot ?? 'both', runner.tags ?? ''].join(' '),
       isServed: () => !isQuiet(runner.holder),
       isAny: () =>
         queue.isAnyWaiting(
           db,
-          ordering.serving(runner).flatMap(({ kinds }) => kinds),
+          orders.serving(runner).flatMap(({ kinds }) => kinds),
         ),
       async attempt(isWanted: () => boolean) {
         if ((await checkRunner(db.read, runner)).isDraining) throw new DrainedError();
-        return ordering.now({ runner, name: claim }, () => isWanted() && !isQuiet(runner.holder));
+        return orders.now({ runner, name: claim }, () => isWanted() && !isQuiet(runner.holder));
       },
     };
     return list.wait(waiting, signal, holdMs);
@@ -72,12 +72,12 @@ export function createDispatcher(db: Database, ordering: Pick<Ordering, 'now' | 
       try {
         // The claim may have its order already, whose answer was lost.
         if ((await queue.jobOf(db.read, wish.claim)) !== undefined)
-          return await ordering.now({ runner, name: wish.claim, mayBeGiven: true });
+          return await orders.now({ runner, name: wish.claim, mayBeGiven: true });
         return await waitFor(runner, wish, AbortSignal.any([signal, open.over.signal]));
       } catch (error) {
         if (!(error instanceof DrainedError)) throw error;
         if ((await queue.heldBy(db, runner.holder)).length === 0) {
-          await db.transaction((trx) => freeLooksOf(trx, runner.holder));
+          await db.transaction((trx) => releasePollsOf(trx, runner.holder));
           throw error;
         }
         await pause(drainingMs, undefined, { signal }).catch(() => {});
@@ -109,7 +109,7 @@ export function createDispatcher(db: Database, ordering: Pick<Ordering, 'now' | 
     isQuiet,
     resume(holder) {
       quiet.delete(holder);
-      tell();
+      notify();
     },
     close: stop,
   };

@@ -24,14 +24,14 @@ export const fetchCommit: JobHandler = {
       commitRef: request.commit_ref,
       ...(request.fetch_ref !== '' && { fetchRef: request.fetch_ref }),
       previous: await previousOf(context, request),
-      trunk: await trunkOf(context, project),
+      defaultHead: await defaultHeadOf(context, project),
       ...(isConfigured(project, request) && { configFile: project.config_file }),
     };
   },
 
   outcomes: ['fetched', 'unfetchable', 'timed_out', 'killed', 'cancelled'],
 
-  async settle(context, job, outcome, { isJudged }) {
+  async settle(context, job, outcome, { isApplied }) {
     const request = await requestOf(context, job.subject_id);
     if (!request) return;
     traceFetch(context, request, job, outcome.kind);
@@ -41,7 +41,8 @@ export const fetchCommit: JobHandler = {
       await holdForBuilds(context, request.id);
       await context.db.holdNumber(context.trx, request.project_id); // two requests may have found the same new commit
       const project = await projectOf(context, request.project_id);
-      if (!isJudged && outcome.commit.trunk === 'this' && isConfigured(project, request)) throw new UnconfiguredError();
+      if (!isApplied && outcome.commit.defaultHead === 'this' && isConfigured(project, request))
+        throw new UnconfiguredError();
       const commit = await recordCommit(context, request.project_id, outcome.commit);
       await startSuites(context, project, request, commit, outcome.commit.branch ?? '');
     }
@@ -81,9 +82,9 @@ function isConfigured(project: ProjectRow, { from_fork: fromFork, pull_request: 
 /** The file of the commit has to be applied first. */
 export class UnconfiguredError extends Error {}
 
-export async function trunkOf(
+export async function defaultHeadOf(
   { trx }: Pick<JobContext, 'trx'>,
-  { trunk_commit_id: id }: ProjectRow,
+  { default_head_id: id }: ProjectRow,
 ): Promise<string | null> {
   if (id === null) return null;
   return (await trx.selectFrom('commits').select('ref').where('id', '=', id).executeTakeFirst())?.ref ?? null;

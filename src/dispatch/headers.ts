@@ -21,9 +21,9 @@ export function readTagsHeader({ 'headrace-tags': sent = '' }: Headers): string 
   return tags;
 }
 
-/** How many places for builds the runner has; 0 where it does not say. */
-export function readPlacesHeader({ 'headrace-places': sent = '0' }: Headers): number {
-  return Number(readSmallNumber(sent, 'headrace-places'));
+/** How many slots for builds the runner has; 0 where it does not say. */
+export function readSlotsHeader({ 'headrace-slots': sent = '0' }: Headers): number {
+  return Number(readSmallNumber(sent, 'headrace-slots'));
 }
 
 export function readOffset(value: unknown): number {

@@ -10,13 +10,13 @@ import { packKind } from './outcomes.ts';
 export const packSeconds = 600;
 
 /** Packs complete logs. The jobs are in the queue, so that a crash leaves no log unpacked for ever. */
-export interface Packing {
+export interface LogPacker {
   /** Packs the logs that wait, unless that is under way. */
-  look(): Promise<void>;
+  packWaiting(): Promise<void>;
   close(): Promise<void>;
 }
 
-export function createPacking(parts: { db: Database; blobs: Blobs; log: FastifyBaseLogger }): Packing {
+export function createLogPacker(parts: { db: Database; blobs: Blobs; log: FastifyBaseLogger }): LogPacker {
   const { db, blobs, log } = parts;
   let underWay: Promise<void> | undefined;
 
@@ -38,7 +38,7 @@ export function createPacking(parts: { db: Database; blobs: Blobs; log: FastifyB
     }
   };
   return {
-    async look() {
+    async packWaiting() {
       if (underWay || !(await queue.isAnyWaiting(db, [packKind]))) return;
       underWay ??= packAll() // another look may have begun it meanwhile
         .catch((error: unknown) => log.error({ err: error }, 'packing a log failed'))

@@ -1,7 +1,7 @@
 import { holdRunner, type Runner } from '../auth/runners.ts';
 import { isUniqueViolation, type Transaction } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
-import { placeOf, type PlaceKind } from '../shared/runner-slots.ts';
+import { slotOf, type SlotKind } from '../shared/runner-slots.ts';
 import * as protocol from '../protocol/index.ts';
 import type { Order, WorkKind } from '../protocol/index.ts';
 import type { Serving } from '../queue/accounts.ts';
@@ -12,10 +12,10 @@ import { findLog } from '../streams/logs.ts';
 import { isAwaited } from './awaited.ts';
 import type { Later } from './job-handler.ts';
 import { blobsOf } from './runner-blobs.ts';
-import type { SettlingParts } from './outcomes.ts';
+import type { OutcomesParts } from './outcomes.ts';
 
 /** A fetch is short, and what it brings can be seen at once. */
-const placesInTurn: readonly PlaceKind[] = ['fetches', 'builds'];
+const slotsInOrder: readonly SlotKind[] = ['fetches', 'builds'];
 /** After this many claims lost to other requests, this request leaves the jobs to them and tries again later. */
 const mostOvertaken = 20;
 /** The most jobs that are put off for one order. */
@@ -33,46 +33,46 @@ interface PutOff extends Later {
   job: bigint;
 }
 
-export interface OrderingParts extends SettlingParts {
+export interface OrdersParts extends OutcomesParts {
   giveUp: (trx: Transaction, job: ClaimedJob) => Promise<void>;
 }
 
 /** A runner's request for an order, with the name of the new claim. */
-export interface Asking {
+export interface OrderRequest {
   runner: Runner;
   name: string;
   /** Whether the claim may exist already, because an earlier answer was lost. */
   mayBeGiven?: boolean;
 }
 
-export interface Ordering {
+export interface Orders {
   /** What is looked for, one after the other. */
   serving(runner: Runner): Serving[];
   /** The next order in turn; undefined where there is none, or it is no longer wanted. */
-  now(asking: Asking, isWanted?: () => boolean): Promise<Order | undefined>;
+  now(request: OrderRequest, isWanted?: () => boolean): Promise<Order | undefined>;
 }
 
-function kindsFor(place: PlaceKind): readonly WorkKind[] {
-  return protocol.workKinds.filter((kind) => placeOf(kind) === place);
+function kindsFor(slot: SlotKind): readonly WorkKind[] {
+  return protocol.workKinds.filter((kind) => slotOf(kind) === slot);
 }
 
-export function createOrdering(parts: OrderingParts): Ordering {
+export function createOrders(parts: OrdersParts): Orders {
   const { db, ids, kinds, context, logBytes, accountConcurrency, log, giveUp } = parts;
 
-  /** Each place by itself: builds of an account that has all it may have under way do not hold up its fetches. */
+  /** Each kind of slot by itself: builds of an account that has all it may have under way do not hold up its fetches. */
   const serving = (runner: Runner): Serving[] =>
-    (runner.place ? [runner.place] : placesInTurn).map((place) => ({
-      kinds: kindsFor(place),
+    (runner.slot ? [runner.slot] : slotsInOrder).map((slot) => ({
+      kinds: kindsFor(slot),
       mostRunning: accountConcurrency,
       ...(runner.boundAs === undefined ? {} : { boundAs: runner.boundAs }),
       // Fetches need no tags.
-      tags: place === 'fetches' ? '' : runner.tags,
+      tags: slot === 'fetches' ? '' : runner.tags,
     }));
 
   /** Claims what is found first. */
   const claim = async (
     trx: Transaction,
-    { runner, name }: Asking,
+    { runner, name }: OrderRequest,
   ): Promise<Awaited<ReturnType<typeof queue.claim>>> => {
     const claiming = { holder: runner.holder, seconds: protocol.claimSeconds, turn: ids.next(), name };
     for (const one of serving(runner)) {
@@ -83,11 +83,15 @@ export function createOrdering(parts: OrderingParts): Ordering {
   };
 
   /** Claims at most one job and makes its order. */
-  const within = async (trx: Transaction, asking: Asking, onClaim: (job: ClaimedJob) => void): Promise<Attempt> => {
-    const { runner, name, mayBeGiven } = asking;
+  const within = async (
+    trx: Transaction,
+    request: OrderRequest,
+    onClaim: (job: ClaimedJob) => void,
+  ): Promise<Attempt> => {
+    const { runner, name, mayBeGiven } = request;
     const given = mayBeGiven ? await queue.jobOf(trx, name) : undefined;
     if (given && given.holder !== runner.holder) return undefined;
-    const job = given ?? (await claim(trx, asking));
+    const job = given ?? (await claim(trx, request));
     if (job === undefined || job === 'overtaken') return job;
     onClaim(job);
     return orderFor(trx, job);
@@ -121,24 +125,24 @@ export function createOrdering(parts: OrderingParts): Ordering {
    * or finds the waiting job.
    */
   const lookOnceMore = async ({ job, awaits }: PutOff): Promise<void> => {
-    if (!(await isAwaited(db, awaits))) await db.transaction((trx) => queue.hurryJob(db, trx, job));
+    if (!(await isAwaited(db, awaits))) await db.transaction((trx) => queue.makeDue(db, trx, job));
   };
 
   /** One transaction. */
-  const attempt = async (asking: Asking, isWanted: () => boolean): Promise<Attempt> => {
+  const attempt = async (request: OrderRequest, isWanted: () => boolean): Promise<Attempt> => {
     let taken: ClaimedJob | undefined;
     const onClaim = (job: ClaimedJob): void => void (taken = job);
     try {
       return await db.transaction(async (trx) => {
         taken = undefined;
         if (!isWanted()) return undefined;
-        const { isDraining } = await holdRunner(db, trx, asking.runner);
-        return isDraining && !asking.mayBeGiven ? undefined : within(trx, asking, onClaim);
+        const { isDraining } = await holdRunner(db, trx, request.runner);
+        return isDraining && !request.mayBeGiven ? undefined : within(trx, request, onClaim);
       });
     } catch (error) {
       // The runner repeated its request while the first was being answered: it gets the same order again.
-      if (isUniqueViolation(error) && !asking.mayBeGiven && (await queue.jobOf(db.read, asking.name)))
-        return attempt({ ...asking, mayBeGiven: true }, isWanted);
+      if (isUniqueViolation(error) && !request.mayBeGiven && (await queue.jobOf(db.read, request.name)))
+        return attempt({ ...request, mayBeGiven: true }, isWanted);
       if (!taken || isUnavailable(error)) throw error; // the job itself is not at fault
       log.error(
         { err: error, kind: taken.kind, subject: String(taken.subject_id) },
@@ -157,9 +161,9 @@ export function createOrdering(parts: OrderingParts): Ordering {
     });
   };
 
-  const now = async (asking: Asking, isWanted = () => true): Promise<Order | undefined> => {
+  const now = async (request: OrderRequest, isWanted = () => true): Promise<Order | undefined> => {
     for (let overtaken = 0, waiting = 0; overtaken < mostOvertaken && waiting < mostPutOff;) {
-      const order = await attempt(asking, isWanted);
+      const order = await attempt(request, isWanted);
       if (order === undefined) return undefined;
       if (order === 'again') continue;
       if (order === 'overtaken') overtaken += 1;

@@ -11,9 +11,9 @@ import { noteKept } from '../lifecycle/shells.ts';
 import { awaitUploads } from '../lifecycle/uploads.ts';
 import { traceSteps } from '../lifecycle/traces.ts';
 import { addLine, findLog } from '../streams/logs.ts';
-import type { JudgedReport } from './repository-config.ts';
+import type { ConfiguredReport } from './repository-config.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
-import { wordsFor } from './log-intake.ts';
+import { messageFor } from './log-intake.ts';
 
 /** Outcomes that every kind of job can have. */
 const alwaysPossible: readonly Outcome['kind'][] = ['lost', 'cut_short'];
@@ -24,7 +24,7 @@ const storeAway = 'The store of the server’s files is away. This goes on when 
 const smallLog = 64n * 1024n;
 export const packKind = 'pack_log';
 
-export interface SettlingParts {
+export interface OutcomesParts {
   db: Database;
   ids: IdSource;
   kinds: Record<WorkKind, JobHandler>;
@@ -35,14 +35,14 @@ export interface SettlingParts {
 }
 
 /** Ends jobs by their outcomes. */
-export interface Settling {
-  settle(trx: Transaction, runner: Runner, report: JudgedReport): Promise<Receipt>;
+export interface Outcomes {
+  settle(trx: Transaction, runner: Runner, report: ConfiguredReport): Promise<Receipt>;
   lose(lost: LapsedClaim): Promise<void>;
   /** This server or the runner failed: the job is tried again, or ends. */
   giveUp(trx: Transaction, job: ClaimedJob): Promise<void>;
 }
 
-export function createSettling({
+export function createOutcomes({
   db,
   ids,
   kinds,
@@ -50,7 +50,7 @@ export function createSettling({
   logBytes,
   accountConcurrency,
   log,
-}: SettlingParts): Settling {
+}: OutcomesParts): Outcomes {
   /** The job is over: its log is complete in any case, and can be packed. */
   const conclude = async (trx: Transaction, job: ClaimedJob, size?: bigint): Promise<void> => {
     await queue.remove(db, trx, job);
@@ -100,11 +100,11 @@ export function createSettling({
       }
       const isCut = outcome.kind === 'cut_short';
       if (isCut) {
-        const words = [wordsFor(outcome.reason, logBytes), kind.whenCut ?? ''].join(' ').trim();
-        await addLine(db, trx, job.subject_id, words);
+        const message = [messageFor(outcome.reason, logBytes), kind.whenCut ?? ''].join(' ').trim();
+        await addLine(db, trx, job.subject_id, message);
       }
       for (const line of lines ?? []) await addLine(db, trx, job.subject_id, line);
-      await kind.settle(context(trx), job, outcome, { isJudged: lines !== undefined, output, stepStates });
+      await kind.settle(context(trx), job, outcome, { isApplied: lines !== undefined, output, stepStates });
       if (kept && job.kind === 'run_suite') {
         const { vault, shellHours: hours } = context(trx);
         await noteKept(context(trx), vault, { buildId: job.subject_id, holder, hours, files: kept });

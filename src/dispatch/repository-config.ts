@@ -4,10 +4,10 @@ import { recordCommit } from '../lifecycle/commits.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { FinishReport } from '../protocol/index.ts';
 import { holdJob } from '../queue/queue.ts';
-import { trunkOf } from './fetch-commit.ts';
+import { defaultHeadOf } from './fetch-commit.ts';
 
 /** Applies a file of a repository on a transaction; lines for the log, or why not. Then the transaction is undone. */
-export type Configure = (
+export type ApplyConfig = (
   context: WriteContext,
   file: {
     project: ProjectRow;
@@ -16,24 +16,24 @@ export type Configure = (
     text: string;
     holdFirst: () => Promise<unknown>;
   },
-) => Promise<{ told: string[] } | { refused: string[] }>;
+) => Promise<{ logLines: string[] } | { refused: string[] }>;
 
 /** A report on a commit whose file was applied, with what the log is told of that. */
-export interface JudgedReport extends FinishReport {
+export interface ConfiguredReport extends FinishReport {
   lines?: string[];
 }
 
 class Undone extends Error {
-  readonly report: Pick<JudgedReport, 'outcome' | 'lines'>;
+  readonly report: Pick<ConfiguredReport, 'outcome' | 'lines'>;
 
-  constructor(report: Pick<JudgedReport, 'outcome' | 'lines'>) {
+  constructor(report: Pick<ConfiguredReport, 'outcome' | 'lines'>) {
     super('nothing is applied');
     this.report = report;
   }
 }
 
-export interface ConfiguringParts extends Omit<WriteContext, 'trx'> {
-  configure: Configure;
+export interface RepositoryConfigParts extends Omit<WriteContext, 'trx'> {
+  configure: ApplyConfig;
 }
 
 /**
@@ -41,8 +41,8 @@ export interface ConfiguringParts extends Omit<WriteContext, 'trx'> {
  * own, so that all of it can be undone. In the same transaction the commit becomes the newest of the default branch: of
  * two that were fetched at the same time, the second is compared anew with the first.
  */
-export function createConfiguring({ db, ids, observers, configure }: ConfiguringParts) {
-  return async ({ holder }: Runner, report: FinishReport): Promise<JudgedReport> => {
+export function createRepositoryConfig({ db, ids, observers, configure }: RepositoryConfigParts) {
+  return async ({ holder }: Runner, report: FinishReport): Promise<ConfiguredReport> => {
     const { claim, outcome } = report;
     if (outcome.kind !== 'fetched') return report;
     const { commit, config } = outcome;
@@ -59,7 +59,7 @@ export function createConfiguring({ db, ids, observers, configure }: Configuring
         if (project.config_file === '') return [];
         if (!config)
           throw refused([`The runner is too old to read ${project.config_file}, which configures the project.`]);
-        if (config.before !== (await trunkOf({ trx }, project)))
+        if (config.before !== (await defaultHeadOf({ trx }, project)))
           throw new Undone({ outcome: { kind: 'lost', message: 'the default branch was built meanwhile' } });
         if ('problem' in config) throw refused([config.problem]);
         // The commit is recorded last, but it is locked before the project (lifecycle/pending-effects.ts).
@@ -71,7 +71,7 @@ export function createConfiguring({ db, ids, observers, configure }: Configuring
         );
         if ('refused' in done) throw refused(done.refused);
         await recordCommit({ db, trx, ids, observers }, project.id, commit);
-        return done.told;
+        return done.logLines;
       });
       return { ...report, lines };
     } catch (error) {
@@ -82,6 +82,6 @@ export function createConfiguring({ db, ids, observers, configure }: Configuring
 }
 
 function refused(lines: string[]): Undone {
-  const told = [...lines, 'Nothing was changed, and nothing is built.'];
-  return new Undone({ outcome: { kind: 'unfetchable', reason: 'invalid_config' }, lines: told });
+  const logLines = [...lines, 'Nothing was changed, and nothing is built.'];
+  return new Undone({ outcome: { kind: 'unfetchable', reason: 'invalid_config' }, lines: logLines });
 }

@@ -2,7 +2,8 @@ import type { SqlBool } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import { sealedPlace, type BuildRequestRow, type BuildRow, type ProjectRow, type SuiteRow } from '../db/schema.ts';
 import { dropArtifacts } from '../lifecycle/artifacts.ts';
-import { advanceBuild, endBuild, loseBuild, noteSteps, waitingSteps } from '../lifecycle/builds.ts';
+import { noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
+import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
@@ -13,7 +14,7 @@ import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
 import { imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
-import { noSoftware, sayWaiting, suiteSoftware } from './software.ts';
+import { noSoftware, logWaiting, suiteSoftware } from './software.ts';
 
 /** One attempt at one suite. The exit status of its command decides. */
 export const runSuite: JobHandler = {
@@ -25,7 +26,6 @@ export const runSuite: JobHandler = {
       return undefined;
     }
     const {
-      suite_name: suiteName,
       repository_url: repositoryUrl,
       sha,
       command,
@@ -50,6 +50,7 @@ export const runSuite: JobHandler = {
       default_branch: _default,
       cache: _cache,
       cache_save: _cacheSave,
+      variables: requestVariables,
       ...build
     } = rest;
     const found = hasSoftware ? await suiteSoftware(context, build.suite_id) : noSoftware;
@@ -61,7 +62,7 @@ export const runSuite: JobHandler = {
       found.missing.map(({ id }) => id),
     );
     if (awaited.length > 0) {
-      await sayWaiting(context, build.id, awaited);
+      await logWaiting(context, build.id, awaited);
       return { awaits: awaited.map(({ id }) => id) };
     }
     // A missing result may have been compiled between the two queries.
@@ -94,14 +95,16 @@ export const runSuite: JobHandler = {
       steps,
       environment: {
         ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
-        ...Object.fromEntries(variables.map(({ name, content }) => [name, content])),
+        ...environmentOf(variables.filter(({ isSecret }) => !isSecret)),
+        ...(JSON.parse(requestVariables) as Record<string, string>),
+        ...environmentOf(variables.filter(({ isSecret }) => isSecret)),
         ...variablesIn(build.variant),
         CI: 'true',
         HEADRACE: 'true',
         HEADRACE_PROJECT_ID: String(build.project_id),
         HEADRACE_BUILD_ID: String(build.id),
         HEADRACE_ATTEMPT: String(build.attempt),
-        HEADRACE_SUITE: suiteName,
+        HEADRACE_SUITE: build.suite_name,
         HEADRACE_VARIANT: build.variant,
         HEADRACE_COMMIT: sha,
         HEADRACE_REF: commitRef,
@@ -174,7 +177,7 @@ function endingOf(outcome: Outcome): Ending {
       // A log that is too long is the command's fault; a full disk is not.
       return [outcome.reason === 'log_too_long' ? 'failed' : 'errored', { failure_reason: outcome.reason }];
     case 'fetched':
-    case 'looked':
+    case 'checked':
     case 'compiled':
     case 'uncompilable':
     case 'pushed':
@@ -200,15 +203,23 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
   return trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-type Parts = BuildRow &
+type Parts = Omit<BuildRow, 'suite_id'> &
   Pick<SuiteRow, 'command' | 'timeout' | 'artifacts' | 'cache' | 'cache_save' | 'reports' | 'image'> &
   Pick<ProjectRow, 'repository_url' | 'default_branch'> &
   Pick<
     BuildRequestRow,
-    'commit_ref' | 'branch' | 'event' | 'pull_request' | 'target_branch' | 'from_fork' | 'fetch_ref' | 'trace'
+    | 'commit_ref'
+    | 'branch'
+    | 'event'
+    | 'pull_request'
+    | 'target_branch'
+    | 'from_fork'
+    | 'fetch_ref'
+    | 'trace'
+    | 'variables'
   > & {
-    suite_name: string;
     suite_steps: string;
+    suite_id: bigint;
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
@@ -223,7 +234,7 @@ const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.name as suite_name', 'suites.command', 'suites.steps as suite_steps', 'suites.timeout'])
+    .select(['suites.id as suite_id', 'suites.command', 'suites.steps as suite_steps', 'suites.timeout'])
     .select(['suites.artifacts', 'suites.cache'])
     .select([
       'suites.cache_save',
@@ -235,7 +246,7 @@ const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])
-    .select('build_requests.trace')
+    .select(['build_requests.trace', 'build_requests.variables'])
     .select((of) => [
       of
         .exists(of.selectFrom('suite_dependencies').select('id').whereRef('suite_id', '=', 'suites.id'))
@@ -275,5 +286,8 @@ async function variablesOf({ trx, vault }: JobContext, { project_id: project, su
     isSecret: secret === 1,
   }));
 }
+
+const environmentOf = (variables: readonly Variable[]): Record<string, string> =>
+  Object.fromEntries(variables.map(({ name, content }) => [name, content]));
 
 const contentPlace = (id: bigint): string => sealedPlace({ table: 'environment_variables', column: 'content' }, id);

@@ -1,12 +1,12 @@
-import type { Visit } from '../auth/runner-heartbeats.ts';
+import type { Heartbeat } from '../auth/runner-heartbeats.ts';
 import type { Runner } from '../auth/runners.ts';
 import { ApiError } from '../errors.ts';
-import type { BareRoutes, Head } from '../http/plain-routes.ts';
+import type { PlainRoutes, Head } from '../http/plain-routes.ts';
 import { connectionPath, protocolHeader, protocolNumber, version } from '../protocol/index.ts';
 import { blobRoutes } from './blob-routes.ts';
 import { asAnswer, mostMessageBytes } from './calls.ts';
 import type { Dispatch } from './dispatch.ts';
-import { readPlacesHeader, readTagsHeader } from './headers.ts';
+import { readSlotsHeader, readTagsHeader } from './headers.ts';
 
 /** The kernel asks a silent runner after this time whether it is still there, and ten seconds later gives it up. */
 const vanishedAfterMs = 5000;
@@ -18,7 +18,7 @@ export interface RunnerRoutes {
 }
 
 /** The routes for runners, the same on the Unix socket and on HTTPS: one connection, and blobs beside it. */
-export function runnerRoutes({ dispatch, identify }: RunnerRoutes): BareRoutes<Runner> {
+export function runnerRoutes({ dispatch, identify }: RunnerRoutes): PlainRoutes<Runner> {
   return {
     provenBy: 'runner',
     async admit(head, reply) {
@@ -27,11 +27,11 @@ export function runnerRoutes({ dispatch, identify }: RunnerRoutes): BareRoutes<R
       reply.header('headrace-version', version);
       if (head.routeOptions.url !== connectionPath) return runner;
       const { headers } = head;
-      const [tags, places] = [readTagsHeader(headers), readPlacesHeader(headers)];
+      const [tags, slots] = [readTagsHeader(headers), readSlotsHeader(headers)];
       const theirs = String(headers['headrace-version'] ?? '').slice(0, 64);
-      const trouble = headers[protocolHeader] === protocolNumber ? '' : wordsAbout(theirs);
-      const visit: Visit = { version: theirs, trouble, tags, places };
-      await dispatch.came(runner, visit);
+      const trouble = headers[protocolHeader] === protocolNumber ? '' : otherVersionMessage(theirs);
+      const heartbeat: Heartbeat = { version: theirs, trouble, tags, slots };
+      await dispatch.came(runner, heartbeat);
       if (trouble !== '') throw new ApiError('invalid_format', protocolHeader);
       return { ...runner, tags };
     },
@@ -51,6 +51,6 @@ export function runnerRoutes({ dispatch, identify }: RunnerRoutes): BareRoutes<R
   };
 }
 
-function wordsAbout(theirs: string): string {
+function otherVersionMessage(theirs: string): string {
   return `it is headrace ${theirs} and this server ${version}: they speak different protocols`;
 }

@@ -5,7 +5,7 @@ import type { ShellRow } from '../db/schema.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
-import { endShell, isAwaited, keeperTopic, noteRunner, takeShells, whyOver } from '../lifecycle/shells.ts';
+import { endShell, isAwaited, locationTopic, noteRunner, takeShells, whyOver } from '../lifecycle/shells.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
 import { shellHoldSeconds, type ShellOrder } from '../protocol/index.ts';
 import type { ByteRelay, Waiting } from '../streams/byte-relay.ts';
@@ -62,12 +62,12 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
   };
 
   return {
-    async shells(runner, { keeper, room, ...asking }, signal) {
+    async shells(runner, { location, room, ...asking }, signal) {
       const running = asking.running.map(BigInt);
-      using watch = subscriptions.watch(keeperTopic(keeper));
+      using watch = subscriptions.watch(locationTopic(location));
       for (;;) {
-        const isAny = !isQuiet(runner.holder) && (await isAwaited(db.read, keeper, running));
-        const orders = isAny ? await take(runner, keeper, running, room) : [];
+        const isAny = !isQuiet(runner.holder) && (await isAwaited(db.read, location, running));
+        const orders = isAny ? await take(runner, location, running, room) : [];
         if (orders.length > 0 || signal.aborted) return orders;
         await watch.changed(lookEveryMs, signal);
       }
@@ -90,10 +90,15 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
     },
   };
 
-  async function take(runner: Runner, keeper: string, running: readonly bigint[], room: number): Promise<ShellOrder[]> {
+  async function take(
+    runner: Runner,
+    location: string,
+    running: readonly bigint[],
+    room: number,
+  ): Promise<ShellOrder[]> {
     return db.transaction(async (trx) => {
       await holdRunner(db, trx, runner);
-      const taken = await takeShells(trx, vault, { keeper, holder: runner.holder, running, room });
+      const taken = await takeShells(trx, vault, { location, holder: runner.holder, running, room });
       const orders: ShellOrder[] = [];
       for (const { id, build_id: buildId, project_id: projectId, name, key, expires_at: end } of taken) {
         const projects = trx.selectFrom('projects').select(['id', 'repository_url', 'ssh_private_key']);

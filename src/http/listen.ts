@@ -4,13 +4,13 @@ import { lstat, rm } from 'node:fs/promises';
 import { connect, createServer, type AddressInfo, type Server } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 
-export type Place = { path: string } | { host: string; port: number };
+export type ListenAddress = { path: string } | { host: string; port: number };
 
 /**
  * Listens on a socket or an address; `localhost` has two addresses. Connections to the second are handed to the same
  * server, because a second server would have its own limits.
  */
-export async function listenOn(server: FastifyInstance, place: Place): Promise<void> {
+export async function listenOn(server: FastifyInstance, place: ListenAddress): Promise<void> {
   if ('path' in place) {
     await removeDeadSocket(place.path);
     // Access to the folder decides who may connect: a proxy runs as another user, and a stricter mode would keep it
@@ -23,20 +23,20 @@ export async function listenOn(server: FastifyInstance, place: Place): Promise<v
     return;
   }
   const [first, ...others] = await lookup(place.host, { all: true });
-  const twins: Server[] = [];
+  const seconds: Server[] = [];
   server.addHook('preClose', (done) => {
-    for (const twin of twins) twin.close();
+    for (const second of seconds) second.close();
     done();
   });
   await server.listen({ host: first?.address ?? '127.0.0.1', port: place.port });
   const { port } = server.server.address() as AddressInfo;
   for (const { address } of others) {
-    const twin = createServer({ noDelay: true, allowHalfOpen: true }, (socket) => {
+    const second = createServer({ noDelay: true, allowHalfOpen: true }, (socket) => {
       server.server.emit('connection', socket);
     });
-    twins.push(twin);
+    seconds.push(second);
     // If this machine lacks the address, or the port is in use there, the first address is enough.
-    await once(twin.listen(port, address), 'listening').catch(() => {});
+    await once(second.listen(port, address), 'listening').catch(() => {});
   }
 }
 

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { WebSocket } from 'ws';
-import { hearOut } from './unread-bodies.ts';
+import { drainBody } from './unread-bodies.ts';
 import { webSockets } from './upgrades.ts';
 import { withRawBodies } from './uploads.ts';
 
@@ -41,12 +41,12 @@ export function demandProofs(server: FastifyInstance): void {
 export type Head = Pick<FastifyRequest, 'id' | 'headers' | 'params' | 'query' | 'raw' | 'routeOptions'>;
 
 /** A route outside the API's envelope. Its callers authenticate, and send their requests, in their own format. */
-export interface BareRoute<Admitted, Body = unknown> {
+export interface PlainRoute<Admitted, Body = unknown> {
   method: 'GET' | 'POST';
   path: string;
   /** Reads the body, once the caller is admitted. Without it the handler may read it from `head.raw`. */
   body?(request: IncomingMessage): Promise<Body>;
-  handle(call: BareCall<Admitted, Body>): Promise<BareAnswer>;
+  handle(call: PlainCall<Admitted, Body>): Promise<PlainAnswer>;
 }
 
 /** A route whose connection becomes a WebSocket once its caller is admitted. */
@@ -57,7 +57,7 @@ export interface SocketRoute<Admitted> {
   open(socket: WebSocket, admitted: Admitted): void;
 }
 
-export interface BareCall<Admitted, Body = unknown> {
+export interface PlainCall<Admitted, Body = unknown> {
   head: Head;
   admitted: Admitted;
   body: Body;
@@ -65,28 +65,28 @@ export interface BareCall<Admitted, Body = unknown> {
   signal: AbortSignal;
 }
 
-export interface BareAnswer {
+export interface PlainAnswer {
   status?: number;
   headers?: Record<string, string>;
   content: object | Readable;
 }
 
-export interface BareRoutes<Admitted> {
+export interface PlainRoutes<Admitted> {
   provenBy: Proof;
   /** Judges the head of a request before its body is read. A thrown error is the answer. */
   admit(head: Head, reply: Pick<FastifyReply, 'header'>): Promise<Admitted>;
-  routes: readonly BareRoute<Admitted>[];
+  routes: readonly PlainRoute<Admitted>[];
   sockets?: readonly SocketRoute<Admitted>[];
   /** Writes an error in the format of these callers; undefined uses the API's own format. */
-  refuse?(error: unknown, head: Head): BareAnswer | undefined;
+  refuse?(error: unknown, head: Head): PlainAnswer | undefined;
 }
 
-export function addBareRoutes<Admitted>(server: FastifyInstance, group: BareRoutes<Admitted>): void {
+export function addPlainRoutes<Admitted>(server: FastifyInstance, group: PlainRoutes<Admitted>): void {
   withRawBodies(server, (scope) => {
     scope.setErrorHandler(async (error, request, reply) => {
       const answer = group.refuse?.(error, request);
       if (!answer) throw error;
-      await hearOut(request, reply);
+      await drainBody(request, reply);
       return send(reply, answer);
     });
     scope.addHook('onRequest', async (request, reply) => {
@@ -117,7 +117,7 @@ export function addBareRoutes<Admitted>(server: FastifyInstance, group: BareRout
   });
 }
 
-function send(reply: FastifyReply, { status = 200, headers = {}, content }: BareAnswer): FastifyReply {
+function send(reply: FastifyReply, { status = 200, headers = {}, content }: PlainAnswer): FastifyReply {
   return reply.status(status).headers(headers).send(content);
 }
 

@@ -22,7 +22,8 @@ export const scopes = {
     'collaborators; schedules, hooks and replays of hooks, which start builds; status targets, with tokens that are never ' +
     'shown; and all settings as one document. See what happens in them',
   build_requests: 'See build requests and their builds, why their suites ran, and the logs of fetches and builds',
-  build_requests_create: 'Start, approve, cancel and repeat builds',
+  build_requests_create:
+    'Start builds, also with variables that change what they run, and approve, cancel and repeat builds',
   shells: 'Open a shell in failed builds, with their variables in clear',
   commits:
     'See commits and what they were built for, their builds, logs and tests, and download the files that builds left',
@@ -105,7 +106,7 @@ export type StreamAnswer =
   /** Stopped when the client has gone. */
   | (StreamHead & { body: AsyncIterable<string | Uint8Array>; isWorthPacking?: boolean })
   /** Writes the events and ends when the promise settles: for events that many clients get at once. */
-  | (StreamHead & { tell: (writer: StreamWriter) => Promise<void> });
+  | (StreamHead & { write: (writer: StreamWriter) => Promise<void> });
 
 /** What a handler returns whose answer has headers of its own. Without a record there is only a head: 204. */
 export class WithHeaders<Shown = unknown> {

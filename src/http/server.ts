@@ -21,13 +21,13 @@ import { emptyGroup, unreadable, type RawGroup } from './raw.ts';
 import type { Endpoint, Incoming } from './route.ts';
 import type { JsonSchema } from '../records/schema.ts';
 import { serializer } from './serializer.ts';
-import { mapByTurns } from '../lib/event-loop.ts';
+import { mapYielding } from '../lib/event-loop.ts';
 import { isLocalhost, strictTransport } from './strict-transport.ts';
 import { createStreams, type Streams } from './streams.ts';
-import { hearOut } from './unread-bodies.ts';
+import { drainBody } from './unread-bodies.ts';
 import { takeUpgrades } from './upgrades.ts';
 import { withRawBodies } from './uploads.ts';
-import { headJudge, takeOddRequests, wireErrors } from './wire-errors.ts';
+import { headCheck, routeOddRequests, wireErrors } from './wire-errors.ts';
 import { bytes } from '../shared/bounds.ts';
 
 declare module 'fastify' {
@@ -83,7 +83,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     () => server.connections,
     options.isStrict ? { 'strict-transport-security': strictTransport } : {},
   );
-  const faultOfHead = headJudge();
+  const faultOfHead = headCheck();
   let isStopping = false;
   const markAnswer = answerMarker(options.isStrict ?? false);
   const server = Fastify({
@@ -153,11 +153,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
     const [path = ''] = request.url.split('?', 1);
     const methods = allowed(path);
     if (methods !== undefined) reply.header('allow', methods);
-    await hearOut(request, reply);
+    await drainBody(request, reply);
     return answerError(new ApiError('api_does_not_exists'), request, reply);
   });
   server.setErrorHandler(async (error, request, reply) => {
-    await hearOut(request, reply);
+    await drainBody(request, reply);
     const known = error instanceof ApiError ? error : (options.translate(error) ?? bodyError(error));
     // The body is read before it is known that the path does not exist.
     if (known?.status === 403 && request.is404) return answerError(new ApiError('api_does_not_exists'), request, reply);
@@ -166,7 +166,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     return sendJson('{"error":{"generic":[]}}', request, reply.status(500));
   });
 
-  takeOddRequests(server.server);
+  routeOddRequests(server.server);
   takeUpgrades(server);
   server.addHook('preClose', (done) => {
     isStopping = true;
@@ -242,7 +242,7 @@ function writer({ answer: record }: Endpoint): Writer {
     return (response) => (write ??= serializer(envelope(schema)))({ response });
   const { items } = schema;
   return async (response) => {
-    const texts = await mapByTurns(response as unknown[], (write ??= serializer(items)));
+    const texts = await mapYielding(response as unknown[], (write ??= serializer(items)));
     return `{"response":[${texts.join(',')}]}`;
   };
 }

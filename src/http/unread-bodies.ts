@@ -9,7 +9,7 @@ const mostUnwanted = 64 * 1024 * 1024;
  * discards the answer, and most clients send everything before they read. If the connection stays open, Node skips the
  * rest after the answer. If it ends with this request, the rest is read first.
  */
-export async function hearOut({ raw }: FastifyRequest, reply: FastifyReply): Promise<void> {
+export async function drainBody({ raw }: FastifyRequest, reply: FastifyReply): Promise<void> {
   if (raw.httpVersionMajor === 2) reply.removeHeader('connection'); // HTTP/2 does not have this header
   if (raw.complete || raw.destroyed) return;
   reply.removeHeader('connection'); // Fastify would close it at once

@@ -7,7 +7,7 @@ import { unreadableRequest } from './socket-answers.ts';
 import type { Connections } from './connections.ts';
 
 /** How long a client has to read an answer before the connection ends, whatever it still sends. */
-const hearingMs = 2000;
+const readingMs = 2000;
 
 /**
  * Answers requests that Node's parser refuses. It reports an error with every further byte, so answered sockets are
@@ -30,22 +30,22 @@ export function wireErrors(
     const isWaited = response !== undefined && !response.writableFinished;
     if (isWaited && (request?.complete || response.headersSent)) {
       // The bytes came after a valid request: it is answered first, and then the connection ends.
-      response.once('close', () => sayLast(socket));
+      response.once('close', () => endWith(socket));
     } else {
-      sayLast(socket, unreadableRequest(code, headers));
+      endWith(socket, unreadableRequest(code, headers));
     }
   };
 }
 
 /** Ends a connection when the client has read the answer, or had time to. */
-function sayLast(socket: Duplex, word = ''): void {
-  const timer = setTimeout(() => socket.destroy(), hearingMs).unref();
+function endWith(socket: Duplex, word = ''): void {
+  const timer = setTimeout(() => socket.destroy(), readingMs).unref();
   socket.once('close', () => clearTimeout(timer));
   socket.end(word);
 }
 
 /** Passes requests to the router that Node would answer itself, drop, or ignore. */
-export function takeOddRequests(server: Server): void {
+export function routeOddRequests(server: Server): void {
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
   server.on('connect', (_request, socket: Duplex | Http2ServerResponse) => {
     if (!(socket instanceof Duplex)) {
@@ -53,7 +53,7 @@ export function takeOddRequests(server: Server): void {
       return;
     }
     socket.on('error', () => {}).resume();
-    sayLast(socket, unreadableRequest('CONNECT'));
+    endWith(socket, unreadableRequest('CONNECT'));
   });
 }
 
@@ -61,7 +61,7 @@ const hostForm = /^(\[[\da-f:.]+\]|[^\s/?#@\\:[\]]+)(:\d*)?$/i;
 const continuing = /(?:^|\W)100-continue(?:$|\W)/i;
 
 /** Finds errors in the head of a request, apart from its target (RFC 9112 3.2, RFC 9110 10.1.1). */
-export function headJudge(): (request: IncomingMessage) => ApiError | undefined {
+export function headCheck(): (request: IncomingMessage) => ApiError | undefined {
   // Nearly all requests name the same host as the one before.
   let good: string | undefined;
   return ({ headers, rawHeaders, httpVersion }) => {

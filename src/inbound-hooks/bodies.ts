@@ -51,27 +51,27 @@ export function boundedBodies(limits: BodyLimits = usualLimits, now = () => perf
     const { promise, resolve, reject } = Promise.withResolvers<Buffer<ArrayBuffer>>();
     const pieces: Buffer[] = [];
     let size = 0;
-    const place = room(sharers, (error) => fail(error));
+    const held = room(sharers, (error) => fail(error));
     const timer = setTimeout(() => fail(new BrokenBodyError()), limits.totalMs);
     const take = (piece: Buffer): void => {
       size += piece.length;
       if (size > limits.longest) return fail(new TooLongError());
       pieces.push(piece);
-      place.add(piece.length + pieceCost);
+      held.add(piece.length + pieceCost);
     };
     const end = (): void => {
       if (!request.complete || request.errored) return fail(new BrokenBodyError());
-      leave();
+      release();
       resolve(Buffer.concat(pieces, size));
     };
-    const leave = (): void => {
+    const release = (): void => {
       clearTimeout(timer);
       request.off('data', take).off('end', end).off('close', end);
-      place.leave();
+      held.release();
     };
     /** The rest of the body is read and dropped while the answer is sent. Its errors do not matter any more. */
     const fail = (error: Error): void => {
-      leave();
+      release();
       pieces.length = 0;
       reject(error);
     };
@@ -92,16 +92,16 @@ interface Share {
   readonly bodies: Set<Body>;
 }
 
-interface Place {
+interface BodyRoom {
   /** Counts what has arrived, and ends bodies where it is too much; it may be this one. */
   add(bytes: number): void;
-  leave(): void;
+  release(): void;
 }
 
 function sharedRoom(
   { room, share: most, graceMs }: BodyLimits,
   now: () => number,
-): (sharers: readonly string[], end: Body['end']) => Place {
+): (sharers: readonly string[], end: Body['end']) => BodyRoom {
   const all: Share = { most: room, taken: 0, bodies: new Set() };
   const byName = new Map<string, Share>();
 
@@ -134,7 +134,7 @@ function sharedRoom(
         if (shares.some(isCrowded))
           end(ApiError.ofHttp(503, 'resource_temporary_unavailable', 'generic', { 'retry-after': '10' }));
       },
-      leave() {
+      release() {
         for (const share of shares.splice(0)) {
           share.taken -= body.bytes;
           share.bodies.delete(body);

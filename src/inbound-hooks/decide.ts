@@ -18,7 +18,7 @@ export interface Result {
 }
 
 /** The outcome of a whole delivery. Its first request stands for it. */
-export interface Judgement {
+export interface Decision {
   outcome: Outcome;
   reason: string;
   requestId: bigint | null;
@@ -26,32 +26,32 @@ export interface Judgement {
 }
 
 /** The project's settings that decide. */
-export type JudgedProject = Parameters<typeof triggerRequests>[1] & Pick<ProjectRow, 'repository_url'>;
+export type DecidingProject = Parameters<typeof triggerRequests>[1] & Pick<ProjectRow, 'repository_url'>;
 
 /** Decides which changes of a payload are built, with the present settings, and starts the builds. */
-export async function judge(
+export async function decide(
   context: WriteContext,
   hook: Pick<HookRow, 'id' | 'events'>,
-  project: JudgedProject,
+  project: DecidingProject,
   facts: Facts,
-): Promise<Judgement> {
+): Promise<Decision> {
   const reason = whyNothing(project, facts);
   if (reason !== '') return { outcome: 'ignored', reason, requestId: null, results: [] };
-  const results = await judgeChanges(context, hook, project, facts);
+  const results = await decideChanges(context, hook, project, facts);
   const leading = results.find(({ request }) => request !== null) ?? results[0];
   if (!leading) return { outcome: 'ignored', reason: 'It moves no ref.', requestId: null, results };
   return {
     outcome: leading.outcome,
-    reason: [leading.reason, inAll(results, facts.left)].filter(Boolean).join(' '),
+    reason: [leading.reason, inAll(results, facts.unread)].filter(Boolean).join(' '),
     requestId: leading.request === null ? null : BigInt(leading.request),
     results,
   };
 }
 
-function whyNothing({ repository_url: url }: JudgedProject, { idle, repository }: Facts): string {
+function whyNothing({ repository_url: url }: DecidingProject, { idle, repository }: Facts): string {
   if (idle !== '' || isAbout(url, repository)) return idle;
-  const told = repository.addresses[0] ?? repository.names[0] ?? '';
-  return `The repository ${quoted(told)} is not that of the project, ${quoted(url)}.`;
+  const named = repository.addresses[0] ?? repository.names[0] ?? '';
+  return `The repository ${quoted(named)} is not that of the project, ${quoted(url)}.`;
 }
 
 function inAll(results: readonly Result[], left: number): string {
@@ -61,10 +61,10 @@ function inAll(results: readonly Result[], left: number): string {
   return `Of ${results.length} refs ${built} ${built === 1 ? 'has' : 'have'} a request${more}.`;
 }
 
-async function judgeChanges(
+async function decideChanges(
   context: WriteContext,
   hook: Pick<HookRow, 'id' | 'events'>,
-  project: JudgedProject,
+  project: DecidingProject,
   { sender, changes }: Facts,
 ): Promise<Result[]> {
   const wanted = changes.filter((change) => verdictOn(hook, change) === undefined);
@@ -76,9 +76,9 @@ async function judgeChanges(
   const byChange = new Map(wanted.map((change, at) => [change, triggered[at]]));
   return changes.map((change) => {
     const { ref, sha } = change;
-    const judged: Omit<Triggered, 'outcome'> & { outcome: Outcome } =
+    const decided: Omit<Triggered, 'outcome'> & { outcome: Outcome } =
       byChange.get(change) ?? verdictOn(hook, change) ?? ignored;
-    const { outcome, reason, request } = judged;
+    const { outcome, reason, request } = decided;
     return { ref, sha, outcome, reason, request: request === undefined ? null : String(request.id) };
   });
 }

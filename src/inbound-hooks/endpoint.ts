@@ -3,19 +3,19 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { isForeignKeyViolation, type Database } from '../db/open.ts';
 import { sealedPlace, type HookDeliveryRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
-import type { BareAnswer, BareCall, BareRoutes, Head } from '../http/plain-routes.ts';
+import type { PlainAnswer, PlainCall, PlainRoutes, Head } from '../http/plain-routes.ts';
 import { addressOf } from '../http/client-address.ts';
 import { longest } from '../shared/bounds.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import { parseId, type IdSource } from '../lib/ids.ts';
 import { isLoopback, networkOf } from '../lib/networks.ts';
 import type { Vault } from '../lib/vault.ts';
-import { twin } from '../views/id-string.ts';
+import { withIdString } from '../views/id-string.ts';
 import { BrokenBodyError, TooLongError, type ReadBody } from './bodies.ts';
 import { hookById, noteUnreadable, receive, type HookOfAccount } from './hook-deliveries.ts';
 import type { Facts } from './facts.ts';
 import { readPayload, textIn, type PayloadThread } from './payload.ts';
-import { judgeHead } from './proofs.ts';
+import { checkHeadProof } from './proofs.ts';
 import { providerOf } from './providers.ts';
 import type { Refusals } from './refusals.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
@@ -41,7 +41,7 @@ interface Admitted {
  * The endpoint that forges call. It takes no API credentials: the sender only has to prove that it knows the hook's
  * secret.
  */
-export function hookEndpoint(services: HookServices): BareRoutes<Admitted> {
+export function hookEndpoint(services: HookServices): PlainRoutes<Admitted> {
   return {
     provenBy: 'signature',
     admit: (head) => admit(services, head),
@@ -55,7 +55,7 @@ async function admit({ db, vault, refusals }: HookServices, { params, headers }:
   const hook = id === undefined ? undefined : await hookById(db.read, id);
   if (!hook) throw new ApiError('not_found');
   const secret = vault.open(hook.secret, secretPlace(hook.id));
-  const verdict = judgeHead(providerOf(hook).proofs, secret, headers);
+  const verdict = checkHeadProof(providerOf(hook).proofs, secret, headers);
   if (verdict !== 'wrong') return { hook, secret, isProven: verdict === 'proven' };
   refusals.note(hook.id, 'proof');
   throw new ApiError('unauthorized');
@@ -63,7 +63,7 @@ async function admit({ db, vault, refusals }: HookServices, { params, headers }:
 
 export const secretPlace = (id: bigint): string => sealedPlace({ table: 'hooks', column: 'secret' }, id);
 
-async function take(services: HookServices, { head, admitted }: BareCall<Admitted>): Promise<BareAnswer> {
+async function take(services: HookServices, { head, admitted }: PlainCall<Admitted>): Promise<PlainAnswer> {
   const { hook } = admitted;
   const facts = await factsIn(services, head, admitted);
   const delivery = { key: deliveryKey(providerOf(hook).deliveryHeaders, head.headers), facts };
@@ -98,7 +98,7 @@ async function factsIn(services: HookServices, head: Head, { hook, secret, isPro
     throw new ApiError('unauthorized');
   }
   const { refused } = found;
-  await tellUnreadable(services, hook.id, textIn(head.headers, provider.eventHeader), refused.message);
+  await recordUnreadable(services, hook.id, textIn(head.headers, provider.eventHeader), refused.message);
   throw new ApiError(refused.code, refused.field);
 }
 
@@ -109,7 +109,12 @@ function sharesOf({ isBehindProxy }: HookServices, { raw }: Head, { owner_id: ow
   return address === 'local' || isLoopback(address) ? [account] : [account, `network ${networkOf(address)}`];
 }
 
-async function tellUnreadable({ db, ids }: HookServices, hookId: bigint, event: string, reason: string): Promise<void> {
+async function recordUnreadable(
+  { db, ids }: HookServices,
+  hookId: bigint,
+  event: string,
+  reason: string,
+): Promise<void> {
   const noting = db.transaction((trx) => noteUnreadable({ trx, ids }, hookId, { event, reason }));
   await noting.catch((error: unknown) => {
     if (!isForeignKeyViolation(error)) throw error;
@@ -124,9 +129,9 @@ function deliveryKey(names: readonly string[], headers: IncomingHttpHeaders): st
 }
 
 /** In the API's envelope. */
-function accepted({ id, outcome, reason, build_request_id: requestId }: HookDeliveryRow): BareAnswer {
+function accepted({ id, outcome, reason, build_request_id: requestId }: HookDeliveryRow): PlainAnswer {
   const request = { build_request_id: requestId, build_request_id_str: requestId === null ? '' : String(requestId) };
-  const response = { outcome, reason, ...request, ...twin('delivery_id', id) };
+  const response = { outcome, reason, ...request, ...withIdString('delivery_id', id) };
   return {
     status: 202,
     headers: { 'content-type': 'application/json; charset=utf-8' },

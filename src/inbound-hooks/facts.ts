@@ -17,7 +17,7 @@ export interface Facts {
   repository: RepositoryNames;
   changes: Change[];
   /** The number of refs beyond the limit, which are not considered. */
-  left: number;
+  unread: number;
   /** Why the payload asks for no build, whatever the settings are; empty where it asks for one. */
   idle: string;
 }

@@ -1,11 +1,11 @@
 import { isNoCommit, movedRef, refIn, shaIn, type Change } from './facts.ts';
 import { at, firstText, type Json } from './json.ts';
-import { tell, type Reader } from './payload-readers.ts';
+import { completeFacts, type Reader } from './payload-readers.ts';
 
 /** A script: it names a ref, and perhaps a commit of it. A sender that knows the secret acts for the project. */
 export const readGeneric: Reader = (_, payload) => {
   const change = changeOf(payload);
-  return tell({ event: change.event, sender: firstText(at(payload, 'sender')), changes: [change] });
+  return completeFacts({ event: change.event, sender: firstText(at(payload, 'sender')), changes: [change] });
 };
 
 function changeOf(payload: Json): Change {

@@ -1,6 +1,6 @@
 import { isNoCommit, movedRef, numberIn, quoted, refIn, shaIn, type Change } from './facts.ts';
 import { at, firstText, textOf, type Json } from './json.ts';
-import { areSame, repositoryNames, tell, type Reader } from './payload-readers.ts';
+import { areSame, repositoryNames, completeFacts, type Reader } from './payload-readers.ts';
 
 /**
  * GitHub, and Gitea and Forgejo, which send the same payloads. A `push` reports tags too. Other events of the same
@@ -13,21 +13,24 @@ const building = {
 
 export function readGithub(forge: keyof typeof building): Reader {
   return (event, payload) => {
-    const told = {
+    const facts = {
       event,
       action: textOf(at(payload, 'action')),
       sender: senderOf(payload),
       repository: repositoryNames(at(payload, 'repository')),
     };
-    if (event === 'ping') return tell({ ...told, idle: 'A ping: the hook is set up.' });
-    if (event === 'push') return tell({ ...told, changes: [pushOf(payload)] });
+    if (event === 'ping') return completeFacts({ ...facts, idle: 'A ping: the hook is set up.' });
+    if (event === 'push') return completeFacts({ ...facts, changes: [pushOf(payload)] });
     if (event !== 'pull_request' && event !== 'pull_request_sync') {
-      return tell({ ...told, idle: `The event ${quoted(event)} asks for no build.` });
+      return completeFacts({ ...facts, idle: `The event ${quoted(event)} asks for no build.` });
     }
-    if (!building[forge].includes(told.action)) {
-      return tell({ ...told, idle: `The action ${quoted(told.action)} of a pull request asks for no build.` });
+    if (!building[forge].includes(facts.action)) {
+      return completeFacts({
+        ...facts,
+        idle: `The action ${quoted(facts.action)} of a pull request asks for no build.`,
+      });
     }
-    return tell({ ...told, changes: [pullRequestOf(payload)] });
+    return completeFacts({ ...facts, changes: [pullRequestOf(payload)] });
   };
 }
 

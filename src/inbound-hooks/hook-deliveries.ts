@@ -2,8 +2,8 @@ import type { Queries, Transaction } from '../db/open.ts';
 import type { HookDeliveryRow, HookRow, ProjectRow } from '../db/schema.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { Facts } from './facts.ts';
-import { judge, type JudgedProject, type Judgement } from './decide.ts';
-import { tell } from './payload-readers.ts';
+import { decide, type DecidingProject, type Decision } from './decide.ts';
+import { completeFacts } from './payload-readers.ts';
 
 /** Deliveries to hooks, with their outcomes and reasons. Only this file writes the table `hook_deliveries`. */
 
@@ -55,24 +55,24 @@ export async function receive(
     .select(['projects.fork_builds', 'projects.cancel_superseded'])
     .where('hooks.id', '=', hookId)
     .executeTakeFirstOrThrow();
-  return judged(context, delivery, await judge(context, { id: hookId, events }, project, facts));
+  return judged(context, delivery, await decide(context, { id: hookId, events }, project, facts));
 }
 
 /** Judges a delivery again, with the present settings. */
 export async function replay(
   context: WriteContext,
   hook: HookRow,
-  project: JudgedProject,
+  project: DecidingProject,
   delivery: HookDeliveryRow,
 ): Promise<HookDeliveryRow> {
   if (delivery.outcome === refusedOutcome) return delivery; // it was never proven, or its payload was unreadable
-  return judged(context, delivery, await judge(context, hook, project, JSON.parse(delivery.facts) as Facts));
+  return judged(context, delivery, await decide(context, hook, project, JSON.parse(delivery.facts) as Facts));
 }
 
 async function judged(
   { trx }: WriteContext,
   delivery: HookDeliveryRow,
-  { outcome, reason, requestId, results }: Judgement,
+  { outcome, reason, requestId, results }: Decision,
 ): Promise<HookDeliveryRow> {
   const judgement = { outcome, reason, build_request_id: requestId, results: JSON.stringify(results) };
   await trx.updateTable('hook_deliveries').set(judgement).where('id', '=', delivery.id).execute();
@@ -105,7 +105,7 @@ export async function noteUnreadable(
   hookId: bigint,
   { event, reason }: { event: string; reason: string },
 ): Promise<HookDeliveryRow> {
-  const delivery = { ...newDelivery({ ids }, hookId, { key: null, facts: tell({ event }) }), reason };
+  const delivery = { ...newDelivery({ ids }, hookId, { key: null, facts: completeFacts({ event }) }), reason };
   await trx.insertInto('hook_deliveries').values(delivery).execute();
   return delivery;
 }
@@ -117,7 +117,7 @@ export async function countRefused(
   { key, more, reason }: { key: string; more: number; reason: (count: number) => string },
 ): Promise<void> {
   const delivery = {
-    ...newDelivery({ ids }, hookId, { key, facts: tell({}) }),
+    ...newDelivery({ ids }, hookId, { key, facts: completeFacts({}) }),
     reason: reason(more),
     results: `${more}`,
   };

@@ -11,7 +11,7 @@ const nothing: Facts = {
   sender: '',
   repository: { names: [], addresses: [] },
   changes: [],
-  left: 0,
+  unread: 0,
   idle: '',
 };
 
@@ -19,8 +19,8 @@ const nothing: Facts = {
  * Fills in missing facts with empty values, and shortens texts to a length that can be stored. Refs and SHAs were
  * checked already.
  */
-export function tell(told: Partial<Facts>): Facts {
-  const facts = { ...nothing, ...told };
+export function completeFacts(found: Partial<Facts>): Facts {
+  const facts = { ...nothing, ...found };
   return {
     ...facts,
     event: tidy(facts.event, longest.hookEvent),
@@ -30,21 +30,26 @@ export function tell(told: Partial<Facts>): Facts {
 }
 
 /** Reads the names and addresses from the fields of all forges. */
-export function repositoryNames(...places: Json[]): RepositoryNames {
-  const slugs = places.map(slugOf);
-  const named = places.flatMap((place) => [at(place, 'full_name'), at(place, 'path_with_namespace')]);
-  const addressed = places.flatMap((place) => [
-    ...['ssh_url', 'clone_url', 'html_url', 'git_ssh_url', 'git_http_url', 'web_url'].map((name) => at(place, name)),
-    at(place, 'links', 'html', 'href'),
-    ...listOf(at(place, 'links', 'clone')).map((link) => at(link, 'href')),
+export function repositoryNames(...repositories: Json[]): RepositoryNames {
+  const slugs = repositories.map(slugOf);
+  const named = repositories.flatMap((repository) => [
+    at(repository, 'full_name'),
+    at(repository, 'path_with_namespace'),
+  ]);
+  const addressed = repositories.flatMap((repository) => [
+    ...['ssh_url', 'clone_url', 'html_url', 'git_ssh_url', 'git_http_url', 'web_url'].map((name) =>
+      at(repository, name),
+    ),
+    at(repository, 'links', 'html', 'href'),
+    ...listOf(at(repository, 'links', 'clone')).map((link) => at(link, 'href')),
   ]);
   return { names: texts([...named, ...slugs]), addresses: texts(addressed) };
 }
 
 /** Data Center has the key of the project and a name within the project. */
-function slugOf(place: Json): string {
-  const key = textOf(at(place, 'project', 'key'));
-  return key === '' ? '' : `${key}/${textOf(at(place, 'slug'))}`;
+function slugOf(repository: Json): string {
+  const key = textOf(at(repository, 'project', 'key'));
+  return key === '' ? '' : `${key}/${textOf(at(repository, 'slug'))}`;
 }
 
 /**
@@ -52,9 +57,9 @@ function slugOf(place: Json): string {
  * identifiers. A repository that is missing, because it was deleted, is not the project's own.
  */
 export function areSame(one: Json, other: Json): boolean {
-  const [first, second] = [one, other].map((place) => at(place, 'uuid') ?? at(place, 'id'));
+  const [first, second] = [one, other].map((repository) => at(repository, 'uuid') ?? at(repository, 'id'));
   if (isIdentifier(first) && isIdentifier(second)) return first === second;
-  const [name = '', same] = [one, other].map((place) => repositoryNames(place).names[0]?.toLowerCase());
+  const [name = '', same] = [one, other].map((repository) => repositoryNames(repository).names[0]?.toLowerCase());
   return name !== '' && name === same;
 }
 

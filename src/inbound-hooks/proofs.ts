@@ -13,7 +13,7 @@ export type ProofForm =
 export type Verdict = 'proven' | 'wrong' | 'undecided';
 
 /** The result of the headers alone. Where they contain no proof, the body need not be read. */
-export function judgeHead(forms: readonly ProofForm[], secret: string, headers: IncomingHttpHeaders): Verdict {
+export function checkHeadProof(forms: readonly ProofForm[], secret: string, headers: IncomingHttpHeaders): Verdict {
   const sent = forms.filter((form) => headers[headerOf(form)] !== undefined);
   const tokens = sent.filter((form) => form.kind === 'token');
   if (tokens.some(({ header, prefix }) => isToken(secret, single(headers, header), prefix))) return 'proven';

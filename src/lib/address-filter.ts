@@ -11,7 +11,7 @@ import { closedIpv4Ranges, ownRanges, refusedIpv4Ranges, refusedIpv6Ranges } fro
  *
  * Addresses have the form that sockets use. `allowed` are the ranges, in CIDR form, that the operator lets through.
  */
-export function addressJudge(allowed: readonly string[]): (address: string) => boolean {
+export function publicAddressFilter(allowed: readonly string[]): (address: string) => boolean {
   const listed = rangesOf(allowed);
   const refused = rangesOf([...refusedIpv4Ranges, ...refusedIpv6Ranges]);
   return (address) => {
@@ -27,12 +27,12 @@ export function addressJudge(allowed: readonly string[]): (address: string) => b
  * The same for addresses that repositories name: they may reach the addresses that builds may reach. Here `allowed` are
  * whole networks, in which this machine has an address; that address stays refused.
  */
-export function outsideJudge(allowed: readonly string[]): (address: string) => boolean {
-  const judge = addressJudge(allowed);
+export function outsideAddressFilter(allowed: readonly string[]): (address: string) => boolean {
+  const isPublic = publicAddressFilter(allowed);
   const closed = rangesOf(closedIpv4Ranges);
   return (address) => {
     const { family, plain } = unmapped(address);
-    if (family === undefined || !judge(address)) return false;
+    if (family === undefined || !isPublic(address)) return false;
     return !closed[family].check(plain, family) && !rangesOf(ownRanges())[family].check(plain, family);
   };
 }
@@ -78,7 +78,7 @@ export interface AddressRules {
 }
 
 /** Resolves a host, and returns those of its addresses that may be called: at least one. */
-export async function judgedAddresses(
+export async function allowedAddresses(
   host: string,
   { mayCall, resolve }: AddressRules,
   signal: AbortSignal,
@@ -92,8 +92,8 @@ export async function judgedAddresses(
  * Resolves the host of a URL and judges its addresses. The returned lookup is for the connection and always answers
  * with the judged addresses, so that no second look-up can give another result.
  */
-export async function judgedLookup(url: URL, rules: AddressRules, signal: AbortSignal): Promise<LookupFunction> {
-  return always(await judgedAddresses(url.hostname.replace(/^\[(.*)\]$/, '$1'), rules, signal));
+export async function allowedLookup(url: URL, rules: AddressRules, signal: AbortSignal): Promise<LookupFunction> {
+  return always(await allowedAddresses(url.hostname.replace(/^\[(.*)\]$/, '$1'), rules, signal));
 }
 
 function always(addresses: LookupAddress[]): LookupFunction {

@@ -1,7 +1,7 @@
 const units = ['bytes', 'kB', 'MB', 'GB', 'TB'];
 
 /** A number of bytes in units that people read, with two or three digits. */
-export function inUnits(bytes: number | bigint): string {
+export function formatBytes(bytes: number | bigint): string {
   let value = Math.round(Number(bytes));
   if (value <= 1000) return value === 1 ? '1 byte' : `${value} bytes`;
   let power = 0;

@@ -2,7 +2,7 @@
  * The header that has a browser save an answer under a name (RFC 6266): once in the letters that every program reads, and
  * once in full (RFC 8187). Nothing in the name can end the value or lead to another folder.
  */
-export function attachment(fileName: string): string {
+export function attachmentHeader(fileName: string): string {
   const name = fileName.replaceAll(/[\p{Cc}/\\]/gu, '_').replace(/^\.+/, (dots) => '_'.repeat(dots.length));
   const plain = name.replaceAll(/[^A-Za-z0-9 ._()+,=@-]/gu, '_');
   const full = encodeURIComponent(name).replaceAll(

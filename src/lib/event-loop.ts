@@ -7,7 +7,7 @@ const longestMs = 10;
  * Lets others have their turn now and then: what waits for SQLite alone never leaves the turn of the event loop it began
  * in, however many queries it makes. Undefined where it may go on.
  */
-export function takingTurns(): () => Promise<void> | undefined {
+export function createYield(): () => Promise<void> | undefined {
   let beganAt: number | undefined;
   return () => {
     const now = performance.now();
@@ -20,12 +20,15 @@ export function takingTurns(): () => Promise<void> | undefined {
 }
 
 /** The same as `map`; where there are very many items, others have their turn in between. */
-export async function mapByTurns<Item, Result>(items: readonly Item[], map: (item: Item) => Result): Promise<Result[]> {
-  const turn = takingTurns();
+export async function mapYielding<Item, Result>(
+  items: readonly Item[],
+  map: (item: Item) => Result,
+): Promise<Result[]> {
+  const yieldIfDue = createYield();
   const results: Result[] = [];
   for (const item of items) {
     results.push(map(item));
-    await turn();
+    await yieldIfDue();
   }
   return results;
 }

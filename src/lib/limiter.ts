@@ -1,12 +1,12 @@
 import { orAborted } from './or-aborted.ts';
 
 /** Limits how many callers use a resource of one name at a time; the others wait for their turn. */
-export interface Slots {
+export interface Limiter {
   /** Resolves when there is room. The returned function releases the slot; further calls of it do nothing. */
   take(name: string, signal: AbortSignal): Promise<() => void>;
 }
 
-export function openSlots(most: number): Slots {
+export function createLimiter(most: number): Limiter {
   const lines = new Map<string, { taken: number; waiting: (() => void)[] }>();
   return {
     async take(name, signal) {

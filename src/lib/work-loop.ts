@@ -1,6 +1,6 @@
-export interface RepeatedLook {
+export interface WorkLoop {
   /** Looks now, or once more if a look is under way. */
-  now(): void;
+  wake(): void;
   /** Ends the looks; resolves when the last one is over. */
   close(): Promise<void>;
 }
@@ -10,40 +10,40 @@ export interface RepeatedLook {
  * time. A look returns the milliseconds until the next look makes sense, 0 for at once; the next look is never later
  * than `everyMs`.
  */
-export function repeatLook(
-  look: () => Promise<number>,
-  { everyMs, trouble }: { everyMs: number; trouble: (error: unknown) => void },
-): RepeatedLook {
+export function startWorkLoop(
+  work: () => Promise<number>,
+  { everyMs, onError }: { everyMs: number; onError: (error: unknown) => void },
+): WorkLoop {
   let timer: NodeJS.Timeout | undefined;
-  let looking: Promise<void> | undefined;
+  let working: Promise<void> | undefined;
   let again = false;
   const closing = new AbortController();
 
-  const lookWhileAsked = async (): Promise<void> => {
+  const workWhileAsked = async (): Promise<void> => {
     let wait = everyMs;
     while (again && !closing.signal.aborted) {
       again = false;
-      wait = await look().catch((error: unknown) => {
-        trouble(error);
+      wait = await work().catch((error: unknown) => {
+        onError(error);
         return everyMs;
       });
       if (wait <= 0) again = true;
     }
-    looking = undefined;
-    if (!closing.signal.aborted) timer = setTimeout(now, Math.min(wait, everyMs));
+    working = undefined;
+    if (!closing.signal.aborted) timer = setTimeout(wake, Math.min(wait, everyMs));
   };
-  const now = (): void => {
+  const wake = (): void => {
     again = true;
-    if (looking || closing.signal.aborted) return;
+    if (working || closing.signal.aborted) return;
     clearTimeout(timer);
-    looking = lookWhileAsked();
+    working = workWhileAsked();
   };
   return {
-    now,
+    wake,
     async close() {
       closing.abort();
       clearTimeout(timer);
-      await looking;
+      await working;
     },
   };
 }

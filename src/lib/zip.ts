@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { ZipFile } from 'yazl';
-import { mapByTurns } from './event-loop.ts';
+import { mapYielding } from './event-loop.ts';
 
 export interface ZipEntry {
   /** Relative, with slashes. */
@@ -47,7 +47,7 @@ export async function zipNames(paths: readonly string[]): Promise<string[]> {
   const taken = new Set<string>();
   /** The last number that each name got: with thousands of the same, nothing is tried twice. */
   const numbers = new Map<string, number>();
-  return mapByTurns(paths, (path) => {
+  return mapYielding(paths, (path) => {
     const parts = path.replaceAll('\\', '_').split('/');
     const safe = parts
       .filter((part) => part !== '' && part !== '.')

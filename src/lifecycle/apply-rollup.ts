@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { noteEnding } from './endings.ts';
+import { moveGroups, moveHeld, type Group } from './held-back.ts';
 import type { LifecycleEvent, WriteContext } from './write-context.ts';
 import { buildRequestState, commitState, projectState, type BuildFact } from './rollup.ts';
 import {
@@ -16,6 +17,7 @@ import {
 const countedColumns = [
   'id',
   'suite_id',
+  'suite_name',
   'variant',
   'attempt',
   'build_state',
@@ -23,6 +25,12 @@ const countedColumns = [
   'allow_failure',
   'retry',
   'series',
+  'project_id',
+  'needs',
+  'approval',
+  'approved_by',
+  'concurrency_group',
+  'held',
 ] as const satisfies (keyof BuildRow)[];
 type CountedBuild = Pick<BuildRow, (typeof countedColumns)[number]>;
 
@@ -33,24 +41,24 @@ type CountedBuild = Pick<BuildRow, (typeof countedColumns)[number]>;
  */
 async function buildsOfCommit(db: Queries, commit: bigint): Promise<CountedBuild[]> {
   const attempt = sql`
-    select id from builds where commit_id = ${commit} and suite_id = built.suite and builds.variant = built.variant
+    select id from builds where commit_id = ${commit} and suite_name = built.suite and builds.variant = built.variant
     order by attempt desc limit 1`;
   const { rows } = await sql<{ newest: bigint; before: bigint | null }>`
     with recursive suites_built(suite) as (
-      select min(suite_id) from builds where commit_id = ${commit}
+      select min(suite_name) from builds where commit_id = ${commit}
       union all
       select (
-        select min(suite_id) from builds where commit_id = ${commit} and suite_id > suites_built.suite
+        select min(suite_name) from builds where commit_id = ${commit} and suite_name > suites_built.suite
       ) from suites_built where suite is not null
     ),
     built(suite, variant) as (
       select suite, (
-        select min(variant) from builds where commit_id = ${commit} and suite_id = suites_built.suite
+        select min(variant) from builds where commit_id = ${commit} and suite_name = suites_built.suite
       ) from suites_built where suite is not null
       union all
       select suite, (
         select min(builds.variant) from builds
-        where commit_id = ${commit} and suite_id = built.suite and builds.variant > built.variant
+        where commit_id = ${commit} and suite_name = built.suite and builds.variant > built.variant
       ) from built where variant is not null
     )
     select (${attempt}) as newest, (${attempt} offset 1) as before from built where variant is not null
@@ -91,23 +99,52 @@ export async function holdForBuilds(context: WriteContext, requestId: bigint, co
   await holdCommits(context, commitId === undefined ? [] : [commitId]);
 }
 
+/** The same for several. */
+export async function holdAllForBuilds(
+  context: WriteContext,
+  builds: readonly Pick<BuildRow, 'build_request_id' | 'commit_id'>[],
+): Promise<void> {
+  await holdRequests(context, [...new Set(builds.map(({ build_request_id: request }) => request))]);
+  await holdCommits(context, [...new Set(builds.map(({ commit_id: commit }) => commit))]);
+}
+
+/** What a transaction has changed builds of. */
+interface Touched {
+  commits: readonly bigint[];
+  requests: readonly bigint[];
+  groups: readonly Group[];
+}
+
 interface RolledUp {
   moved: LifecycleEvent[];
   /** The projects that have to be updated. */
   changed: bigint[];
 }
 
-/** Calculates the states of commits and requests from their builds. */
+async function buildsOfRequest(db: Queries, id: bigint): Promise<CountedBuild[]> {
+  return db.selectFrom('builds').select(countedColumns).where('build_request_id', '=', id).execute();
+}
+
+/** Lets builds go on that waited for others, and calculates the states of commits and requests from their builds. */
 export async function rollUpCommits(
   context: WriteContext,
-  commitIds: readonly bigint[],
-  requestIds: readonly bigint[],
+  { commits: commitIds, requests: requestIds, groups }: Touched,
 ): Promise<RolledUp> {
   const { trx } = context;
   const requests = await holdRequests(context, requestIds);
   const commits = await holdCommits(context, commitIds);
   const moved: LifecycleEvent[] = [];
   const changed: bigint[] = [];
+  const buildsOf = new Map<bigint, CountedBuild[]>();
+  const changedGroups = [...groups];
+  for (const { id } of requests) {
+    const builds = await buildsOfRequest(trx, id);
+    const { events, groups: joined } = await moveHeld(context, builds);
+    buildsOf.set(id, events.length === 0 ? builds : await buildsOfRequest(trx, id));
+    moved.push(...events);
+    changedGroups.push(...joined);
+  }
+  await moveGroups(context, changedGroups);
   for (const { id, project_id: projectId, build_state: from } of commits) {
     const state = commitState((await buildsOfCommit(trx, id)).map(factOf), 'chosen');
     if (state === from) continue;
@@ -116,8 +153,7 @@ export async function rollUpCommits(
     changed.push(projectId);
   }
   for (const { id, project_id: projectId, build_state: from, fetch } of requests) {
-    const builds = await trx.selectFrom('builds').select(countedColumns).where('build_request_id', '=', id).execute();
-    const state = buildRequestState(fetch as FetchState, builds.map(factOf));
+    const state = buildRequestState(fetch as FetchState, (buildsOf.get(id) ?? []).map(factOf));
     if (state === from) continue;
     await trx.updateTable('build_requests').set({ build_state: state }).where('id', '=', id).execute();
     moved.push({ projectId, subjectId: id, type: 'build_request', state, from });
@@ -143,7 +179,7 @@ export async function decidedState({ trx }: WriteContext, projectId: bigint): Pr
     .select(['id', 'build_state'])
     .where('id', '=', (of) =>
       of.fn.coalesce(
-        of.selectFrom('projects').select('trunk_commit_id').where('id', '=', projectId),
+        of.selectFrom('projects').select('default_head_id').where('id', '=', projectId),
         of.selectFrom('commits').select('id').where('project_id', '=', projectId).orderBy('id', 'desc').limit(1),
       ),
     )
@@ -153,7 +189,8 @@ export async function decidedState({ trx }: WriteContext, projectId: bigint): Pr
 
 function factOf(build: CountedBuild): BuildFact {
   return {
-    suiteId: build.suite_id,
+    suite_id: build.suite_id,
+    suite_name: build.suite_name,
     variant: build.variant,
     attempt: build.attempt,
     state: build.build_state as BuildState,

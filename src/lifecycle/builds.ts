@@ -1,33 +1,29 @@
 import { sql, type SqlBool } from 'kysely';
 import { insertRows } from '../db/insert.ts';
-import type { BuildRow } from '../db/schema.ts';
+import { runAgain } from '../db/open.ts';
+import type { BuildRow, SuiteRow } from '../db/schema.ts';
+import { amongVariants } from '../shared/matrix.ts';
+import { matrixFields } from '../records/suite.ts';
 import { cancel, enqueue, retag, type Cancelled } from '../queue/queue.ts';
-import { addLine, beginLogs, completeLog } from '../streams/logs.ts';
-import { noteEnding } from './endings.ts';
-import { recordEvent, rollUp } from './pending-effects.ts';
+import { addLine, beginLogs } from '../streams/logs.ts';
+import { writeMove, type BuildEnding, type MovedBuild } from './build-moves.ts';
+import { applyEffects, leaveGroup, recordEvent, rollUp } from './pending-effects.ts';
 import { tooSlow, type Rule } from './rules.ts';
-import type { StoredStep } from '../views/build-steps.ts';
-import { projectTopic, subjectTopic, type WriteContext } from './write-context.ts';
-import { holdForBuilds } from './apply-rollup.ts';
-import { buildMachine, isFinal, statesBefore, type BuildState } from './states.ts';
+import { waitingSteps } from './build-steps.ts';
+import { subjectTopic, type WriteContext } from './write-context.ts';
+import { holdAllForBuilds, holdForBuilds } from './apply-rollup.ts';
+import { groupOf, holdGroups, type Held } from './held-back.ts';
+import { buildMachine, isFinal, statesBeforeAgain, type BuildState } from './states.ts';
 
 /** How many attempts in a row may be lost through no fault of the code. */
 export const mostTries = 3;
-
-interface Ending {
-  exit_status?: number | null;
-  failure_reason?: string;
-  /** The part of the log that its commands wrote. */
-  output?: { from: number; to: number } | undefined;
-  steps?: readonly StoredStep[] | undefined;
-}
 
 /** Moves a build to another state, if its present state allows that. Answers whether it moved. */
 export async function advanceBuild(
   context: WriteContext,
   build: Pick<BuildRow, 'id'>,
   to: BuildState,
-  ending: Ending = {},
+  ending: BuildEnding = {},
 ): Promise<boolean> {
   const moved = await moveBuild(context, build, to, ending);
   if (moved) rollUp(context, { commit: moved.commit_id, request: moved.build_request_id });
@@ -38,91 +34,30 @@ async function moveBuild(
   context: WriteContext,
   build: Pick<BuildRow, 'id'>,
   to: BuildState,
-  ending: Ending,
-): Promise<Moved | undefined> {
-  const moved = await write(context, build, to, ending);
-  if (moved) await tell(context, moved, to);
-  return moved;
+  ending: BuildEnding,
+): Promise<MovedBuild | undefined> {
+  const moved = await writeMove(context, build, to, ending);
+  if (!moved) return undefined;
+  recordEvent(context, moved.event);
+  const { project_id: projectId, concurrency_group: name } = moved.build;
+  if (name !== '' && isFinal(buildMachine, to)) leaveGroup(context, { projectId, name });
+  return moved.build;
 }
 
-const movedColumns = [
-  'id',
-  'project_id',
-  'commit_id',
-  'suite_id',
-  'variant',
-  'build_request_id',
-  'retry',
-  'retries_left',
-  'created_at',
-  'started_at',
-  'finished_at',
-] as const;
-type Moved = Pick<BuildRow, (typeof movedColumns)[number]>;
-
-/** Guarded by the states that the build may leave. */
-async function write(
-  { trx }: WriteContext,
-  { id }: Pick<BuildRow, 'id'>,
-  to: BuildState,
-  { exit_status = null, failure_reason = '', output, steps }: Ending,
-): Promise<Moved | undefined> {
-  const now = BigInt(Date.now());
-  const part = { output_from: output ? BigInt(output.from) : null, output_to: output ? BigInt(output.to) : null };
-  const told = steps && { steps: JSON.stringify(steps) };
-  const ended = { finished_at: now, exit_status, failure_reason, ...part, ...told };
-  return trx
-    .updateTable('builds')
-    .set({ build_state: to, ...(isFinal(buildMachine, to) ? ended : { started_at: now }) })
-    .where('id', '=', id)
-    .where('build_state', 'in', statesBefore(buildMachine, to))
-    .returning(movedColumns)
-    .executeTakeFirst();
-}
-
-/** The steps of a suite, before its build has begun; blank for one with a command. */
-export function waitingSteps(steps: string): string {
-  if (steps === '[]') return '';
-  const named = (JSON.parse(steps) as StoredStep[]).map(({ name }): StoredStep => ({ name, state: 'waiting' }));
-  return JSON.stringify(named);
-}
-
-/** How far the steps of a running build are. Each time all of them are told, so it does not matter if one was missed. */
-export async function noteSteps({ db, trx }: WriteContext, id: bigint, steps: readonly StoredStep[]): Promise<void> {
-  const build = await trx
-    .updateTable('builds')
-    .set({ steps: JSON.stringify(steps) })
-    .where('id', '=', id)
-    .where('build_state', '=', 'running')
-    .returning(['project_id', 'build_request_id'])
-    .executeTakeFirst();
-  if (!build) return;
-  for (const topic of [projectTopic(build.project_id), subjectTopic(build.build_request_id), subjectTopic(id)])
-    await db.announce(trx, topic);
-}
-
-/** Records the new state. With a final state the log is complete too. */
-async function tell(context: WriteContext, build: Moved, state: BuildState): Promise<void> {
-  if (isFinal(buildMachine, state)) {
-    await completeLog(context.db, context.trx, build.id);
-    noteEnding(context, { type: 'build', state, ...build });
-  }
-  recordEvent(context, { projectId: build.project_id, subjectId: build.id, type: 'build', state });
-}
-
-export interface BuildPlace {
+export interface BuildContext {
   projectId: bigint;
   accountId: bigint;
   commitId: bigint;
   requestId: bigint;
 }
 
-/** What is tried: attempts at the same suite and variant follow each other. */
-export type Subject = Pick<BuildRow, 'suite_id' | 'variant'>;
+/** What is tried: attempts at the same name of a suite and variant follow each other. */
+export type Subject = Pick<BuildRow, 'suite_name' | 'variant'>;
 
 /** A suite and variant that is to be tried, and its last attempt at the commit. */
 export interface Tried {
-  suiteId: bigint;
+  suiteId: bigint | null;
+  suiteName: string;
   variant: string;
   last: number;
   /** The series to which the next attempt belongs; undefined where the suite is started anew. */
@@ -133,41 +68,67 @@ export interface Tried {
   tags: string;
   allowFailure: number;
   retries: number;
+  /** The names of the suites that it needs. */
+  needs: readonly string[];
+  approval: number;
+  group: string;
   /** The rule that took too long to judge: nothing is run then, and the build says so. */
   slow?: Rule;
+}
+
+/** What is written of a build that is allowed to fail: 1 where the suite says so, or a line that names its variant. */
+export function allowedFailures(
+  suite: Pick<SuiteRow, 'allow_failure' | 'matrix_allow_failure'>,
+): (variant: string) => number {
+  const isNamed = amongVariants(matrixFields.matrix_allow_failure.fromColumn(suite.matrix_allow_failure));
+  return (variant) => (suite.allow_failure === 1 || isNamed(variant) ? 1 : 0);
 }
 
 /** The last attempt at each. The commit is locked, so nobody else makes the same next attempt. */
 export async function triedBefore({ trx }: WriteContext, commitId: bigint, subjects: Subject[]): Promise<Tried[]> {
   const tried: Tried[] = [];
-  for (const { suite_id: suiteId, variant } of subjects) {
-    const { attempt, series, steps, tags, allow_failure, retries } = await trx
+  for (const { suite_name: suiteName, variant } of subjects) {
+    const {
+      suite_id: suiteId,
+      attempt,
+      series,
+      needs,
+      approval,
+      concurrency_group: group,
+      steps,
+      tags,
+      allow_failure,
+      matrix_allow_failure,
+      retries,
+    } = await trx
       .selectFrom('builds')
       .leftJoin('suites', 'suites.id', 'builds.suite_id')
-      .select([
-        'builds.attempt',
-        'builds.series',
-        'suites.steps',
-        'suites.tags',
-        'suites.allow_failure',
-        'suites.retries',
-      ])
+      .select(['builds.suite_id', 'builds.attempt', 'builds.series'])
+      .select(['builds.needs', 'builds.approval', 'builds.concurrency_group'])
+      .select(['suites.steps', 'suites.tags', 'suites.allow_failure', 'suites.matrix_allow_failure', 'suites.retries'])
       .where('builds.commit_id', '=', commitId)
-      .where('builds.suite_id', '=', suiteId)
+      .where('builds.suite_name', '=', suiteName)
       .where('builds.variant', '=', variant)
       .orderBy('builds.attempt', 'desc')
       .limit(1)
       .executeTakeFirstOrThrow();
     tried.push({
       suiteId,
+      suiteName,
       variant,
       last: attempt,
       series,
       isDeleted: tags === null,
       steps: steps ?? '[]',
       tags: tags ?? '',
-      allowFailure: allow_failure ?? 0,
+      allowFailure: allowedFailures({
+        allow_failure: allow_failure ?? 0,
+        matrix_allow_failure: matrix_allow_failure ?? '[]',
+      })(variant),
       retries: retries ?? 0,
+      needs: JSON.parse(needs) as string[],
+      approval,
+      group,
     });
   }
   return tried;
@@ -179,56 +140,67 @@ interface Continued {
   tries?: number;
   retry?: number;
   retriesLeft?: number;
+  approvedBy?: string;
 }
 
-/** Makes the next attempt at each and puts it into the queue. The caller does the roll-ups. */
+/**
+ * Makes the next attempt at each and puts it into the queue, unless it is held back: then the roll-up of the request,
+ * which is the caller's to ask for, finds out how long. What continues the work of another is not held back again.
+ */
 export async function addBuilds(
   context: WriteContext,
-  place: BuildPlace,
+  place: BuildContext,
   suites: Tried[],
-  { tries = 0, retry = 0, retriesLeft }: Continued = {},
+  continued?: Continued,
 ): Promise<BuildRow[]> {
   const { db, trx, ids } = context;
   if (suites.length === 0) return [];
   const { projectId, accountId, commitId, requestId } = place;
+  const { tries = 0, retry = 0, retriesLeft, approvedBy = '' } = continued ?? {};
   const newSeries = ids.next();
-  const builds = suites.map(
-    ({ suiteId, variant, last, series = newSeries, steps, allowFailure, retries }): BuildRow => ({
-      id: ids.next(),
-      project_id: projectId,
-      build_request_id: requestId,
-      commit_id: commitId,
-      suite_id: suiteId,
-      build_state: buildMachine.initial,
-      attempt: last + 1,
-      exit_status: null,
-      failure_reason: '',
-      created_at: BigInt(Date.now()),
-      started_at: null,
-      finished_at: null,
-      variant,
-      allow_failure: allowFailure,
-      retry,
-      retries_left: retriesLeft ?? retries,
-      series,
-      tests_passed: 0,
-      tests_failed: 0,
-      tests_skipped: 0,
-      uploads: '',
-      output_from: null,
-      output_to: null,
-      steps: waitingSteps(steps),
-    }),
-  );
+  const heldBy = ({ needs, approval, group, slow }: Tried): Held =>
+    !slow && !continued && (needs.length > 0 || approval === 1 || group !== '') ? 'needs' : '';
+  const builds = suites.map((suite): BuildRow => ({
+    id: ids.next(),
+    project_id: projectId,
+    build_request_id: requestId,
+    commit_id: commitId,
+    suite_id: suite.suiteId,
+    suite_name: suite.suiteName,
+    build_state: buildMachine.initial,
+    attempt: suite.last + 1,
+    exit_status: null,
+    failure_reason: '',
+    created_at: BigInt(Date.now()),
+    started_at: null,
+    finished_at: null,
+    variant: suite.variant,
+    allow_failure: suite.allowFailure,
+    retry,
+    retries_left: retriesLeft ?? suite.retries,
+    series: suite.series ?? newSeries,
+    tests_passed: 0,
+    tests_failed: 0,
+    tests_skipped: 0,
+    uploads: '',
+    output_from: null,
+    output_to: null,
+    steps: waitingSteps(suite.steps),
+    needs: JSON.stringify(suite.needs),
+    approval: suite.approval,
+    approved_by: approvedBy,
+    concurrency_group: suite.group,
+    held: heldBy(suite),
+  }));
   const buildIds = builds.map(({ id }) => id);
   await insertRows(trx, 'builds', builds);
   await beginLogs(trx, buildIds, projectId);
   for (const subjectId of buildIds)
     recordEvent(context, { projectId, subjectId, type: 'build', state: buildMachine.initial });
   await db.announce(trx, subjectTopic(requestId)); // whoever follows the request follows its builds
-  const jobs = builds.flatMap(({ id: subjectId }, at) => {
+  const jobs = builds.flatMap(({ id: subjectId, held }, at) => {
     const { tags = '', slow } = suites[at] ?? {};
-    return slow ? [] : [{ kind: 'run_suite', subjectId, accountId, tries, tags }];
+    return slow || held !== '' ? [] : [{ kind: 'run_suite', subjectId, accountId, tries, tags }];
   });
   if (jobs.length > 0) await enqueue(db, trx, ids, ...jobs);
   for (const [at, build] of builds.entries()) {
@@ -248,8 +220,8 @@ export async function loseBuild(
   tries: number,
 ): Promise<void> {
   if (!(await moveBuild(context, build, 'errored', { failure_reason: 'runner_lost' }))) return;
-  const { retry, retries_left: retriesLeft } = build;
-  if (tries < mostTries) await continueBuild(context, build, accountId, { tries, retry, retriesLeft });
+  const { retry, retries_left: retriesLeft, approved_by: approvedBy } = build;
+  if (tries < mostTries) await continueBuild(context, build, accountId, { tries, retry, retriesLeft, approvedBy });
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
 }
 
@@ -261,21 +233,21 @@ export async function endBuild(
   context: WriteContext,
   { id, accountId, isCancelled }: { id: bigint; accountId: bigint; isCancelled: boolean },
   state: BuildState,
-  ending: Ending,
+  ending: BuildEnding,
 ): Promise<void> {
   const build = await moveBuild(context, { id }, state, ending);
   if (!build) return;
   const isFailed = state === 'failed' || state === 'timed_out';
-  const { retry, retries_left: left } = build;
+  const { retry, retries_left: left, approved_by: approvedBy } = build;
   if (isFailed && left > 0 && !isCancelled)
-    await continueBuild(context, build, accountId, { retry: retry + 1, retriesLeft: left - 1 });
+    await continueBuild(context, build, accountId, { retry: retry + 1, retriesLeft: left - 1, approvedBy });
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
 }
 
 /** Makes the next attempt after a build that is over, unless its suite was deleted. */
 async function continueBuild(
   context: WriteContext,
-  build: Moved,
+  build: MovedBuild,
   accountId: bigint,
   continued: Continued,
 ): Promise<void> {
@@ -303,9 +275,18 @@ export async function retagBuilds(
  */
 export async function cancelBuilds(
   context: WriteContext,
-  builds: BuildRow[],
-  reread: () => Promise<BuildRow[]> = async () => [],
+  builds: readonly BuildRow[],
+  reread?: () => Promise<BuildRow[]>,
 ): Promise<void> {
+  await cancelHeld(context, await cancelQueued(context, builds, reread));
+}
+
+/** Those that have jobs. Answers the others: their requests have to be locked before they can be cancelled. */
+export async function cancelQueued(
+  context: WriteContext,
+  builds: readonly BuildRow[],
+  reread: () => Promise<BuildRow[]> = async () => [],
+): Promise<BuildRow[]> {
   const open: BuildRow[] = [];
   const outcomes = new Map<bigint, Cancelled>();
   for (let found = builds; found.length > 0;) {
@@ -317,5 +298,37 @@ export async function cancelBuilds(
     open.push(...more);
     found = ids.some((id) => outcomes.get(id) === 'none') ? await reread() : [];
   }
-  for (const build of open) if (outcomes.get(build.id) !== 'signalled') await advanceBuild(context, build, 'cancelled');
+  for (const build of open) if (outcomes.get(build.id) === 'dropped') await advanceBuild(context, build, 'cancelled');
+  return open.filter(({ id }) => outcomes.get(id) === 'none');
+}
+
+/**
+ * Those that are held back. One that got a job since it was read is cancelled in another run of the transaction: jobs are
+ * locked before requests.
+ */
+export async function cancelHeld(context: WriteContext, builds: readonly BuildRow[]): Promise<void> {
+  if (builds.length === 0) return;
+  await holdAllForBuilds(context, builds);
+  await holdGroups(context, builds.map(groupOf));
+  const ids = builds.map(({ id }) => id);
+  const now = context.trx.selectFrom('builds').select(['id', 'build_state', 'held']).where('id', 'in', ids);
+  const open = (await now.execute()).filter(({ build_state: state }) => !isFinal(buildMachine, state as BuildState));
+  if (open.some(({ held }) => held === '')) runAgain();
+  for (const build of open) await advanceBuild(context, build, 'cancelled');
+}
+
+/** Lets a build go on that waits for approval; false when it does not wait for one. */
+export async function approveBuild(context: WriteContext, build: BuildRow, by: string): Promise<boolean> {
+  await holdForBuilds(context, build.build_request_id, build.commit_id);
+  const state = buildMachine.initial;
+  const approved = context.trx
+    .updateTable('builds')
+    .set({ build_state: state, approved_by: by })
+    .where('id', '=', build.id)
+    .where('build_state', 'in', statesBeforeAgain(buildMachine, state));
+  if ((await approved.executeTakeFirst()).numUpdatedRows !== 1n) return false;
+  recordEvent(context, { projectId: build.project_id, subjectId: build.id, type: 'build', state });
+  rollUp(context, { commit: build.commit_id, request: build.build_request_id });
+  await applyEffects(context);
+  return true;
 }

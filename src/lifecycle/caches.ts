@@ -12,9 +12,10 @@ import type { WriteContext } from './write-context.ts';
  */
 
 /** The builds that share a cache. */
-export interface CachePlace {
+export interface CacheKey {
   projectId: bigint;
-  suiteId: bigint;
+  suiteId: bigint | null;
+  suiteName: string;
   variant: string;
   branch: string;
   /** The suite's paths, as stored. */
@@ -27,13 +28,14 @@ const mostCaches = 1000;
 /** The cache for a build; undefined where there is none. It counts as used. */
 export async function useCache(
   { trx }: WriteContext,
-  { suiteId, variant, branch, paths }: CachePlace,
+  { projectId, suiteName, variant, branch, paths }: CacheKey,
   defaultBranch: string,
 ): Promise<CacheRow | undefined> {
   const found = await trx
     .selectFrom('caches')
     .selectAll()
-    .where('suite_id', '=', suiteId)
+    .where('project_id', '=', projectId)
+    .where('suite_name', '=', suiteName)
     .where('variant', '=', variant)
     .where('paths', '=', paths)
     .where('branch', 'in', [branch, defaultBranch])
@@ -60,7 +62,7 @@ interface Saved extends Pick<CacheRow, 'build_id' | 'sha' | 'digest' | 'size'> {
  */
 export async function saveCache(
   { db, trx, ids }: WriteContext,
-  { projectId, suiteId, variant, branch, paths }: CachePlace,
+  { projectId, suiteId, suiteName, variant, branch, paths }: CacheKey,
   { began, mostBytes, isLate, ...tree }: Saved,
 ): Promise<boolean> {
   await db.holdNumber(trx, projectId);
@@ -68,19 +70,19 @@ export async function saveCache(
   if (!(await suite.executeTakeFirst()) || tree.size > mostBytes) return false;
   const all = await trx
     .selectFrom('caches')
-    .select(['id', 'suite_id', 'variant', 'branch', 'build_id', 'size'])
+    .select(['id', 'suite_name', 'variant', 'branch', 'build_id', 'size'])
     .where('project_id', '=', projectId)
     .orderBy('last_used_at', 'desc')
     .orderBy('id', 'desc')
     .execute();
   if (began !== undefined && !all.some(({ id }) => id === began)) return false;
-  const there = all.find((one) => one.suite_id === suiteId && one.variant === variant && one.branch === branch);
+  const there = all.find((one) => one.suite_name === suiteName && one.variant === variant && one.branch === branch);
   if (isLate && there && there.build_id > tree.build_id) return false;
   const now = BigInt(Date.now());
   const fields = { ...tree, paths, created_at: now, last_used_at: now };
   if (there) await trx.updateTable('caches').set(fields).where('id', '=', there.id).execute();
   else {
-    const place = { id: ids.next(), project_id: projectId, suite_id: suiteId, variant, branch };
+    const place = { id: ids.next(), project_id: projectId, suite_id: suiteId, suite_name: suiteName, variant, branch };
     await trx
       .insertInto('caches')
       .values({ ...place, ...fields })
@@ -93,6 +95,17 @@ export async function saveCache(
   const leaving = kept < 0 ? [] : others.slice(kept).map(({ id }) => id);
   if (leaving.length > 0) await trx.deleteFrom('caches').where('id', 'in', leaving).execute();
   return true;
+}
+
+/** A suite has another name: so have its caches. */
+export async function renameCaches(
+  { db, trx }: WriteContext,
+  { projectId, suiteId, name }: { projectId: bigint; suiteId: bigint; name: string },
+): Promise<void> {
+  await db.holdNumber(trx, projectId);
+  // Those that a branch's own file has made under the name would be the suite's now.
+  await trx.deleteFrom('caches').where('project_id', '=', projectId).where('suite_name', '=', name).execute();
+  await trx.updateTable('caches').set({ suite_name: name }).where('suite_id', '=', suiteId).execute();
 }
 
 /** Deletes the caches of a project, or one of them. */

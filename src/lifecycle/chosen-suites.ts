@@ -2,16 +2,31 @@ import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
 import { variantsOf } from '../shared/matrix.ts';
-import type { Tried } from './builds.ts';
-import { judgedIn, textsOf } from './evaluate-rules.ts';
+import { valuesIn } from '../records/fields.ts';
+import { matrixFields, suiteFields } from '../records/suite.ts';
+import { allowedFailures, type Tried } from './builds.ts';
+import { evaluateRulesIn, textsOf } from './evaluate-rules.ts';
 import type { Rule } from './rules.ts';
 import { whySkipped } from './skip-marks.ts';
 import type { WriteContext } from './write-context.ts';
 
 /** Which suites of a project are run on a commit, and in which variants. */
 
+const matrixColumns = ['matrix', 'matrix_include', 'matrix_exclude', 'matrix_allow_failure'] as const;
+const holdColumns = ['needs', 'approval', 'manual', 'concurrency_group'] as const;
+const suiteColumns = [
+  'id',
+  'name',
+  'steps',
+  'tags',
+  'allow_failure',
+  'retries',
+  ...matrixColumns,
+  ...holdColumns,
+] as const;
+
 /** A suite with its number of attempts at the commit: one row for each of its rules, or one row without rules. */
-export interface SuiteFacts extends Pick<SuiteRow, 'id' | 'steps' | 'tags' | 'allow_failure' | 'retries' | 'matrix'> {
+export interface SuiteFacts extends Pick<SuiteRow, (typeof suiteColumns)[number]> {
   /** Of the builds without a variant. */
   last: bigint | number | null;
   subject: string | null;
@@ -24,7 +39,7 @@ export const findSuites = (db: Queries, project: bigint, ref: string): Promise<S
   db
     .selectFrom('suites')
     .leftJoin('suite_rules', 'suite_rules.suite_id', 'suites.id')
-    .select(['suites.id', 'suites.steps', 'suites.tags', 'suites.allow_failure', 'suites.retries', 'suites.matrix'])
+    .select(suiteColumns.map((column) => `suites.${column}` as const))
     .select(['suite_rules.subject', 'suite_rules.operator', 'suite_rules.value'])
     .select((of) =>
       of
@@ -37,7 +52,7 @@ export const findSuites = (db: Queries, project: bigint, ref: string): Promise<S
             .where('commits.project_id', '=', project)
             .where('commits.ref', '=', ref),
         )
-        .whereRef('builds.suite_id', '=', 'suites.id')
+        .whereRef('builds.suite_name', '=', 'suites.name')
         .where('builds.variant', '=', sql.lit(''))
         .as('last'),
     )
@@ -45,9 +60,28 @@ export const findSuites = (db: Queries, project: bigint, ref: string): Promise<S
     .orderBy('suites.id')
     .execute();
 
+export const needsOf = ({ needs }: Pick<SuiteRow, 'needs'>): bigint[] => suiteFields.needs.fromColumn(needs);
+
 /**
- * The suites and variants to run. Naming suites in a request leaves out the others; the rules hold in any case. One whose
- * rules could not be judged is among them, with the rule that took too long.
+ * What a request is about: the suites that it names with those that they need, or all. A suite that is manual has to be
+ * named.
+ */
+export function askedFor<Suite extends Pick<SuiteRow, 'id' | 'needs' | 'manual'>>(
+  suites: readonly Suite[],
+  named: readonly bigint[],
+): Suite[] {
+  if (named.length === 0) return suites.filter(({ manual }) => manual === 0);
+  const byId = new Map(suites.map((suite) => [suite.id, suite]));
+  const asked = new Set(named);
+  for (const id of asked)
+    for (const needed of needsOf(byId.get(id) ?? { needs: '[]' }))
+      if (byId.get(needed)?.manual === 0) asked.add(needed);
+  return suites.filter(({ id }) => asked.has(id));
+}
+
+/**
+ * The suites and variants to run. Naming suites in a request leaves out all others that these do not need; the rules hold
+ * in any case. One whose rules could not be judged is among them, with the rule that took too long.
  */
 export async function applying(
   context: WriteContext,
@@ -57,17 +91,17 @@ export async function applying(
   request: BuildRequestRow,
 ): Promise<Tried[]> {
   if (whySkipped(commit, request) !== undefined) return [];
-  const named = new Set(suitesOf(request));
-  const suites = Array.from(Map.groupBy(rows, ({ id }) => id)).filter(([id]) => named.size === 0 || named.has(id));
+  const suites = Array.from(Map.groupBy(askedFor(rows, suitesOf(request)), ({ id }) => id));
+  const names = new Map(rows.map(({ id, name }) => [id, name]));
   const question = {
     suites: suites.map(([id, rules]) => ({ id: String(id), rules: rules.flatMap(ruleOf) })),
     texts: textsOf(commit, request),
   };
-  const judged = judgedIn(context, account, question);
+  const judged = evaluateRulesIn(context, account, question);
   const tried = suites.map(async ([, [suite]], at) => {
     const { unmet, slow } = judged[at] ?? {};
     if (!suite || unmet) return [];
-    const variants = await triedAnew(context, suite, commit.id);
+    const variants = await triedAnew(context, suite, commit.id, names);
     return slow ? variants.map((one) => ({ ...one, slow })) : variants;
   });
   return (await Promise.all(tried)).flat();
@@ -82,22 +116,34 @@ export function suitesOf({ suites }: Pick<BuildRequestRow, 'suites'>): bigint[] 
   return (JSON.parse(suites) as string[]).map(BigInt);
 }
 
-const findAttempts = (db: Queries, commit: bigint, suite: bigint) =>
+const findAttempts = (db: Queries, commit: bigint, suite: string) =>
   db
     .selectFrom('builds')
     .select((of) => ['variant', of.fn.max<bigint | number>('attempt').as('last')])
     .where('commit_id', '=', commit)
-    .where('suite_id', '=', suite)
+    .where('suite_name', '=', suite)
     .groupBy('variant')
     .execute();
 
 /** All variants of a suite, to be started anew. Only a suite with a matrix takes another query. */
-async function triedAnew({ trx }: WriteContext, suite: Readonly<SuiteFacts>, commit: bigint): Promise<Tried[]> {
-  const { id: suiteId, steps, tags, allow_failure: allowFailure, retries, last } = suite;
-  const settings = { suiteId, steps, tags, allowFailure, retries };
-  const matrix = JSON.parse(suite.matrix) as string[];
-  if (matrix.length === 0) return [{ ...settings, variant: '', last: Number(last ?? 0) }];
-  const attempts = await findAttempts(trx, commit, suiteId);
+async function triedAnew(
+  { trx }: WriteContext,
+  suite: Readonly<SuiteFacts>,
+  commit: bigint,
+  names: ReadonlyMap<bigint, string>,
+): Promise<Tried[]> {
+  const { id: suiteId, name: suiteName, steps, tags, retries, last, approval, concurrency_group: group } = suite;
+  const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);
+  const settings = { suiteId, suiteName, steps, tags, retries, needs, approval, group };
+  const variants = variantsOf(valuesIn(matrixFields, suite));
+  const allowFailure = allowedFailures(suite);
+  const isPlain = variants.every((variant) => variant === '');
+  const attempts = isPlain ? [{ variant: '', last: last ?? 0 }] : await findAttempts(trx, commit, suiteName);
   const lastOf = new Map(attempts.map((one) => [one.variant, Number(one.last)]));
-  return variantsOf(matrix).map((variant) => ({ ...settings, variant, last: lastOf.get(variant) ?? 0 }));
+  return variants.map((variant) => ({
+    ...settings,
+    variant,
+    allowFailure: allowFailure(variant),
+    last: lastOf.get(variant) ?? 0,
+  }));
 }

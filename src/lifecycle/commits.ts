@@ -1,5 +1,5 @@
 import type { CommitRow } from '../db/schema.ts';
-import { moveTrunk, recordEvent, rollUp, type Trunk } from './pending-effects.ts';
+import { moveDefaultHead, recordEvent, rollUp, type DefaultHead } from './pending-effects.ts';
 import { commitMachine } from './states.ts';
 import type { WriteContext } from './write-context.ts';
 
@@ -23,7 +23,7 @@ export interface FetchedCommit {
   /** The ref was built before, at a commit that is no ancestor of this one. */
   overwritten: boolean;
   /** The newest built commit of the default branch: this one, the same as before, or neither. */
-  trunk: 'this' | 'kept' | 'none';
+  defaultHead: 'this' | 'kept' | 'none';
   /** The name of the default branch, where the commit is on it. */
   defaultBranch?: string | null;
 }
@@ -64,15 +64,15 @@ export async function recordCommit(
         scm_committed_date: report.committedDate,
         ...surroundings,
       };
-  if (report.trunk !== 'kept') moveTrunk(context, projectId, trunkOf(report, commit));
+  if (report.defaultHead !== 'kept') moveDefaultHead(context, projectId, defaultHeadOf(report, commit));
   if (known) await trx.updateTable('commits').set(surroundings).where('id', '=', commit.id).execute();
   else await addCommit(context, commit);
   if (report.ref !== null) await rememberRef(context, projectId, report.ref, commit.id);
   return commit;
 }
 
-function trunkOf({ trunk, defaultBranch }: FetchedCommit, { id }: CommitRow): Trunk {
-  return trunk === 'this' ? { commit: id, branch: defaultBranch || null } : { commit: null, branch: null };
+function defaultHeadOf({ defaultHead, defaultBranch }: FetchedCommit, { id }: CommitRow): DefaultHead {
+  return defaultHead === 'this' ? { commit: id, branch: defaultBranch || null } : { commit: null, branch: null };
 }
 
 async function addCommit(context: WriteContext, commit: CommitRow): Promise<void> {

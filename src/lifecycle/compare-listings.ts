@@ -1,5 +1,5 @@
 import { orNotYet, type Database } from '../db/open.ts';
-import { noted } from '../db/memo.ts';
+import { memoized } from '../db/memo.ts';
 import { UnavailableError } from '../db/unavailable.ts';
 import { BusyThreadError, createWorkerThread, type WorkerThread } from '../lib/worker-thread.ts';
 import { compareListings, isQuick, type Compared, type Listings } from './polled-refs.ts';
@@ -13,16 +13,16 @@ const makeThread = (): WorkerThread<Listings, Compared | undefined> =>
     timeoutMs: 30_000,
   });
 
-export const closeComparing = (db: Database): Promise<void> => noted(db, makeThread).close();
+export const closeListingThread = (db: Database): Promise<void> => memoized(db, makeThread).close();
 
 /** In a transaction, which is run again where it takes longer. `look` names the two listings. */
-export function comparedIn(
+export function compareInTransaction(
   { db, trx }: WriteContext,
-  { account, look }: { account: bigint; look: string },
+  { account, name }: { account: bigint; name: string },
   listings: Listings,
 ): Compared | undefined {
   if (isQuick(listings)) return compareListings(listings);
-  return orNotYet(trx, look, () => noted(db, makeThread).ask(account, listings).catch(refused));
+  return orNotYet(trx, name, () => memoized(db, makeThread).ask(account, listings).catch(refused));
 }
 
 function refused(error: unknown): never {

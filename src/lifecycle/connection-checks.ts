@@ -1,6 +1,6 @@
 import type { Queries } from '../db/open.ts';
 import { drop, enqueue } from '../queue/queue.ts';
-import { hurryPolling } from './polls.ts';
+import { pollSoon } from './polls.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 
 /**
@@ -67,7 +67,7 @@ export async function settleCheck({ db, trx }: WriteContext, id: bigint, seen: C
     .where('id', '<', id)
     .where('answer', 'is not', null)
     .execute();
-  if (seen.connected) await hurryPolling({ db, trx }, settled.project_id);
+  if (seen.connected) await pollSoon({ db, trx }, settled.project_id);
   await db.announce(trx, subjectTopic(id));
 }
 

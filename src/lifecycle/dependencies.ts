@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { DependencyRow } from '../db/schema.ts';
-import { cancel, drop, enqueue, hurryAccount } from '../queue/queue.ts';
+import { cancel, drop, enqueue, makeAccountDue } from '../queue/queue.ts';
 import { addLine, completeLog, removeLog, restartLog } from '../streams/logs.ts';
 import { dependencyMoved, recordEvent } from './pending-effects.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
@@ -158,7 +158,7 @@ export async function failCompile(context: WriteContext, dependency: Owned, why 
  * waits for a compile of another account.
  */
 export async function wakeWaiting({ db, trx }: WriteContext, ownerId: bigint): Promise<void> {
-  await hurryAccount(db, trx, ownerId, ['run_suite', 'compile_dependency']);
+  await makeAccountDue(db, trx, ownerId, ['run_suite', 'compile_dependency']);
 }
 
 /** Shares the compiled result with every account; false while there is no result. */

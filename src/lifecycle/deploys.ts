@@ -29,7 +29,7 @@ export async function openDeploy(
   };
   await trx.insertInto('deploys').values(deploy).execute();
   await beginLog(trx, deploy.id, project.id);
-  tell(context, deploy, deployMachine.initial);
+  recordMove(context, deploy, deployMachine.initial);
   const job = { kind: 'push_deploy', subjectId: deploy.id, accountId: project.owner_id, lane: laneOf(deploy) };
   await enqueue(db, trx, ids, job);
   return deploy;
@@ -55,7 +55,7 @@ export async function advanceDeploy(context: WriteContext, deploy: DeployRow, to
     .where('state', 'in', statesBefore(deployMachine, to))
     .executeTakeFirst();
   if (numUpdatedRows !== 1n) return false;
-  tell(context, deploy, to);
+  recordMove(context, deploy, to);
   if (isFinal(deployMachine, to)) {
     await completeLog(db, trx, deploy.id);
     await db.announce(trx, queueTopic); // The next deploy to this branch was waiting for it.
@@ -63,7 +63,7 @@ export async function advanceDeploy(context: WriteContext, deploy: DeployRow, to
   return true;
 }
 
-function tell(context: WriteContext, { project_id: projectId, id }: DeployRow, state: DeployState): void {
+function recordMove(context: WriteContext, { project_id: projectId, id }: DeployRow, state: DeployState): void {
   recordEvent(context, { projectId, subjectId: id, type: 'deploy', state });
 }
 

@@ -1,9 +1,9 @@
 import { orNotYet, type Database } from '../db/open.ts';
-import { noted } from '../db/memo.ts';
+import { memoized } from '../db/memo.ts';
 import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
 import { UnavailableError } from '../db/unavailable.ts';
 import { BusyThreadError, createWorkerThread, type WorkerThread } from '../lib/worker-thread.ts';
-import { isExpression, isQuick, judge, type Judged, type Question, type Texts } from './rules.ts';
+import { isExpression, isQuick, evaluate, type RuleResult, type Question, type Texts } from './rules.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
@@ -14,7 +14,7 @@ import type { WriteContext } from './write-context.ts';
 /** All rules of a project on one commit take no longer, in processor time. */
 const mostMilliseconds = 1000;
 
-type RulesThread = WorkerThread<Question & { milliseconds: number }, Judged[]>;
+type RulesThread = WorkerThread<Question & { milliseconds: number }, RuleResult[]>;
 
 const makeThread = (): RulesThread =>
   createWorkerThread('lifecycle/rules-worker.ts', {
@@ -23,13 +23,13 @@ const makeThread = (): RulesThread =>
     timeoutMs: 60_000,
   });
 
-export const closeJudging = (db: Database): Promise<void> => noted(db, makeThread).close();
+export const closeRulesThread = (db: Database): Promise<void> => memoized(db, makeThread).close();
 
 /** For those who only read. The account is the one whose turn it takes. */
-export async function judged(db: Database, account: bigint, question: Question): Promise<Judged[]> {
-  if (isQuick(question)) return judge(question);
+export async function evaluateRules(db: Database, account: bigint, question: Question): Promise<RuleResult[]> {
+  if (isQuick(question)) return evaluate(question);
   try {
-    return await noted(db, makeThread).ask(account, { ...question, milliseconds: mostMilliseconds });
+    return await memoized(db, makeThread).ask(account, { ...question, milliseconds: mostMilliseconds });
   } catch (error) {
     if (error instanceof BusyThreadError) throw new UnavailableError('too many rules are to be judged at once');
     // The thread was given up: no rule of this commit is known to be met.
@@ -41,9 +41,9 @@ export async function judged(db: Database, account: bigint, question: Question):
 }
 
 /** The same in a transaction, which is run again where it takes longer. */
-export function judgedIn({ db, trx }: WriteContext, account: bigint, question: Question): Judged[] {
-  if (isQuick(question)) return judge(question);
-  return orNotYet(trx, JSON.stringify(question), () => judged(db, account, question));
+export function evaluateRulesIn({ db, trx }: WriteContext, account: bigint, question: Question): RuleResult[] {
+  if (isQuick(question)) return evaluate(question);
+  return orNotYet(trx, JSON.stringify(question), () => evaluateRules(db, account, question));
 }
 
 /** What rules compare. */

@@ -15,7 +15,7 @@ const mostAttempts = 100;
 const mostFailed = 1000;
 const longestMessage = 2048;
 
-type Place = Pick<TestFlakeRow, 'project_id' | 'suite_id' | 'commit_id' | 'variant'>;
+type Place = Pick<TestFlakeRow, 'project_id' | 'suite_name' | 'commit_id' | 'variant'>;
 
 interface Attempt {
   build_id: bigint;
@@ -50,19 +50,19 @@ export async function noteFlakes(db: Database, buildId: bigint): Promise<void> {
 async function placeOf(db: Queries, buildId: bigint): Promise<Place | undefined> {
   return db
     .selectFrom('builds')
-    .select(['project_id', 'suite_id', 'commit_id', 'variant'])
+    .select(['project_id', 'suite_name', 'commit_id', 'variant'])
     .where('id', '=', buildId)
     .executeTakeFirst();
 }
 
 /** The oldest first. */
-async function attemptsAt(db: Queries, { commit_id: commit, suite_id: suite, variant }: Place): Promise<Attempt[]> {
+async function attemptsAt(db: Queries, { commit_id: commit, suite_name: suite, variant }: Place): Promise<Attempt[]> {
   const newest = await db
     .selectFrom('test_runs')
     .innerJoin('builds', 'builds.id', 'test_runs.build_id')
     .select(['test_runs.build_id', 'test_runs.completed_at'])
     .where('test_runs.commit_id', '=', commit)
-    .where('test_runs.suite_id', '=', suite)
+    .where('test_runs.suite_name', '=', suite)
     .where('builds.variant', '=', variant)
     .where('test_runs.completed_at', 'is not', null)
     .orderBy('test_runs.build_id', 'desc')
@@ -159,7 +159,7 @@ async function store(db: Database, flakes: TestFlakeRow[]): Promise<void> {
       .insertInto('test_flakes')
       .values(flakes)
       .onConflict((conflict) =>
-        conflict.columns(['commit_id', 'suite_id', 'variant', 'test_key']).doUpdateSet((row) => ({
+        conflict.columns(['commit_id', 'suite_name', 'variant', 'test_key']).doUpdateSet((row) => ({
           failures: row.ref('excluded.failures'),
           passes: row.ref('excluded.passes'),
           message: row.ref('excluded.message'),

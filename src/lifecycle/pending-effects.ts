@@ -1,10 +1,11 @@
 import type { SqlBool } from 'kysely';
 import { insertRows } from '../db/insert.ts';
-import { noted } from '../db/memo.ts';
+import { memoized } from '../db/memo.ts';
 import type { ProjectRow } from '../db/schema.ts';
+import type { Group } from './held-back.ts';
 import { projectTopic, subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
 import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
-import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
+import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhook-events.ts';
 
 /**
  * The consequences of a transaction's changes are collected during the transaction and applied at its end: the states of
@@ -22,7 +23,7 @@ import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
  *  4. the lane of a deploy, with its place in the queue; build requests
  *  5. other rights that a number stands for: to record a fetched commit of a project, to open a shell at a runner.
  *     Waiting jobs whose suite gets other tags are locked after them too: whoever holds such a job wants no right
- *  6. commits
+ *  6. commits; then groups of builds, and builds that are held back and have no job (held-back.ts)
  *  7. projects
  *  8. notifications
  *  9. delivery jobs
@@ -34,68 +35,76 @@ import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
  * This file locks 4, 6 and 7 to 9. New rows may be inserted at any time: no transaction waits for a row that it cannot
  * see. And a statement that skips locked rows never waits: so the end of a compile makes the jobs due that wait for it.
  */
-interface Ledger {
+interface PendingEffects {
   events: LifecycleEvent[];
   commits: Set<bigint>;
   requests: Set<bigint>;
   projects: Set<bigint>;
   dependencies: Set<bigint>;
+  /** Of which a build has ended. */
+  groups: Group[];
   /** The newest commits of default branches, by project, and the names of these branches where they are known. */
-  trunks: Map<bigint, Trunk>;
+  defaultHeads: Map<bigint, DefaultHead>;
   /** Why the fetches of requests failed. */
   reasons: Map<bigint, string>;
 }
 
 /** The newest built commit of a default branch, and the branch's name; null where they are not known. */
-export interface Trunk {
+export interface DefaultHead {
   commit: bigint | null;
   branch: string | null;
 }
 
-/** One transaction has one ledger, however many write contexts are made for it. */
-const notes = (): { ledger?: Ledger } => ({});
+/** One transaction has one set of them, however many write contexts are made for it. */
+const notes = (): { effects?: PendingEffects } => ({});
 
-function ledgerOf(context: WriteContext): Ledger {
-  const kept = noted(context.trx, notes);
-  if (!kept.ledger) {
-    kept.ledger = emptyLedger();
-    context.db.atEnd(context.trx, () => applyLedger(context));
+function effectsOf(context: WriteContext): PendingEffects {
+  const kept = memoized(context.trx, notes);
+  if (!kept.effects) {
+    kept.effects = noEffects();
+    context.db.atEnd(context.trx, () => applyEffects(context));
   }
-  return kept.ledger;
+  return kept.effects;
 }
 
-function emptyLedger(): Ledger {
+function noEffects(): PendingEffects {
   return {
     events: [],
     commits: new Set(),
     requests: new Set(),
     projects: new Set(),
     dependencies: new Set(),
-    trunks: new Map(),
+    groups: [],
+    defaultHeads: new Map(),
     reasons: new Map(),
   };
 }
 
 /** Records an event. */
 export function recordEvent(context: WriteContext, event: LifecycleEvent): void {
-  ledgerOf(context).events.push(event);
+  effectsOf(context).events.push(event);
+}
+
+/** Records that a build of a group has ended: the next one can begin. */
+export function leaveGroup(context: WriteContext, group: Group): void {
+  effectsOf(context).groups.push(group);
 }
 
 /** Records that a dependency has changed its state, for its notifications. */
 export function dependencyMoved(context: WriteContext, id: bigint): void {
-  ledgerOf(context).dependencies.add(id);
+  effectsOf(context).dependencies.add(id);
 }
 
 /** Records the newest commit of a project's default branch; null where none of it was built. */
-export function moveTrunk(context: WriteContext, projectId: bigint, trunk: Trunk): void {
-  const { trunks, projects } = ledgerOf(context);
-  trunks.set(projectId, trunk);
+export function moveDefaultHead(context: WriteContext, projectId: bigint, defaultHead: DefaultHead): void {
+  const { defaultHeads, projects } = effectsOf(context);
+  defaultHeads.set(projectId, defaultHead);
   projects.add(projectId);
 }
 
 /** Records why the fetch of a request failed, for the notifications of its project. */
 export function fetchFailed(context: WriteContext, requestId: bigint, reason: string): void {
-  ledgerOf(context).reasons.set(requestId, reason);
+  effectsOf(context).reasons.set(requestId, reason);
 }
 
 /** Marks commits, requests and projects whose states have to be calculated again. */
@@ -103,7 +112,7 @@ export function rollUp(
   context: WriteContext,
   { commit, request, project }: { commit?: bigint; request?: bigint; project?: bigint },
 ): void {
-  const { commits, requests, projects } = ledgerOf(context);
+  const { commits, requests, projects } = effectsOf(context);
   if (commit !== undefined) commits.add(commit);
   if (request !== undefined) requests.add(request);
   if (project !== undefined) projects.add(project);
@@ -113,23 +122,27 @@ export function rollUp(
  * Does everything that was recorded. The transaction calls it at its end. A caller that needs the states earlier must
  * lock nothing afterwards.
  */
-export async function applyLedger(context: WriteContext): Promise<void> {
-  const kept = noted(context.trx, notes);
-  const { ledger } = kept;
-  if (!ledger) return;
-  kept.ledger = emptyLedger();
-  const { moved, changed } = await rollUpCommits(context, inOrder(ledger.commits), inOrder(ledger.requests));
-  const events = [...ledger.events, ...moved].map((one) => ({ ...one, reason: ledger.reasons.get(one.subjectId) }));
+export async function applyEffects(context: WriteContext): Promise<void> {
+  const kept = memoized(context.trx, notes);
+  const { effects } = kept;
+  if (!effects) return;
+  kept.effects = noEffects();
+  const { moved, changed } = await rollUpCommits(context, {
+    commits: inOrder(effects.commits),
+    requests: inOrder(effects.requests),
+    groups: effects.groups,
+  });
+  const events = [...effects.events, ...moved].map((one) => ({ ...one, reason: effects.reasons.get(one.subjectId) }));
   const byProject = Map.groupBy(events, ({ projectId }) => projectId);
-  const behind = new Set([...ledger.projects, ...changed]);
+  const behind = new Set([...effects.projects, ...changed]);
   for (const id of inOrder(new Set([...byProject.keys(), ...behind]))) {
     const project = await holdProject(context, id);
-    const trunk = ledger.trunks.get(id);
-    if (trunk) await changeTrunk(context, id, trunk);
+    const defaultHead = effects.defaultHeads.get(id);
+    if (defaultHead) await changeDefaultHead(context, id, defaultHead);
     const decided = behind.has(id) ? await decidedState(context, id) : undefined;
     await record(context, id, byProject.get(id) ?? [], project, decided);
   }
-  for (const id of inOrder(ledger.dependencies)) await tellOfDependency(context, id);
+  for (const id of inOrder(effects.dependencies)) await notifyOfDependency(context, id);
 }
 
 function inOrder(ids: Set<bigint>): bigint[] {
@@ -167,9 +180,9 @@ async function holdProject({ db, trx }: WriteContext, id: bigint): Promise<Held>
   return project;
 }
 
-async function changeTrunk({ trx }: WriteContext, id: bigint, { commit, branch }: Trunk): Promise<void> {
-  const trunk = { trunk_commit_id: commit, ...(branch !== null && { default_branch: branch }) };
-  await trx.updateTable('projects').set(trunk).where('id', '=', id).execute();
+async function changeDefaultHead({ trx }: WriteContext, id: bigint, { commit, branch }: DefaultHead): Promise<void> {
+  const defaultHead = { default_head_id: commit, ...(branch !== null && { default_branch: branch }) };
+  await trx.updateTable('projects').set(defaultHead).where('id', '=', id).execute();
 }
 
 /**
@@ -179,7 +192,7 @@ async function changeTrunk({ trx }: WriteContext, id: bigint, { commit, branch }
 async function record(
   context: WriteContext,
   id: bigint,
-  news: News[],
+  news: ReportedEvent[],
   project: Held,
   decided: Decided | undefined,
 ): Promise<void> {
@@ -203,7 +216,8 @@ async function record(
   ]);
   for (const { subjectId } of news) await db.announce(trx, subjectTopic(subjectId));
   if (news.length > 0) await db.announce(trx, projectTopic(id));
-  if (project.is_told) await tellOfBuilds(context, id, withProjectStates(news, project.build_state, decided?.deciding));
+  if (project.is_told)
+    await notifyOfBuilds(context, id, withProjectStates(news, project.build_state, decided?.deciding));
 }
 
 /** Since when it passes or fails. States that say neither, such as `building`, change nothing about that. */
@@ -215,8 +229,8 @@ function outcomeSince({ passed_since: passed, failed_since: failed }: Held, stat
 }
 
 /** The state of the project at each event: up to the event of the commit that decides, the state before. */
-function withProjectStates(events: News[], before: string, deciding: bigint | undefined): News[] {
-  const decides = ({ type, subjectId }: News): boolean => type === 'commit' && subjectId === deciding;
+function withProjectStates(events: ReportedEvent[], before: string, deciding: bigint | undefined): ReportedEvent[] {
+  const decides = ({ type, subjectId }: ReportedEvent): boolean => type === 'commit' && subjectId === deciding;
   let projectState = events.some(decides) ? before : undefined;
   return events.map((news) => {
     if (decides(news)) projectState = news.state;

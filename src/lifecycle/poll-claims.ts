@@ -14,9 +14,9 @@ import { randomName } from '../lib/random-name.ts';
 const partOfHost = 1 / 4;
 const partOfAccount = 3 / 4;
 /** The most polls that are considered for one answer. */
-const mostOffered = 4096;
+const mostConsidered = 4096;
 
-interface Asking {
+interface PollCapacity {
   holder: string;
   /** The runner's identifier, where it works only for some accounts. */
   boundAs?: bigint | undefined;
@@ -27,7 +27,7 @@ interface Asking {
   claimMs: number;
 }
 
-export interface ClaimedLook
+export interface ClaimedPoll
   extends Pick<ProjectRow, 'id' | 'repository_url' | 'ssh_private_key' | 'poll_interval'>, Pick<PollRow, 'failures'> {
   claim: string;
   digest: PolledRefsRow['digest'] | null;
@@ -36,38 +36,38 @@ export interface ClaimedLook
 type Polls = Pick<PollRow, 'project_id' | 'account_id' | 'host'>;
 
 /** When the next poll is due that this runner could get; undefined where nothing is polled. */
-export async function nextLookAt(db: Queries, boundAs: bigint | undefined): Promise<number | undefined> {
+export async function nextPollAt(db: Queries, boundAs: bigint | undefined): Promise<number | undefined> {
   const next = await db
     .selectFrom('polls')
-    .select('next_look_at')
+    .select('next_poll_at')
     .$if(boundAs !== undefined, (query) => query.where('account_id', 'in', accountsOf(db, boundAs ?? 0n)))
-    .orderBy('next_look_at')
+    .orderBy('next_poll_at')
     .limit(1)
     .executeTakeFirst();
-  return next && Number(next.next_look_at);
+  return next && Number(next.next_poll_at);
 }
 
 /** Claims polls that are due, all under one claim. */
-export async function claimLooks(db: Database, trx: Transaction, asking: Asking): Promise<ClaimedLook[]> {
+export async function claimPolls(db: Database, trx: Transaction, capacity: PollCapacity): Promise<ClaimedPoll[]> {
   const now = BigInt(Date.now());
-  const chosen = choose(await underWay(trx, asking.holder, now), await offered(trx, asking, now), asking);
+  const chosen = choose(await underWay(trx, capacity.holder, now), await duePolls(trx, capacity, now), capacity);
   if (chosen.length === 0) return [];
   const free = trx
     .selectFrom('polls')
     .select('project_id')
     .where('project_id', 'in', chosen)
-    .where('next_look_at', '<=', now)
+    .where('next_poll_at', '<=', now)
     .orderBy('project_id');
   const taken = (await db.skipLocked(free, 'polls').execute()).map(({ project_id: id }) => id);
   if (taken.length === 0) return [];
   const claim = randomName();
-  const wait = BigInt(asking.claimMs);
+  const wait = BigInt(capacity.claimMs);
   await trx
     .updateTable('polls')
-    .set({ claim, holder: asking.holder, next_look_at: now + wait, wait_ms: wait })
+    .set({ claim, holder: capacity.holder, next_poll_at: now + wait, wait_ms: wait })
     .where('project_id', 'in', taken)
     .execute();
-  const looks = await trx
+  const claimed = await trx
     .selectFrom('polls')
     .innerJoin('projects', 'projects.id', 'polls.project_id')
     .leftJoin('polled_refs', 'polled_refs.project_id', 'polls.project_id')
@@ -75,14 +75,14 @@ export async function claimLooks(db: Database, trx: Transaction, asking: Asking)
     .select(['polls.failures', 'polled_refs.digest'])
     .where('polls.project_id', 'in', taken)
     .execute();
-  return looks.map((look) => ({ ...look, claim }));
+  return claimed.map((poll) => ({ ...poll, claim }));
 }
 
 /** The runner is gone: its polls are due for other runners. */
-export async function freeLooksOf(trx: Transaction, holder: string): Promise<void> {
+export async function releasePollsOf(trx: Transaction, holder: string): Promise<void> {
   await trx
     .updateTable('polls')
-    .set({ claim: null, holder: null, next_look_at: BigInt(Date.now()), wait_ms: 0n })
+    .set({ claim: null, holder: null, next_poll_at: BigInt(Date.now()), wait_ms: 0n })
     .where('holder', '=', holder)
     .execute();
 }
@@ -97,44 +97,44 @@ function underWay(trx: Transaction, holder: string, now: bigint): Promise<Polls[
     .selectFrom('polls')
     .select(['project_id', 'account_id', 'host'])
     .where('holder', '=', holder)
-    .where('next_look_at', '>', now)
+    .where('next_poll_at', '>', now)
     .execute();
 }
 
 /** The polls that are due, for each account as many as it could get. */
-function offered(trx: Transaction, { boundAs, most }: Asking, now: bigint): Promise<Polls[]> {
+function duePolls(trx: Transaction, { boundAs, most }: PollCapacity, now: bigint): Promise<Polls[]> {
   const due = trx
     .selectFrom('polls')
-    .select(['project_id', 'account_id', 'host', 'next_look_at'])
-    .select(sql<bigint>`row_number() over (partition by account_id order by next_look_at)`.as('place'))
-    .where('next_look_at', '<=', now)
+    .select(['project_id', 'account_id', 'host', 'next_poll_at'])
+    .select(sql<bigint>`row_number() over (partition by account_id order by next_poll_at)`.as('place'))
+    .where('next_poll_at', '<=', now)
     .$if(boundAs !== undefined, (query) => query.where('account_id', 'in', accountsOf(trx, boundAs ?? 0n)));
   return trx
     .selectFrom(due.as('due'))
     .select(['project_id', 'account_id', 'host'])
     .where('place', '<=', BigInt(most))
     .orderBy('place')
-    .orderBy('next_look_at')
-    .limit(mostOffered)
+    .orderBy('next_poll_at')
+    .limit(mostConsidered)
     .execute();
 }
 
 /**
  * Chooses polls one after the other, each from the account with the fewest, within the limits of hosts and accounts.
  */
-function choose(busy: readonly Polls[], due: readonly Polls[], { room, most }: Asking): bigint[] {
+function choose(busy: readonly Polls[], due: readonly Polls[], { room, most }: PollCapacity): bigint[] {
   const atHost = count(busy, ({ host }) => host);
   const ofAccount = count(busy, ({ account_id: account }) => account);
-  const places = new Map<bigint, number>(ofAccount);
-  const inTurn = due
+  const ranks = new Map<bigint, number>(ofAccount);
+  const inOrder = due
     .map((poll) => {
-      const place = places.get(poll.account_id) ?? 0;
-      places.set(poll.account_id, place + 1);
-      return { poll, place };
+      const rank = ranks.get(poll.account_id) ?? 0;
+      ranks.set(poll.account_id, rank + 1);
+      return { poll, place: rank };
     })
     .sort((one, other) => one.place - other.place);
   const chosen: bigint[] = [];
-  for (const { poll } of inTurn) {
+  for (const { poll } of inOrder) {
     if (chosen.length === room) break;
     const [here, own] = [atHost.get(poll.host) ?? 0, ofAccount.get(poll.account_id) ?? 0];
     if (here >= most * partOfHost || own >= most * partOfAccount) continue;

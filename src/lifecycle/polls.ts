@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { PollRow, ProjectRow } from '../db/schema.ts';
-import { comparedIn } from './compare-listings.ts';
-import { applyLedger } from './pending-effects.ts';
+import { compareInTransaction } from './compare-listings.ts';
+import { applyEffects } from './pending-effects.ts';
 import { callIt, mostBuilds, type MovedRef, type Moves } from './polled-refs.ts';
 import { waitAfter, withJitter } from './poll-waits.ts';
-import { triggerRequests, type Asked } from './triggers.ts';
+import { triggerRequests, type TriggeredBuild } from './triggers.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
@@ -20,7 +20,7 @@ export const pollsTopic = 'polls';
 
 export type PollOutcome = 'waiting' | 'first_look' | 'unchanged' | 'build_requested' | 'ignored' | 'failed';
 
-const never = { last_looked_at: null, outcome: 'waiting' satisfies PollOutcome, reason: '', failures: 0 };
+const never = { last_polled_at: null, outcome: 'waiting' satisfies PollOutcome, reason: '', failures: 0 };
 const nobodys = { claim: null, holder: null };
 
 /**
@@ -37,7 +37,7 @@ export async function arrangePolling(
     .locked(trx.selectFrom('polls').selectAll().where('project_id', '=', id), 'polls')
     .executeTakeFirst();
   const now = Date.now();
-  const anew = { host: hostOf(url), next_look_at: BigInt(now), wait_ms: 0n, ...nobodys, ...never };
+  const anew = { host: hostOf(url), next_poll_at: BigInt(now), wait_ms: 0n, ...nobodys, ...never };
   if (seconds === 0) {
     await trx.deleteFrom('polls').where('project_id', '=', id).execute();
   } else if (!present) {
@@ -46,8 +46,8 @@ export async function arrangePolling(
       .values({ project_id: id, account_id: project.owner_id, ...anew })
       .execute();
   } else {
-    const lastLook = { now: Number(present.last_looked_at ?? now), seconds };
-    const values = changed.isElsewhere ? anew : nextLook(present, lastLook, present.failures);
+    const lastPoll = { now: Number(present.last_polled_at ?? now), seconds };
+    const values = changed.isElsewhere ? anew : nextPoll(present, lastPoll, present.failures);
     await trx.updateTable('polls').set(values).where('project_id', '=', id).execute();
   }
   if (seconds === 0 || changed.isElsewhere) await trx.deleteFrom('polled_refs').where('project_id', '=', id).execute();
@@ -55,10 +55,10 @@ export async function arrangePolling(
 }
 
 /** A check has reached the repository, so a longer wait after failures ends. */
-export async function hurryPolling({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, projectId: bigint): Promise<void> {
+export async function pollSoon({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, projectId: bigint): Promise<void> {
   const { numUpdatedRows } = await trx
     .updateTable('polls')
-    .set({ next_look_at: BigInt(Date.now()), wait_ms: 0n, failures: 0 })
+    .set({ next_poll_at: BigInt(Date.now()), wait_ms: 0n, failures: 0 })
     .where('project_id', '=', projectId)
     .where('failures', '>', 0)
     .where('claim', 'is', null)
@@ -77,14 +77,14 @@ interface Moment {
 }
 
 /** A poll under way keeps its claim and its own time. */
-function nextLook(
-  poll: Pick<PollRow, 'claim' | 'next_look_at' | 'wait_ms'>,
+function nextPoll(
+  poll: Pick<PollRow, 'claim' | 'next_poll_at' | 'wait_ms'>,
   { now, seconds }: Moment,
   failures: number,
 ) {
-  if (poll.claim !== null) return { next_look_at: poll.next_look_at, wait_ms: poll.wait_ms };
+  if (poll.claim !== null) return { next_poll_at: poll.next_poll_at, wait_ms: poll.wait_ms };
   const wait = withJitter(waitAfter(failures, seconds * 1000));
-  return { next_look_at: BigInt(now + wait), wait_ms: BigInt(wait) };
+  return { next_poll_at: BigInt(now + wait), wait_ms: BigInt(wait) };
 }
 
 export async function pollOf(db: Queries, projectId: bigint): Promise<PollRow | undefined> {
@@ -92,7 +92,7 @@ export async function pollOf(db: Queries, projectId: bigint): Promise<PollRow | 
 }
 
 /** A runner's report on a poll, under the runner's claim. */
-interface Told {
+interface ClaimedReport {
   projectId: bigint;
   claim: string;
 }
@@ -109,9 +109,9 @@ export async function noteUnchanged(trx: Transaction, claim: string, projects: r
     .updateTable('polls')
     .set({
       ...nobodys,
-      next_look_at: sql<bigint>`${now} + ${wait}`,
+      next_poll_at: sql<bigint>`${now} + ${wait}`,
       wait_ms: wait,
-      last_looked_at: now,
+      last_polled_at: now,
       outcome: 'unchanged' satisfies PollOutcome,
       reason: 'No branch or tag is new or has moved since the look before.',
       failures: 0,
@@ -121,7 +121,11 @@ export async function noteUnchanged(trx: Transaction, claim: string, projects: r
     .execute();
 }
 
-export async function noteFailure(trx: Transaction, { projectId, claim }: Told, message: string): Promise<void> {
+export async function noteFailure(
+  trx: Transaction,
+  { projectId, claim }: ClaimedReport,
+  message: string,
+): Promise<void> {
   const poll = await claimed(trx, { projectId, claim });
   if (!poll) return;
   const failures = poll.failures + 1;
@@ -129,22 +133,22 @@ export async function noteFailure(trx: Transaction, { projectId, claim }: Told, 
 }
 
 /** The listing has changed: new and moved refs are built. */
-export async function noteListing(context: WriteContext, told: Told, listing: string): Promise<void> {
+export async function noteListing(context: WriteContext, report: ClaimedReport, listing: string): Promise<void> {
   const { trx } = context;
-  const poll = await claimed(trx, told);
+  const poll = await claimed(trx, report);
   if (!poll) return;
   const known = await trx
     .selectFrom('polled_refs')
     .selectAll()
     .where('project_id', '=', poll.project_id)
     .executeTakeFirst();
-  const look = { account: poll.owner_id, look: `${told.projectId} ${told.claim} ${known?.digest}` };
-  const compared = comparedIn(context, look, { before: known?.refs, listing });
+  const comparison = { account: poll.owner_id, name: `${report.projectId} ${report.claim} ${known?.digest}` };
+  const compared = compareInTransaction(context, comparison, { before: known?.refs, listing });
   if (!compared) return;
   const { size, moves, row } = compared;
-  const came = moves ? await ask(context, poll, moves) : firstLook(size);
-  await applyLedger(context); // Rows that others may hold are locked before polls (see ledger.ts).
-  if (!(await settle(trx, poll, { ...came, failures: 0 }))) throw new LookLostError();
+  const result = moves ? await requestBuilds(context, poll, moves) : firstPoll(size);
+  await applyEffects(context); // Rows that others may hold are locked before polls (see pending-effects.ts).
+  if (!(await settle(trx, poll, { ...result, failures: 0 }))) throw new PollLostError();
   await trx
     .insertInto('polled_refs')
     .values({ project_id: poll.project_id, ...row })
@@ -153,13 +157,13 @@ export async function noteListing(context: WriteContext, told: Told, listing: st
 }
 
 /** The poll was claimed by another runner while the report came in: the whole report is dropped. */
-export class LookLostError extends Error {
+export class PollLostError extends Error {
   override name = 'LookLostError';
 }
 
 type Claimed = PollRow & Pick<ProjectRow, 'id' | 'owner_id' | 'poll_interval' | 'fork_builds' | 'cancel_superseded'>;
 
-function claimed(trx: Transaction, { projectId, claim }: Told): Promise<Claimed | undefined> {
+function claimed(trx: Transaction, { projectId, claim }: ClaimedReport): Promise<Claimed | undefined> {
   return trx
     .selectFrom('polls')
     .innerJoin('projects', 'projects.id', 'polls.project_id')
@@ -171,19 +175,19 @@ function claimed(trx: Transaction, { projectId, claim }: Told): Promise<Claimed 
     .executeTakeFirst();
 }
 
-type Came = Pick<PollRow, 'reason' | 'failures'> & { outcome: PollOutcome };
+type PollResult = Pick<PollRow, 'reason' | 'failures'> & { outcome: PollOutcome };
 
 /** Stores the result of a poll, if the claim still holds. */
-async function settle(trx: Transaction, poll: Claimed, came: Came): Promise<boolean> {
+async function settle(trx: Transaction, poll: Claimed, result: PollResult): Promise<boolean> {
   const now = Date.now();
   const free = { ...poll, claim: null };
   const { numUpdatedRows } = await trx
     .updateTable('polls')
     .set({
       ...nobodys,
-      ...nextLook(free, { now, seconds: poll.poll_interval }, came.failures),
-      last_looked_at: BigInt(now),
-      ...came,
+      ...nextPoll(free, { now, seconds: poll.poll_interval }, result.failures),
+      last_polled_at: BigInt(now),
+      ...result,
     })
     .where('project_id', '=', poll.project_id)
     .where('claim', '=', poll.claim)
@@ -191,7 +195,7 @@ async function settle(trx: Transaction, poll: Claimed, came: Came): Promise<bool
   return numUpdatedRows === 1n;
 }
 
-function firstLook(size: number): Omit<Came, 'failures'> {
+function firstPoll(size: number): Omit<PollResult, 'failures'> {
   const there =
     size === 0
       ? 'The repository is empty.'
@@ -202,30 +206,30 @@ function firstLook(size: number): Omit<Came, 'failures'> {
   };
 }
 
-async function ask(
+async function requestBuilds(
   context: WriteContext,
   poll: Claimed,
   { wanted, moved, deleted }: Moves,
-): Promise<Omit<Came, 'failures'>> {
+): Promise<Omit<PollResult, 'failures'>> {
   const refused = new Set<string>();
-  const asked: MovedRef[] = [];
+  const requested: MovedRef[] = [];
   const triggered = await triggerRequests(
     context,
     poll,
     wanted.map((move) => ({ commitRef: move.sha, trigger: triggerOf(move) })),
   );
   for (const [at, move] of wanted.entries()) {
-    if (triggered[at]?.request) asked.push(move);
+    if (triggered[at]?.request) requested.push(move);
     else refused.add(triggered[at]?.reason ?? '');
   }
-  const words = [
-    asked.length > 0 ? `Builds were asked for of ${asked.map(callIt).join(', ')}.` : '',
+  const sentences = [
+    requested.length > 0 ? `Builds were asked for of ${requested.map(callIt).join(', ')}.` : '',
     ...refused,
     moved > wanted.length ? tooMany(moved) : '',
     deleted > 0 ? `${deleted} ${deleted === 1 ? 'was' : 'were'} deleted, which builds nothing.` : '',
   ];
-  const reason = words.filter((one) => one !== '').join(' ');
-  return { outcome: asked.length > 0 ? 'build_requested' : 'ignored', reason };
+  const reason = sentences.filter((one) => one !== '').join(' ');
+  return { outcome: requested.length > 0 ? 'build_requested' : 'ignored', reason };
 }
 
 function tooMany(moved: number): string {
@@ -235,7 +239,7 @@ function tooMany(moved: number): string {
   );
 }
 
-function triggerOf({ ref, branch }: MovedRef): Asked['trigger'] {
+function triggerOf({ ref, branch }: MovedRef): TriggeredBuild['trigger'] {
   return {
     source: 'poll',
     event: 'poll',
@@ -249,13 +253,13 @@ function triggerOf({ ref, branch }: MovedRef): Asked['trigger'] {
 }
 
 /** The clock was set back: polls that are further ahead than any interval are due now. */
-export async function hurryStrandedPolls(db: Database): Promise<void> {
+export async function pollStrandedNow(db: Database): Promise<void> {
   const now = BigInt(Date.now());
   await db.transaction((trx) =>
     trx
       .updateTable('polls')
-      .set({ next_look_at: now, wait_ms: 0n })
-      .where(sql<boolean>`next_look_at > ${now} + wait_ms`)
+      .set({ next_poll_at: now, wait_ms: 0n })
+      .where(sql<boolean>`next_poll_at > ${now} + wait_ms`)
       .execute(),
   );
 }

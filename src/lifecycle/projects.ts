@@ -35,7 +35,7 @@ export async function createProject(
     ssh_private_key: await sealed('ssh_private_key', keys.privateKey),
     created_at: BigInt(Date.now()),
     last_event: 0n,
-    trunk_commit_id: null,
+    default_head_id: null,
     default_branch: '',
     passed_since: null,
     failed_since: null,
@@ -85,7 +85,7 @@ async function dropWork({ db, trx }: WriteContext, projectId: bigint): Promise<v
   const notifications = trx.selectFrom('notifications').select('id').where('project_id', '=', projectId).orderBy('id');
   for (const { id } of await db.locked(notifications, 'notifications').execute()) await dropDeliveryJob(trx, id);
   await doomLogsOf(trx, projectId);
-  // They would go with their builds, in whatever order (see ledger.ts).
+  // They would go with their builds, in whatever order (see pending-effects.ts).
   for (const table of ['kept_builds', 'shells'] as const) {
     const rows = trx.selectFrom(table).select('id').where('project_id', '=', projectId).orderBy('id');
     await db.locked(rows, table).execute();

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import { timeOfId } from '../lib/ids.ts';
-import { fetchKinds, placeKinds, type PlaceKind } from '../shared/runner-slots.ts';
+import { fetchKinds, slotKinds, type SlotKind } from '../shared/runner-slots.ts';
 import { hasTags } from '../shared/tags.ts';
 
 /**
@@ -14,7 +14,7 @@ import { hasTags } from '../shared/tags.ts';
  */
 interface Group {
   account: bigint;
-  place: PlaceKind;
+  place: SlotKind;
   tags: string;
   waiting: number;
   running: number;
@@ -34,7 +34,7 @@ export async function workByTags(db: Queries): Promise<Group[]> {
   const byServers = new Map((await others.execute()).map((one) => [one.account_id, Number(one.count)]));
   const running = db.selectFrom('jobs').where('claim', 'is not', null).where('kind', 'not in', ofServers);
   const groups: Group[] = [];
-  for (const place of placeKinds) {
+  for (const place of slotKinds) {
     const own = new Map<string, Group>();
     const groupOf = ({ account_id: account, tags }: { account_id: bigint; tags: string }): Group => {
       const group = own.get(`${account} ${tags}`) ?? { account, place, tags, waiting: 0, running: 0 };

@@ -59,11 +59,11 @@ const findLater = (db: Queries, id: bigint): Promise<{ id: bigint } | undefined>
     .limit(1)
     .executeTakeFirst();
 
-type Counted = Pick<BuildRow, 'suite_id' | 'variant' | 'attempt' | 'build_state' | 'allow_failure'>;
+type Counted = Pick<BuildRow, 'suite_name' | 'variant' | 'attempt' | 'build_state' | 'allow_failure'>;
 const findBuilds = (db: Queries, id: bigint): Promise<Counted[]> =>
   db
     .selectFrom('builds')
-    .select(['suite_id', 'variant', 'attempt', 'build_state', 'allow_failure'])
+    .select(['suite_name', 'variant', 'attempt', 'build_state', 'allow_failure'])
     .where('build_request_id', '=', id)
     .execute();
 
@@ -106,13 +106,12 @@ async function atTheEnd(trx: Transaction, id: bigint, state: BuildRequestState, 
   if (state === 'cancelled') return 'Cancelled';
   if (reason !== undefined) return reasonInWords(reason);
   const builds = newestAttempts(
-    (await findBuilds(trx, id)).map(({ suite_id: suiteId, allow_failure: allowed, ...build }) => ({
+    (await findBuilds(trx, id)).map(({ allow_failure: allowed, ...build }) => ({
       ...build,
-      suiteId,
       isAllowed: isAllowedFailure(build.build_state as BuildState, allowed === 1),
     })),
   );
-  const suites = (those: typeof builds): number => new Set(those.map(({ suiteId }) => suiteId)).size;
+  const suites = (those: typeof builds): number => new Set(those.map(({ suite_name: suite }) => suite)).size;
   const all = suites(builds);
   const count = `${all} ${all === 1 ? 'suite' : 'suites'}`;
   if (state === 'passed') return all === 0 ? 'No suite had to run' : `${count} passed`;

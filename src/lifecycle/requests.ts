@@ -2,8 +2,11 @@ import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow } from '../db/sch
 import { cancel, enqueue } from '../queue/queue.ts';
 import { addLine, beginLog, completeLog, reopenLog } from '../streams/logs.ts';
 import { applying, findSuites } from './chosen-suites.ts';
-import { addBuilds, cancelBuilds, triedBefore, type Tried } from './builds.ts';
-import { fetchFailed, recordEvent, rollUp, applyLedger } from './pending-effects.ts';
+import { addBuilds, cancelHeld, cancelQueued, triedBefore, type Subject, type Tried } from './builds.ts';
+import { fetchFailed, recordEvent, rollUp, applyEffects } from './pending-effects.ts';
+import { needing } from './held-back.ts';
+import { withNeeded } from './needs.ts';
+import { newestAttempts } from './rollup.ts';
 import { whySkipped } from './skip-marks.ts';
 import type { WriteContext } from './write-context.ts';
 import { isForeign } from './forks.ts';
@@ -44,7 +47,7 @@ export interface Trigger {
 }
 
 /** The build that is asked for, and by whom. */
-export interface Asked {
+export interface NewRequest {
   commitRef: string;
   createdBy: bigint;
   trigger?: Trigger;
@@ -54,13 +57,15 @@ export interface Asked {
   traceparent?: unknown;
   /** The suites that are to run, if they apply; by default all. */
   suites?: readonly bigint[];
+  /** As JSON; none of them is a secret. */
+  variables?: string;
 }
 
 /**
  * The one way in which every build starts. A request begins with the fetch of its commit, unless its SHA is known: then
  * the suites start at once.
  */
-export async function openRequest(context: WriteContext, project: Owned, asked: Asked): Promise<BuildRequestRow> {
+export async function openRequest(context: WriteContext, project: Owned, asked: NewRequest): Promise<BuildRequestRow> {
   const { trigger, isHeld = false } = asked;
   const request: BuildRequestRow = {
     id: context.ids.next(),
@@ -82,6 +87,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     concurrency_group: trigger?.group ?? '',
     trace: beginTrace(context, asked.traceparent),
     suites: JSON.stringify(asked.suites?.map(String) ?? []),
+    variables: asked.variables ?? '{}',
   };
   const { trx } = context;
   const known = isHeld ? undefined : await knownCommit(context, project, request);
@@ -98,7 +104,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
 export async function approveRequest(context: WriteContext, project: Owned, requestId: bigint): Promise<boolean> {
   if (!(await moveFetch(context, requestId, 'waiting'))) return false;
   await enqueueFetch(context, project, requestId);
-  await applyLedger(context);
+  await applyEffects(context);
   return true;
 }
 
@@ -207,7 +213,7 @@ function fetchedAs(request: BuildRequestRow, commit: CommitRow, branch: string):
 /** Cancels the fetch and every unfinished build. */
 export async function cancelRequest(context: WriteContext, request: BuildRequestRow): Promise<void> {
   await callOff(context, [request]);
-  await applyLedger(context);
+  await applyEffects(context);
 }
 
 /** The same for several, in the order of locks: all jobs first. */
@@ -221,8 +227,9 @@ export async function callOff(context: WriteContext, requests: readonly BuildReq
     for (const request of fetched) builds.push(...(await buildsOf(context, request)));
     return builds;
   };
-  await cancelBuilds(context, await read(), read);
+  const held = await cancelQueued(context, await read(), read);
   for (const id of open) if (fetches.get(id) !== 'signalled') await moveFetch(context, id, 'cancelled');
+  await cancelHeld(context, held);
 }
 
 /** Runs all suites again, or those that did not pass. False while any part of the request is unfinished. */
@@ -235,7 +242,7 @@ export async function rerunRequest(
   if (!isFinal(buildRequestMachine, request.build_state as BuildRequestState)) return false;
   await beginTraceAgain(context, request, traceparent);
   await startAgain(context, project, request, failedOnly);
-  await applyLedger(context);
+  await applyEffects(context);
   return true;
 }
 
@@ -264,7 +271,7 @@ async function startAgain(
     await startSuites(context, project, request, await commits.executeTakeFirstOrThrow(), request.branch);
     return;
   }
-  const newest = new Map(earlier.map((build) => [`${build.suite_id} ${build.variant}`, build]));
+  const newest = new Map(earlier.map((build) => [JSON.stringify([build.suite_name, build.variant]), build]));
   const wanted = [...newest.values()].filter((build) => !failedOnly || build.build_state !== 'passed');
   const place = {
     projectId: project.id,
@@ -277,7 +284,10 @@ async function startAgain(
   rollUp(context, { commit: request.commit_id, request: request.id });
 }
 
-/** Makes another attempt at one build's suite and variant; undefined while one is under way. */
+/**
+ * Makes another attempt at one build's suite and variant; undefined while one is under way. What was skipped behind it is
+ * run again, too, and before it what it needs and did not pass.
+ */
 export async function restartBuild(
   context: WriteContext,
   project: Owned,
@@ -289,7 +299,7 @@ export async function restartBuild(
     .selectFrom('builds')
     .select('id')
     .where('commit_id', '=', build.commit_id)
-    .where('suite_id', '=', build.suite_id)
+    .where('suite_name', '=', build.suite_name)
     .where('variant', '=', build.variant)
     .where(
       'build_state',
@@ -309,12 +319,18 @@ export async function restartBuild(
     commitId: build.commit_id,
     requestId: build.build_request_id,
   };
-  const [next] = await addBuilds(context, place, await triedBefore(context, build.commit_id, [build]));
+  const all = (await buildsOf(context, { id: build.build_request_id })).map(needing);
+  const isOwn = (one: Subject): boolean => one.suite_name === build.suite_name && one.variant === build.variant;
+  const wanted = withNeeded(newestAttempts(all).filter(isOwn), all);
+  const tried = await triedBefore(context, build.commit_id, wanted);
+  const possible = tried.filter(({ isDeleted }) => !isDeleted);
+  const made = await addBuilds(context, place, possible);
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
-  return next;
+  await applyEffects(context);
+  return made.find(isOwn);
 }
 
 /** The builds of a request, oldest attempt first. */
-async function buildsOf({ trx }: WriteContext, request: BuildRequestRow): Promise<BuildRow[]> {
+async function buildsOf({ trx }: WriteContext, request: Pick<BuildRequestRow, 'id'>): Promise<BuildRow[]> {
   return trx.selectFrom('builds').selectAll().where('build_request_id', '=', request.id).orderBy('id').execute();
 }

@@ -5,9 +5,9 @@
  * failure, and a build that was lost with its runner, or failed and is retried, does not show as an error while its next
  * attempt is enqueued.
  *
- * A matrix may have changed since an earlier request for the commit. Then the variants count that the suite was last
- * started with: they are of one series. Later attempts at one of them stay in its series. In the state of a request all
- * its builds count.
+ * A matrix, or the name of a suite, may have changed since an earlier request for the commit. Then the variants count that
+ * the suite was last started with, under the name that it had: they are of one series. Later attempts at one of them stay
+ * in its series. In the state of a request all its builds count.
  *
  * While any build is unfinished there is no result, even if one has failed: the end is announced once. When all are
  * over, the first of these that occurs is the result:
@@ -18,6 +18,8 @@
  *                       nobody wanted it.
  *   cancelled           Nobody knows whether the code is good, but a user chose that. It must not look passed.
  *   passed              Every suite passed.
+ *
+ * A skipped build does not count: what it needed did not pass, and that says how the code is.
  *
  * A build that is allowed to fail counts as passed when it failed, timed out or errored: whoever allows that does not
  * want the commit to depend on it. That it was cancelled still counts, because then nobody tried.
@@ -33,9 +35,10 @@ import {
   type ProjectState,
 } from './states.ts';
 
-/** The facts about a build that a roll-up needs. No two have the same suite, variant and attempt. */
+/** The facts about a build that a roll-up needs. No two have the same name of a suite, variant and attempt. */
 export interface BuildFact {
-  suiteId: bigint;
+  suite_id?: bigint | null;
+  suite_name: string;
   variant?: string;
   attempt: number;
   state: BuildState;
@@ -55,7 +58,7 @@ type Verdict = 'passed' | 'failed' | 'errored' | 'cancelled';
  */
 export function commitState(builds: readonly BuildFact[], suites: 'undecided' | 'chosen'): CommitState {
   const newest = ofLastSeries(newestAttempts(builds));
-  if (newest.length === 0) return suites === 'chosen' ? 'skipped' : 'waiting_for_builds';
+  if (newest.every(isSkipped)) return suites === 'chosen' ? 'skipped' : 'waiting_for_builds';
   return verdict(newest) ?? (anyBegun(newest, builds) ? 'building' : 'waiting_for_builds');
 }
 
@@ -74,7 +77,8 @@ const whileFetching = {
 export function buildRequestState(fetch: FetchState, builds: readonly BuildFact[]): BuildRequestState {
   if (fetch !== 'done') return whileFetching[fetch];
   const newest = newestAttempts(builds);
-  return newest.length === 0 ? 'passed' : (verdict(newest) ?? 'building');
+  if (newest.length === 0) return 'passed';
+  return newest.every(isSkipped) ? 'cancelled' : (verdict(newest) ?? 'building');
 }
 
 /** apply-rollup.ts chooses the commit that decides. */
@@ -82,30 +86,38 @@ export function projectState(decidingCommit: CommitState | null): ProjectState {
   return decidingCommit ?? 'new';
 }
 
-type Identified = Pick<BuildFact, 'suiteId' | 'variant' | 'attempt'>;
+type Identified = Pick<BuildFact, 'suite_name' | 'variant' | 'attempt'>;
 
 /** The newest attempt of each suite and variant. */
 export function newestAttempts<Build extends Identified>(builds: readonly Build[]): Build[] {
   const newest = new Map<string, Build>();
   for (const build of builds) {
-    const key = `${build.suiteId} ${build.variant ?? ''}`;
+    const key = JSON.stringify([build.suite_name, build.variant ?? '']);
     const known = newest.get(key);
     if (!known || known.attempt < build.attempt) newest.set(key, build);
   }
   return [...newest.values()];
 }
 
-/** Without the variants that their suite had no more when it was last started on the commit. */
-export function ofLastSeries<Build extends Pick<BuildFact, 'suiteId' | 'series'>>(newest: readonly Build[]): Build[] {
-  const last = new Map<bigint, bigint>();
-  for (const { suiteId, series = 0n } of newest) if (series >= (last.get(suiteId) ?? 0n)) last.set(suiteId, series);
-  return newest.filter(({ suiteId, series = 0n }) => series === last.get(suiteId));
+/** Without the variants and the names that their suite had no more when it was last started on the commit. */
+export function ofLastSeries<Build extends Pick<BuildFact, 'suite_id' | 'suite_name' | 'series'>>(
+  newest: readonly Build[],
+): Build[] {
+  const last = new Map<string | bigint, bigint>();
+  const namesOf = ({ suite_id: id, suite_name: name }: Build) =>
+    id === undefined || id === null ? [name] : [name, id];
+  for (const build of newest)
+    for (const name of namesOf(build))
+      if ((build.series ?? 0n) >= (last.get(name) ?? 0n)) last.set(name, build.series ?? 0n);
+  return newest.filter((build) => namesOf(build).every((name) => (build.series ?? 0n) === last.get(name)));
 }
 
 /** Whether a build ended in a way that does not count because it is allowed to. */
 export function isAllowedFailure(state: BuildState, isAllowedToFail = false): boolean {
   return isAllowedToFail && (state === 'failed' || state === 'timed_out' || state === 'errored');
 }
+
+const isSkipped = ({ state }: BuildFact): boolean => state === 'skipped';
 
 /** Undefined while a build is unfinished. */
 function verdict(newest: readonly BuildFact[]): Verdict | undefined {
@@ -122,11 +134,12 @@ function verdict(newest: readonly BuildFact[]): Verdict | undefined {
  * `building` commit must not seem to wait again because a machine failed.
  */
 function anyBegun(newest: readonly BuildFact[], all: readonly BuildFact[]): boolean {
-  const nameOf = ({ suiteId, variant = '' }: BuildFact, attempt: number): string => `${suiteId} ${attempt} ${variant}`;
+  const nameOf = ({ suite_name: suite, variant = '' }: BuildFact, attempt: number): string =>
+    JSON.stringify([suite, attempt, variant]);
   const isGoingOn = ({ state, failureReason }: BuildFact): boolean =>
     state === 'running' || (state === 'errored' && failureReason === 'runner_lost');
   const goingOn = new Set(all.filter(isGoingOn).map((build) => nameOf(build, build.attempt)));
-  return newest.some(
-    (build) => build.state !== 'enqueued' || build.isRetry || goingOn.has(nameOf(build, build.attempt - 1)),
-  );
+  const before: readonly BuildState[] = ['enqueued', 'waiting_for_approval', 'skipped'];
+  const isBegun = ({ state }: BuildFact): boolean => !before.includes(state);
+  return newest.some((build) => isBegun(build) || build.isRetry || goingOn.has(nameOf(build, build.attempt - 1)));
 }

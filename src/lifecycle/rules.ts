@@ -64,7 +64,7 @@ export interface Unmet {
 }
 
 /** Where it says neither, the suite runs. */
-export interface Judged {
+export interface RuleResult {
   id: string;
   unmet?: Unmet;
   /** This rule took too long, so nobody knows whether the suite should run. */
@@ -86,21 +86,21 @@ export function fitsOperator(operator: Operator, value: string): boolean {
  * Judges each suite: it runs where all of its rules are met. Once `isOver`, the rest counts as slow. What costs little
  * comes first, so that a slow rule keeps only its own suite from running, and that only where no other rule decides.
  */
-export function judge({ suites, texts }: Question, isOver: () => boolean = () => false): Judged[] {
+export function evaluate({ suites, texts }: Question, isOver: () => boolean = () => false): RuleResult[] {
   const lists = new Map<Subject, readonly string[]>();
   const valuesOf = (subject: Subject): readonly string[] => {
     const known = lists.get(subject) ?? valuesIn(subject, texts);
     lists.set(subject, known);
     return known;
   };
-  const verdictOn = (rule: Rule): Omit<Judged, 'id'> | undefined => {
+  const verdictOn = (rule: Rule): Omit<RuleResult, 'id'> | undefined => {
     const values = valuesOf(rule.subject);
     const isMet = meets(rule, values, isOver);
     if (isMet === undefined) return { slow: rule };
     if (isMet) return undefined;
     return { unmet: { rule, values: values.slice(0, mostValues).map(shortened), count: values.length } };
   };
-  const verdicts = new Map<string, Omit<Judged, 'id'>>();
+  const verdicts = new Map<string, Omit<RuleResult, 'id'>>();
   const judgeBy = (suite: Question['suites'][number], isPlain: boolean): void => {
     for (const rule of suite.rules) {
       if (verdicts.has(suite.id)) return;

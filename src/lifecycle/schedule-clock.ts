@@ -1,4 +1,4 @@
-import { repeatLook } from '../lib/work-loop.ts';
+import { startWorkLoop } from '../lib/work-loop.ts';
 import { mendSchedules, nextScheduleAt, runDueSchedules, schedulesTopic } from './schedules.ts';
 import type { WriteContext } from './write-context.ts';
 
@@ -20,26 +20,26 @@ const lookEvery = 15_000;
 /**
  * Runs schedules when they are due. Every server has such a clock; for each due time only one of them starts the build.
  */
-export function startScheduleClock({ now, trouble, ...services }: ScheduleClockParts): ScheduleClock {
+export function startScheduleClock({ now, trouble: onError, ...services }: ScheduleClockParts): ScheduleClock {
   const { db } = services;
-  const looks = repeatLook(
+  const looks = startWorkLoop(
     async () => {
       await mendSchedules(db, now());
-      if ((await runDueSchedules(services, now(), trouble)) > 0) return 0; // More may be due, and only now the next time is known.
+      if ((await runDueSchedules(services, now(), onError)) > 0) return 0; // More may be due, and only now the next time is known.
       const next = await nextScheduleAt(db.read);
       return next === undefined ? lookEvery : Math.max(1, next - now());
     },
-    { everyMs: lookEvery, trouble },
+    { everyMs: lookEvery, onError },
   );
   const stopListening = db.listen(
     (topic) => {
-      if (topic === schedulesTopic) looks.now();
+      if (topic === schedulesTopic) looks.wake();
     },
-    () => looks.now(),
+    () => looks.wake(),
   );
-  looks.now();
+  looks.wake();
   return {
-    look: () => looks.now(),
+    look: () => looks.wake(),
     async close() {
       stopListening();
       await looks.close();

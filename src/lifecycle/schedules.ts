@@ -5,7 +5,7 @@ import { isUnavailable } from '../db/unavailable.ts';
 import type { ColumnsOf } from '../records/fields.ts';
 import type { scheduleFields } from '../records/trigger.ts';
 import { parseCron } from './cron.ts';
-import { applyLedger } from './pending-effects.ts';
+import { applyEffects } from './pending-effects.ts';
 import { triggerRequest } from './triggers.ts';
 import type { WriteContext } from './write-context.ts';
 
@@ -155,7 +155,7 @@ async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Du
     .where('id', '=', schedule.project_id)
     .executeTakeFirstOrThrow();
   const { outcome, reason, request } = await askForBuild(context, project, schedule);
-  await applyLedger(context); // Rows that others may hold are locked before the schedule (see ledger.ts).
+  await applyEffects(context); // Rows that others may hold are locked before the schedule (see pending-effects.ts).
   const { numUpdatedRows } = await trx
     .updateTable('schedules')
     .set({

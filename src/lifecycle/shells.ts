@@ -22,11 +22,11 @@ export const lookEveryMs = 10_000;
 const mostAtOnce = 1000;
 
 /** Announced when a shell waits for a runner. */
-export const keeperTopic = (keeper: string): string => `keeper:${keeper}`;
+export const locationTopic = (location: string): string => `location:${location}`;
 
 /** What a runner says about the files that it keeps. */
 export interface KeptFiles {
-  keeper: string;
+  location: string;
   name: string;
   key: string;
 }
@@ -65,8 +65,8 @@ export async function insertShell(
   kept: KeptBuildRow,
   by: { id: bigint; via: string },
 ): Promise<ShellRow | undefined> {
-  await db.holdNumber(trx, numberOf(kept.keeper)); // of two who come at the same time, the second counts the first
-  const open = (await openShells(trx, kept.keeper)).filter((shell) => whyOver(shell) === undefined);
+  await db.holdNumber(trx, numberOf(kept.location)); // of two who come at the same time, the second counts the first
+  const open = (await openShells(trx, kept.location)).filter((shell) => whyOver(shell) === undefined);
   const ofAccount = open.filter(({ owner_id: owner }) => owner === project.owner_id);
   if (open.length >= mostShells || ofAccount.length >= mostShellsOfAccount) return undefined;
   const now = BigInt(Date.now());
@@ -76,7 +76,7 @@ export async function insertShell(
     build_id: kept.id,
     account_id: by.id,
     via: by.via,
-    keeper: kept.keeper,
+    location: kept.location,
     state: 'waiting',
     reason: '',
     created_at: now,
@@ -85,41 +85,41 @@ export async function insertShell(
     runner_seen_at: now,
   };
   await trx.insertInto('shells').values(row).execute();
-  await db.announce(trx, keeperTopic(kept.keeper));
+  await db.announce(trx, locationTopic(kept.location));
   return row;
 }
 
-/** A number that stands for a keeper. That two share one only means that they wait for each other. */
-function numberOf(keeper: string): bigint {
-  return createHash('sha256').update(keeper).digest().readBigInt64BE();
+/** A number that stands for a location. That two share one only means that they wait for each other. */
+function numberOf(location: string): bigint {
+  return createHash('sha256').update(location).digest().readBigInt64BE();
 }
 
-/** The shells at a keeper that nobody has ended, with the accounts of their builds; some may be over. */
-async function openShells(trx: Transaction, keeper: string): Promise<(ShellRow & Pick<ProjectRow, 'owner_id'>)[]> {
+/** The shells at a location that nobody has ended, with the accounts of their builds; some may be over. */
+async function openShells(trx: Transaction, location: string): Promise<(ShellRow & Pick<ProjectRow, 'owner_id'>)[]> {
   return trx
     .selectFrom('shells')
     .innerJoin('projects', 'projects.id', 'shells.project_id')
     .selectAll('shells')
     .select('projects.owner_id')
-    .where('shells.keeper', '=', keeper)
+    .where('shells.location', '=', location)
     .where('shells.state', '!=', 'ended')
     .execute();
 }
 
 export type OpenedShell = ShellRow & Pick<KeptBuildRow, 'name'> & { key: string };
 
-/** The shells that wait for a keeper; those that it has not heard of are told again. */
+/** The shells that wait for a location; those that it has not heard of are told again. */
 export async function takeShells(
   trx: Transaction,
   vault: Vault,
-  { keeper, holder, running, room }: { keeper: string; holder: string; running: readonly bigint[]; room: number },
+  { location, holder, running, room }: { location: string; holder: string; running: readonly bigint[]; room: number },
 ): Promise<OpenedShell[]> {
   const found = await trx
     .selectFrom('shells')
     .innerJoin('kept_builds', 'kept_builds.id', 'shells.build_id')
     .selectAll('shells')
     .select(['kept_builds.name', 'kept_builds.key'])
-    .where('shells.keeper', '=', keeper)
+    .where('shells.location', '=', location)
     .where('kept_builds.holder', '=', holder)
     .where('shells.state', '!=', 'ended')
     .orderBy('shells.id')
@@ -131,9 +131,9 @@ export async function takeShells(
   return taken.map((shell) => ({ ...shell, key: vault.open(shell.key, keyPlace(shell.build_id)) }));
 }
 
-/** Whether shells wait for a keeper, beside those that it runs. */
-export async function isAwaited(db: Queries, keeper: string, running: readonly bigint[]): Promise<boolean> {
-  const waiting = db.selectFrom('shells').select('id').where('keeper', '=', keeper).where('state', '!=', 'ended');
+/** Whether shells wait for a location, beside those that it runs. */
+export async function isAwaited(db: Queries, location: string, running: readonly bigint[]): Promise<boolean> {
+  const waiting = db.selectFrom('shells').select('id').where('location', '=', location).where('state', '!=', 'ended');
   return (await waiting.execute()).some(({ id }) => !running.includes(id));
 }
 
@@ -194,7 +194,7 @@ export async function forgetOldShells(db: Database, now = Date.now()): Promise<v
     const kept = trx.selectFrom('kept_builds').select('id').where('expires_at', '<=', BigInt(now)).limit(mostAtOnce);
     const ids = (await db.skipLocked(kept, 'kept_builds').execute()).map(({ id }) => id);
     if (ids.length > 0) {
-      // Shells go with the files, in whatever order, unless they are locked in theirs (see ledger.ts).
+      // Shells go with the files, in whatever order, unless they are locked in theirs (see pending-effects.ts).
       const theirs = trx.selectFrom('shells').select('id').where('build_id', 'in', ids).orderBy('id');
       await db.locked(theirs, 'shells').execute();
       await trx.deleteFrom('kept_builds').where('id', 'in', ids).execute();

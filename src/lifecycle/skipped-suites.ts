@@ -1,12 +1,13 @@
 import type { Database } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
-import { judged, textsOf } from './evaluate-rules.ts';
+import { askedFor } from './chosen-suites.ts';
+import { evaluateRules, textsOf } from './evaluate-rules.ts';
 import { whySkipped } from './skip-marks.ts';
 import { tooSlow, type Unmet } from './rules.ts';
 
 /** Why suites were not run on a commit. */
 
-export type Asked = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'from_fork'> & {
+export type AskedRequest = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'from_fork'> & {
   /** The suites that were asked for; none where all were. */
   named: readonly bigint[];
 };
@@ -14,21 +15,23 @@ export type Asked = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'fr
 /** A rule that is not met, or a sentence. */
 export type Reason = string | Unmet;
 
-export interface LeftOut {
+export interface SkippedSuite {
   suite: Pick<SuiteRow, 'id' | 'name'>;
   reason: Reason;
 }
 
+const manual = 'It is manual: it runs only where a build request names it.';
+
 /** The account is the one that asks. */
-export async function leftOut(
+export async function skippedSuites(
   db: Database,
   account: bigint,
-  { projectId, request, commit }: { projectId: bigint; request: Asked; commit: CommitRow },
-  built: ReadonlySet<bigint>,
-): Promise<LeftOut[]> {
+  { projectId, request, commit }: { projectId: bigint; request: AskedRequest; commit: CommitRow },
+  built: ReadonlySet<string>,
+): Promise<SkippedSuite[]> {
   const suites = await db.read
     .selectFrom('suites')
-    .select(['id', 'name'])
+    .select(['id', 'name', 'needs', 'manual'])
     .where('project_id', '=', projectId)
     .orderBy('id')
     .execute();
@@ -41,12 +44,11 @@ export async function leftOut(
     .execute();
   const skipped = whySkipped(commit, request);
   if (skipped !== undefined) {
-    return suites.filter(({ id }) => !built.has(id)).map((suite) => ({ suite, reason: skipped }));
+    return suites.filter(({ name }) => !built.has(name)).map((suite) => ({ suite, reason: skipped }));
   }
   const rulesOf = Map.groupBy(rules, (rule) => rule.suite_id);
-  const named = new Set(request.named);
-  const others = suites.filter(({ id }) => !built.has(id));
-  const asked = others.filter(({ id }) => named.size === 0 || named.has(id));
+  const others = suites.filter(({ name }) => !built.has(name));
+  const asked = askedFor(suites, request.named).filter(({ name }) => !built.has(name));
   const question = {
     suites: asked.map(({ id }) => ({
       id: String(id),
@@ -54,9 +56,10 @@ export async function leftOut(
     })),
     texts: textsOf(commit, request),
   };
-  const answers = new Map((await judged(db, account, question)).map((one) => [one.id, one]));
+  const answers = new Map((await evaluateRules(db, account, question)).map((one) => [one.id, one]));
   return others.map((suite) => {
     const answer = answers.get(String(suite.id));
+    if (!answer && suite.manual === 1 && request.named.length === 0) return { suite, reason: manual };
     if (!answer) return { suite, reason: 'It was not asked for: the build is one of some suites only.' };
     if (answer.unmet) return { suite, reason: answer.unmet };
     if (answer.slow) return { suite, reason: tooSlow(answer.slow) };

@@ -12,11 +12,11 @@
  * A **commit** has no work of its own: its state follows from its builds (rollup.ts). It is `waiting_for_builds` until
  * the first one starts, then `building`, then their result; `skipped` when no suite applies to it.
  *
- * A **build** is one attempt at one suite. It waits (`enqueued`), runs (`running`) and ends: `passed` or `failed` by
- * the command's exit status, `timed_out` when the command did not end in time, `errored` when we could not run it,
- * `cancelled` when a user stopped it. It can end before it runs: cancelled, or errored when it cannot be started. A
- * build whose runner is lost ends `errored`, and its next attempt is enqueued in the same transaction. A finished build
- * stays as it is, with its log; another attempt is a new build.
+ * A **build** is one attempt at one suite. It waits (`enqueued`), perhaps for a person (`waiting_for_approval`, and then
+ * again `enqueued`), runs (`running`) and ends: `passed` or `failed` by the command's exit status, `timed_out` when the command did not end in time, `errored` when we could not run it,
+ * `cancelled` when a user stopped it. It can end before it runs: cancelled, errored when it cannot be started, or
+ * `skipped` when a suite that it needs did not pass. A build whose runner is lost ends `errored`, and its next attempt is
+ * enqueued in the same transaction. A finished build stays as it is, with its log; another attempt is a new build.
  *
  * A **deploy** waits (`enqueued`), pushes (`deploying`) and ends `deployed`, `failed` or `cancelled`. When its runner
  * is lost it stays `deploying` and another runner repeats it; after the last try it is `failed`.
@@ -33,7 +33,7 @@
  *
  * Only a user's new request leads out of a final state. A runner that reports late, a sweep and a second cancel change
  * nothing. So the moves are in two tables: `moves` has those of the work itself, `again` those of a user who asks for
- * more: a rerun, a restart, a new request for the same commit, a new archive, sharing, sending again.
+ * more: a rerun, a restart, a new request for the same commit, an approval, a new archive, sharing, sending again.
  */
 
 import {
@@ -80,15 +80,17 @@ export const buildMachine: Machine<BuildState> = {
   states: buildStates,
   initial: 'enqueued',
   moves: {
-    enqueued: ['running', 'errored', 'cancelled'],
+    enqueued: ['waiting_for_approval', 'running', 'errored', 'cancelled', 'skipped'],
+    waiting_for_approval: ['cancelled'],
     running: ['passed', 'failed', 'errored', 'timed_out', 'cancelled'],
     passed: [],
     failed: [],
     errored: [],
     timed_out: [],
     cancelled: [],
+    skipped: [],
   },
-  again: nowhere(buildStates),
+  again: { ...nowhere(buildStates), waiting_for_approval: ['enqueued'] },
 };
 
 export type CommitState = (typeof commitStates)[number];

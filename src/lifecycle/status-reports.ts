@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Transaction } from '../db/open.ts';
-import type { BuildRow, CommitRow, SuiteRow } from '../db/schema.ts';
+import type { BuildRow, CommitRow } from '../db/schema.ts';
 import { nameWithVariant } from '../shared/matrix.ts';
 import { reasonInWords } from './reasons.ts';
 import { isAllowedFailure } from './rollup.ts';
@@ -21,19 +21,17 @@ export interface StatusReport {
 }
 
 type Reported = Pick<BuildRow, 'id' | 'project_id' | 'attempt' | 'exit_status' | 'failure_reason'> &
-  Pick<BuildRow, 'started_at' | 'finished_at' | 'allow_failure' | 'variant' | 'retry'> &
-  Pick<CommitRow, 'ref'> &
-  Pick<SuiteRow, 'name'>;
+  Pick<BuildRow, 'started_at' | 'finished_at' | 'allow_failure' | 'suite_name' | 'variant' | 'retry'> &
+  Pick<CommitRow, 'ref'>;
 
 /** A build, unless the same suite and variant have a later attempt: then this one says nothing any more. */
 const findReported = (trx: Transaction, id: bigint): Promise<Reported | undefined> =>
   trx
     .selectFrom('builds')
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
-    .innerJoin('suites', 'suites.id', 'builds.suite_id')
     .select(['builds.id', 'builds.project_id', 'builds.attempt', 'builds.exit_status', 'builds.failure_reason'])
     .select(['builds.started_at', 'builds.finished_at', 'builds.allow_failure'])
-    .select(['builds.variant', 'builds.retry', 'commits.ref', 'suites.name'])
+    .select(['builds.variant', 'builds.retry', 'builds.suite_name', 'commits.ref'])
     .where('builds.id', '=', id)
     .where((where) =>
       where.not(
@@ -42,7 +40,7 @@ const findReported = (trx: Transaction, id: bigint): Promise<Reported | undefine
             .selectFrom('builds as newer')
             .select('newer.id')
             .whereRef('newer.commit_id', '=', 'builds.commit_id')
-            .whereRef('newer.suite_id', '=', 'builds.suite_id')
+            .whereRef('newer.suite_name', '=', 'builds.suite_name')
             .whereRef('newer.variant', '=', 'builds.variant')
             .whereRef('newer.attempt', '>', 'builds.attempt'),
         ),
@@ -50,7 +48,7 @@ const findReported = (trx: Transaction, id: bigint): Promise<Reported | undefine
     )
     .executeTakeFirst();
 
-/** The report for a build's new state. Undefined where the build does not count, or its suite is deleted. */
+/** The report for a build's new state. Undefined where the build does not count. */
 export async function statusReport(
   trx: Transaction,
   { subjectId: id, state }: { subjectId: bigint; state: string },
@@ -62,7 +60,7 @@ export async function statusReport(
   const attempt = build.attempt > 1 ? ` This is attempt ${build.attempt}.` : '';
   return {
     ref: build.ref,
-    context: asContext(`headrace/${nameWithVariant(build.name, build.variant)}`),
+    context: asContext(`headrace/${nameWithVariant(build.suite_name, build.variant)}`),
     build_state: isAllowed ? 'passed' : state,
     description: `${sentence(build, state as BuildState)}${allowed}${attempt}`,
     path: `/ui/projects/${build.project_id}/builds/${build.id}`,
@@ -82,6 +80,7 @@ function asContext(name: string): string {
 
 function sentence(build: Reported, state: BuildState): string {
   if (state === 'enqueued') return 'Waiting for a runner.';
+  if (state === 'waiting_for_approval') return 'Waiting for approval.';
   if (state === 'running') return 'Running.';
   if (state === 'passed') return `Passed${after(build)}.`;
   if (state === 'cancelled') return 'Cancelled.';

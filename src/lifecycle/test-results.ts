@@ -48,14 +48,14 @@ export async function addTests(
   const completedAt = batch.isLast ? BigInt(Date.now()) : null;
   const { build_id: _, ...columns } = { ...after, completed_at: completedAt };
   await trx.updateTable('test_runs').set(columns).where('build_id', '=', buildId).execute();
-  if (batch.isLast) await tellCounts(trx, after);
+  if (batch.isLast) await announceCounts(trx, after);
   return 'stored';
 }
 
 async function beginRun(trx: Transaction, buildId: bigint): Promise<TestRunRow> {
   const build = await trx
     .selectFrom('builds')
-    .select(['project_id', 'suite_id', 'commit_id'])
+    .select(['project_id', 'suite_name', 'commit_id'])
     .where('id', '=', buildId)
     .executeTakeFirstOrThrow();
   const none = { size: 0, bytes: 0n, passed: 0, failed: 0, skipped: 0, slowest: '[]', completed_at: null };
@@ -76,7 +76,7 @@ function grown(run: TestRunRow, { counts, slowest, bytes }: Batch, count: number
   };
 }
 
-async function tellCounts(trx: Transaction, { build_id: id, passed, failed, skipped }: TestRunRow): Promise<void> {
+async function announceCounts(trx: Transaction, { build_id: id, passed, failed, skipped }: TestRunRow): Promise<void> {
   const counts = { tests_passed: passed, tests_failed: failed, tests_skipped: skipped };
   await trx.updateTable('builds').set(counts).where('id', '=', id).execute();
 }

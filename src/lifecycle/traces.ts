@@ -144,9 +144,8 @@ function findBuild({ trx }: WriteContext, id: bigint) {
   return trx
     .selectFrom('builds')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
-    .leftJoin('suites', 'suites.id', 'builds.suite_id')
     .selectAll('builds')
-    .select(['build_requests.trace', 'suites.name as suite'])
+    .select('build_requests.trace')
     .where('builds.id', '=', id)
     .executeTakeFirst();
 }
@@ -162,7 +161,7 @@ async function spansOfBuild(context: WriteContext, { id, state }: Ending): Promi
   return [
     waitSpan(suite, 'build', { parentId: suite.spanId, startedAt, endedAt: begunAt }),
     {
-      name: `suite ${nameWithVariant(build.suite ?? '', build.variant)}`.trim(),
+      name: `suite ${nameWithVariant(build.suite_name, build.variant)}`.trim(),
       context: suite,
       parentId: trace.spanId,
       startedAt,
@@ -172,8 +171,8 @@ async function spansOfBuild(context: WriteContext, { id, state }: Ending): Promi
         'headrace.build.id': String(id),
         'headrace.build.state': state,
         'headrace.build.attempt': build.attempt,
-        'headrace.suite.id': String(build.suite_id),
-        'headrace.suite.name': build.suite ?? '',
+        ...(build.suite_id === null ? {} : { 'headrace.suite.id': String(build.suite_id) }),
+        'headrace.suite.name': build.suite_name,
         ...(build.variant === '' ? {} : { 'headrace.build.variant': build.variant }),
         'headrace.project.id': String(build.project_id),
         ...(build.failure_reason === '' ? {} : { 'headrace.build.failure_reason': build.failure_reason }),

@@ -21,7 +21,7 @@ export interface Triggered {
 type TriggeredProject = Pick<ProjectRow, 'id' | 'owner_id' | 'fork_builds' | 'cancel_superseded'>;
 
 /** The build that is asked for, and the trigger. */
-export interface Asked {
+export interface TriggeredBuild {
   commitRef: string;
   trigger: Trigger;
 }
@@ -30,7 +30,7 @@ export interface Asked {
 export async function triggerRequest(
   context: WriteContext,
   project: TriggeredProject,
-  asked: Asked,
+  asked: TriggeredBuild,
 ): Promise<Triggered> {
   const [triggered] = await triggerRequests(context, project, [asked]);
   if (!triggered) throw new Error('every request that is asked for has an outcome');
@@ -40,12 +40,12 @@ export async function triggerRequest(
 /**
  * Starts several builds, and answers in their order. Older requests are cancelled before the first new one is opened:
  * cancelling locks jobs, and opening a request may lock a commit, which comes after jobs in the order of locks
- * (ledger.ts).
+ * (pending-effects.ts).
  */
 export async function triggerRequests(
   context: WriteContext,
   project: TriggeredProject,
-  all: readonly Asked[],
+  all: readonly TriggeredBuild[],
 ): Promise<Triggered[]> {
   const owners = context.trx.selectFrom('users').select(['suspended', 'billing']).where('id', '=', project.owner_id);
   const owner = await owners.executeTakeFirst();
@@ -69,7 +69,7 @@ export async function triggerRequests(
 async function holdKnownCommits(
   { db, trx }: WriteContext,
   project: TriggeredProject,
-  all: readonly Asked[],
+  all: readonly TriggeredBuild[],
 ): Promise<void> {
   const refs = all.map(({ commitRef }) => commitRef);
   const commits = trx.selectFrom('commits').select('id').where('project_id', '=', project.id).where('ref', 'in', refs);
@@ -93,7 +93,7 @@ function whyNot(
 async function open(
   context: WriteContext,
   project: TriggeredProject,
-  asked: Asked,
+  asked: TriggeredBuild,
   superseded: number,
 ): Promise<Triggered> {
   const isHeld = asked.trigger.fromFork && project.fork_builds === 'approval';
@@ -134,7 +134,7 @@ async function supersede(
               .selectFrom('builds')
               .select('builds.id')
               .whereRef('builds.build_request_id', '=', 'build_requests.id')
-              .where('builds.build_state', '!=', 'enqueued'),
+              .where('builds.build_state', 'not in', ['enqueued', 'waiting_for_approval']),
           ),
         ),
       ),

@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
 import type { Queries, Transaction } from '../db/open.ts';
-import type { DeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
+import type { WebhookDeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
-import { dropDeliveryJob, ensureDeliveryJobs, hurryDeliveryJob } from '../queue/delivery-jobs.ts';
+import { dropDeliveryJob, ensureDeliveryJobs, makeDeliveryJobDue } from '../queue/delivery-jobs.ts';
 import type { WriteContext } from './write-context.ts';
 import { deliveryMachine, statesBefore, type DeliveryState } from './states.ts';
-import { takePlace } from './webhook-events.ts';
+import { takePosition } from './webhook-events.ts';
 
 /** The result of one attempt to send a delivery. */
 export interface Attempt {
@@ -22,22 +22,27 @@ const waiting = sql.lit(deliveryMachine.initial);
 /** The first delivery in a notification's line, with all data to send it; undefined when the line is empty. */
 export async function headOfLine(db: Queries, notificationId: bigint): Promise<Readonly<Outgoing> | undefined> {
   return db
-    .selectFrom('deliveries')
-    .innerJoin('notifications', 'notifications.id', 'deliveries.notification_id')
+    .selectFrom('webhook_deliveries')
+    .innerJoin('notifications', 'notifications.id', 'webhook_deliveries.notification_id')
     .innerJoin('projects', 'projects.id', 'notifications.project_id')
-    .select(['deliveries.id', 'deliveries.payload', 'deliveries.since', 'deliveries.notification_id'])
+    .select([
+      'webhook_deliveries.id',
+      'webhook_deliveries.payload',
+      'webhook_deliveries.since',
+      'webhook_deliveries.notification_id',
+    ])
     .select(['notifications.url', 'notifications.secret', 'notifications.project_id', 'projects.ssh_public_key'])
     .select(['notifications.name', 'notifications.repository'])
-    .where('deliveries.notification_id', '=', notificationId)
-    .where('deliveries.state', '=', waiting)
-    .orderBy('deliveries.position')
+    .where('webhook_deliveries.notification_id', '=', notificationId)
+    .where('webhook_deliveries.state', '=', waiting)
+    .orderBy('webhook_deliveries.position')
     .limit(1)
     .executeTakeFirst();
 }
 
 export interface Outgoing
   extends
-    Pick<DeliveryRow, 'id' | 'payload' | 'since' | 'notification_id'>,
+    Pick<WebhookDeliveryRow, 'id' | 'payload' | 'since' | 'notification_id'>,
     Pick<NotificationRow, 'url' | 'secret' | 'project_id' | 'name' | 'repository'>,
     Pick<ProjectRow, 'ssh_public_key'> {}
 
@@ -47,11 +52,11 @@ export async function recordAttempt(
   deliveryId: bigint,
   { status, durationMs, answer, error }: Attempt,
 ): Promise<void> {
-  const kept = await trx.selectFrom('deliveries').select('id').where('id', '=', deliveryId).executeTakeFirst();
+  const kept = await trx.selectFrom('webhook_deliveries').select('id').where('id', '=', deliveryId).executeTakeFirst();
   if (!kept) return;
   const row = { id: ids.next(), delivery_id: deliveryId, status, duration_ms: Math.round(durationMs), answer, error };
   await trx
-    .insertInto('delivery_attempts')
+    .insertInto('webhook_attempts')
     .values({ ...row, created_at: BigInt(Date.now()) })
     .execute();
 }
@@ -73,24 +78,31 @@ export async function giveUpOn(trx: Transaction, notificationId: bigint, before:
 }
 
 function move(trx: Transaction, to: DeliveryState) {
-  return trx.updateTable('deliveries').set({ state: to }).where('state', 'in', statesBefore(deliveryMachine, to));
+  return trx
+    .updateTable('webhook_deliveries')
+    .set({ state: to })
+    .where('state', 'in', statesBefore(deliveryMachine, to));
 }
 
 /**
  * Sends a delivery again: a finished one goes to the end of the line, a waiting one keeps its place. The user who asks
  * expects that the receiver answers now, so the whole line is tried at once.
  */
-export async function sendAgain(context: WriteContext, accountId: bigint, delivery: DeliveryRow): Promise<DeliveryRow> {
+export async function sendAgain(
+  context: WriteContext,
+  accountId: bigint,
+  delivery: WebhookDeliveryRow,
+): Promise<WebhookDeliveryRow> {
   const { db, trx, ids } = context;
-  const [place] = await takePlace(context, delivery.notification_id);
+  const [place] = await takePosition(context, delivery.notification_id);
   const again = { state: deliveryMachine.initial, since: BigInt(Date.now()) };
   const isOver = delivery.state !== deliveryMachine.initial;
   const position = isOver && place ? place.position : delivery.position;
   // The delivery job first: the sender of the line holds it, and writes deliveries afterwards.
   await ensureDeliveryJobs(db, trx, ids, [{ subjectId: delivery.notification_id, accountId }]);
-  await hurryDeliveryJob(db, trx, delivery.notification_id);
+  await makeDeliveryJobDue(db, trx, delivery.notification_id);
   await trx
-    .updateTable('deliveries')
+    .updateTable('webhook_deliveries')
     .set({ position, ...again })
     .where('id', '=', delivery.id)
     .execute();
@@ -99,24 +111,24 @@ export async function sendAgain(context: WriteContext, accountId: bigint, delive
 
 /** Tries all waiting deliveries of a receiver at once, because it probably answers now. */
 export async function tryLineNow({ db, trx }: WriteContext, notificationId: bigint): Promise<void> {
-  await hurryDeliveryJob(db, trx, notificationId);
+  await makeDeliveryJobDue(db, trx, notificationId);
 }
 
 /** Drops all waiting deliveries of a notification that is about to be deleted. */
 export async function dropLine(context: WriteContext, notificationId: bigint): Promise<void> {
-  await takePlace(context, notificationId); // A transaction with a new delivery waits here, and then finds that the notification is gone.
+  await takePosition(context, notificationId); // A transaction with a new delivery waits here, and then finds that the notification is gone.
   await dropDeliveryJob(context.trx, notificationId);
 }
 
 /** Deletes deliveries that ended before the identifier was made, some at a time. Answers how many. */
 export async function forgetDeliveries(trx: Transaction, before: bigint, most: number): Promise<number> {
   const old = trx
-    .selectFrom('deliveries')
+    .selectFrom('webhook_deliveries')
     .select('id')
     .where('id', '<', before)
     .where('state', '!=', deliveryMachine.initial)
     .orderBy('id')
     .limit(most);
-  const { numDeletedRows } = await trx.deleteFrom('deliveries').where('id', 'in', old).executeTakeFirst();
+  const { numDeletedRows } = await trx.deleteFrom('webhook_deliveries').where('id', 'in', old).executeTakeFirst();
   return Number(numDeletedRows);
 }

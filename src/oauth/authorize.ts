@@ -32,7 +32,7 @@ export interface Mistake {
 }
 
 /** Ask the person; or show the error, which the person may take to the application; or only show the error. */
-export type Judgement = { ask: Request } | { mistake: Mistake } | { tell: string };
+export type AuthorizationResult = { ask: Request } | { mistake: Mistake } | { tell: string };
 
 export const parameterNames = [
   'client_id',
@@ -49,27 +49,30 @@ export const parameterNames = [
  * After that, errors go to the application. RFC 9700 section 4.11.2: but only when the person agrees, because otherwise
  * a link to this server could lead to any registered address.
  */
-export async function judge(db: Queries, sent: RawGroup): Promise<Judgement> {
+export async function checkRequest(db: Queries, sent: RawGroup): Promise<AuthorizationResult> {
   const parameters = parametersOf(sent);
   const clientId = parameters('client_id');
   const client = clientId === undefined ? undefined : await findClient(db, clientId);
   if (!client) return { tell: 'The application that sent you here is not registered.' };
-  const place = placeOf(sent, parameters, client);
-  if (!place)
+  const redirect = redirectOf(sent, parameters, client);
+  if (!redirect)
     return { tell: 'The application sent you here with an address for the answer that it has not registered.' };
   try {
-    return { ask: { client, ...place, ...readRequest(sent, parameters, client) } };
+    return { ask: { client, ...redirect, ...readRequest(sent, parameters, client) } };
   } catch (error) {
     if (!(error instanceof OauthError)) throw error;
     const [state, responseType] = [parameters('state'), parameters('response_type')];
-    const goTo = locationOf({ ...place, state, responseType }, { error: error.code, error_description: error.message });
+    const goTo = locationOf(
+      { ...redirect, state, responseType },
+      { error: error.code, error_description: error.message },
+    );
     if (goTo === undefined) return { tell: `The application made a mistake: ${error.message}.` };
-    return { mistake: { client, redirectUri: place.redirectUri, why: error.message, goTo } };
+    return { mistake: { client, redirectUri: redirect.redirectUri, why: error.message, goTo } };
   }
 }
 
 /** RFC 6749 section 3.1.2.3: an application with one address need not send it. */
-function placeOf(
+function redirectOf(
   sent: RawGroup,
   parameters: Parameters,
   client: Client,
@@ -120,14 +123,17 @@ function readChallenge(parameters: Parameters, client: Client): string | undefin
   return challenge;
 }
 
-interface Place {
+interface Redirect {
   redirectUri: string;
   responseType: string | undefined;
   state: string | undefined;
 }
 
 /** The address of the answer; undefined when the application is not on the web. */
-function locationOf({ redirectUri, responseType, state }: Place, answer: Record<string, string>): string | undefined {
+function locationOf(
+  { redirectUri, responseType, state }: Redirect,
+  answer: Record<string, string>,
+): string | undefined {
   if (redirectUri === outOfBand) return undefined;
   const part = responseType === 'token' ? 'fragment' : 'query';
   return withAnswer(redirectUri, part, state === undefined ? answer : { ...answer, state });

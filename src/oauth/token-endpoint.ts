@@ -2,7 +2,7 @@ import { ApiError } from '../errors.ts';
 import { isForeignKeyViolation, type Database } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import { form } from '../http/body-readers.ts';
-import type { BareAnswer, BareRoute, BareRoutes, Head } from '../http/plain-routes.ts';
+import type { PlainAnswer, PlainRoute, PlainRoutes, Head } from '../http/plain-routes.ts';
 import { clientChallenge } from '../http/challenges.ts';
 import { addressOf } from '../http/client-address.ts';
 import type { RawGroup } from '../http/raw.ts';
@@ -29,8 +29,8 @@ const names = ['grant_type', 'code', 'redirect_uri', 'client_id', 'client_secret
  * RFC 6749 section 3.2: applications exchange a code for a token here; RFC 7009: and give a token back. The answers have
  * no envelope.
  */
-export function tokenEndpoint(services: TokenServices): BareRoutes<void> {
-  const route: BareRoute<void, RawGroup> = {
+export function tokenEndpoint(services: TokenServices): PlainRoutes<void> {
+  const route: PlainRoute<void, RawGroup> = {
     method: 'POST',
     path: '/oauth2/access_token',
     body: form(largestForm),
@@ -43,7 +43,7 @@ export function tokenEndpoint(services: TokenServices): BareRoutes<void> {
       return answer(200, { access_token: token, token_type: 'bearer', scope: scopes.join(' ') });
     },
   };
-  const revocation: BareRoute<void, RawGroup> = {
+  const revocation: PlainRoute<void, RawGroup> = {
     method: 'POST',
     path: '/oauth2/revoke',
     body: form(largestForm),
@@ -83,12 +83,12 @@ async function exchange(client: Client, parameters: Parameters, address: string,
 }
 
 /** RFC 6749 section 5.1: an answer with a token must not be cached. */
-function answer(status: number, content: object, headers: Record<string, string> = {}): BareAnswer {
+function answer(status: number, content: object, headers: Record<string, string> = {}): PlainAnswer {
   return { status, headers: { 'cache-control': 'no-store', pragma: 'no-cache', ...headers }, content };
 }
 
 /** RFC 6749 section 5.2. */
-function errorAnswer(error: unknown, { id, headers }: Head, { onTrouble }: TokenServices): BareAnswer {
+function errorAnswer(error: unknown, { id, headers }: Head, { onTrouble }: TokenServices): PlainAnswer {
   const known = error instanceof OauthError ? error : unreadableBody(error);
   // A repeated request with the same code succeeds once the database is back.
   if (isUnavailable(error)) return answer(503, { error: 'temporarily_unavailable' });
@@ -98,8 +98,8 @@ function errorAnswer(error: unknown, { id, headers }: Head, { onTrouble }: Token
   }
   const status = known.code === 'invalid_client' ? 401 : 400;
   const challenge = status === 401 ? clientChallenge(headers) : undefined;
-  const said = { error: known.code, error_description: known.message };
-  return answer(status, said, challenge === undefined ? {} : { 'www-authenticate': challenge });
+  const body = { error: known.code, error_description: known.message };
+  return answer(status, body, challenge === undefined ? {} : { 'www-authenticate': challenge });
 }
 
 function unreadableBody(error: unknown): OauthError | undefined {

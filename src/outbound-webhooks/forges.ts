@@ -19,7 +19,7 @@ interface Forge {
   path: (target: ForgeTarget, sha: string) => string;
   headers: (token: string) => Record<string, string>;
   states: Record<BuildState, string>;
-  body: (told: { state: string; context: string; description: string; address: string }) => object;
+  body: (status: { state: string; context: string; description: string; address: string }) => object;
 }
 
 const encoded = (repository: string): string => repository.split('/').map(encodeURIComponent).join('/');
@@ -27,15 +27,17 @@ const encoded = (repository: string): string => repository.split('/').map(encode
 /** GitHub's limit for a description, the smallest of all forges. */
 const longestDescription = 140;
 
-/** GitHub has no state for running or cancelled. */
+/** GitHub has no state for running, cancelled or skipped. What was not run must not look tested. */
 const githubStates: Record<BuildState, string> = {
   enqueued: 'pending',
+  waiting_for_approval: 'pending',
   running: 'pending',
   passed: 'success',
   failed: 'failure',
   timed_out: 'failure',
   errored: 'error',
   cancelled: 'error',
+  skipped: 'error',
 };
 
 const github: Forge = {
@@ -60,24 +62,28 @@ const gitlab: Forge = {
   headers: (token) => ({ accept: 'application/json', 'private-token': token }),
   states: {
     enqueued: 'pending',
+    waiting_for_approval: 'pending',
     running: 'running',
     passed: 'success',
     failed: 'failed',
     timed_out: 'failed',
     errored: 'failed',
     cancelled: 'canceled',
+    skipped: 'canceled',
   },
   body: ({ state, context, description, address }) => ({ state, name: context, target_url: address, description }),
 };
 
 const bitbucketStates: Record<BuildState, string> = {
   enqueued: 'INPROGRESS',
+  waiting_for_approval: 'INPROGRESS',
   running: 'INPROGRESS',
   passed: 'SUCCESSFUL',
   failed: 'FAILED',
   timed_out: 'FAILED',
   errored: 'FAILED',
   cancelled: 'STOPPED',
+  skipped: 'STOPPED',
 };
 
 const bitbucketCloud: Forge = {
@@ -100,7 +106,7 @@ const bitbucketDataCenter: Forge = {
     const [project = '', name = ''] = repository.split('/').map(encodeURIComponent);
     return `/api/latest/projects/${project}/repos/${name}/commits/${sha}/builds`;
   },
-  states: { ...bitbucketStates, cancelled: 'FAILED' },
+  states: { ...bitbucketStates, cancelled: 'FAILED', skipped: 'FAILED' },
 };
 
 /** With `/rest/api/1.0`, as its documentation writes the base, or with `/rest` alone. */
@@ -130,11 +136,16 @@ export function statusCall(provider: string, report: StatusReport, target: Forge
   const forge = isDataCenter ? bitbucketDataCenter : forgeOf(provider);
   const { context, build_state: state, ref } = report;
   const description = report.description.slice(0, longestDescription);
-  const told = { state: forge.states[state as BuildState], context, description, address: target.origin + report.path };
+  const status = {
+    state: forge.states[state as BuildState],
+    context,
+    description,
+    address: target.origin + report.path,
+  };
   return {
     url: `${isDataCenter ? base.replace(dataCenterBase, '/rest') : base}${forge.path(target, encodeURIComponent(ref))}`,
     headers: forge.headers(target.token),
-    body: JSON.stringify(forge.body(told)),
+    body: JSON.stringify(forge.body(status)),
     secrets: [target.token, target.token.slice(target.token.indexOf(':') + 1)],
   };
 }

@@ -3,7 +3,7 @@ import https from 'node:https';
 import { bytes as bounds } from '../shared/bounds.ts';
 import { http } from '../lib/http.ts';
 import type { Mask } from '../shared/masking.ts';
-import { judgedLookup, type AddressRules } from '../lib/address-filter.ts';
+import { allowedLookup, type AddressRules } from '../lib/address-filter.ts';
 import type { Attempt } from '../lifecycle/webhook-deliveries.ts';
 
 export interface HttpCall {
@@ -55,7 +55,7 @@ async function exchange(
   ending: AbortSignal,
 ): Promise<Omit<Attempt, 'durationMs'>> {
   const target = new URL(url);
-  const lookup = await judgedLookup(target, rules, ending);
+  const lookup = await allowedLookup(target, rules, ending);
   const { request } = target.protocol === 'https:' ? https : http;
   const response = Promise.withResolvers<IncomingMessage>();
   const call = request(target, {
@@ -112,7 +112,7 @@ async function beginningOf(incoming: IncomingMessage, mask: Mask): Promise<strin
   return new TextDecoder().decode(bytes, { stream: true }).replaceAll('\0', '\uFFFD');
 }
 
-const words: Record<string, string> = {
+const failureMessages: Record<string, string> = {
   ECONNREFUSED: 'the connection was refused',
   ECONNRESET: 'the connection was closed without an answer',
   EPIPE: 'the connection was closed without an answer',
@@ -127,5 +127,5 @@ function inWords(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error ? String(error.code) : '';
   if (code.startsWith('HPE_')) return 'the answer is not HTTP';
-  return (words[code] ?? error.message).slice(0, 500).replaceAll('\0', '\uFFFD');
+  return (failureMessages[code] ?? error.message).slice(0, 500).replaceAll('\0', '\uFFFD');
 }

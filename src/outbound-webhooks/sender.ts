@@ -1,5 +1,5 @@
 import { isDatabaseFull } from '../db/open.ts';
-import { repeatLook } from '../lib/work-loop.ts';
+import { startWorkLoop } from '../lib/work-loop.ts';
 import { watchForSetBack } from '../lib/clock-set-back.ts';
 import { headOfLine, type Outgoing } from '../lifecycle/webhook-deliveries.ts';
 import * as deliveryJobs from '../queue/delivery-jobs.ts';
@@ -39,7 +39,7 @@ interface Claimed {
 }
 
 export async function startSender(parts: SenderParts): Promise<Sender> {
-  const { db, name, retryPolicy, trouble } = parts;
+  const { db, name, retryPolicy, trouble: onError } = parts;
   const closing = new AbortController();
   const places = new Places();
   await deliveryJobs.freeDeliveryJobsOf(db, name).catch((error: unknown) => {
@@ -48,9 +48,9 @@ export async function startSender(parts: SenderParts): Promise<Sender> {
 
   const hasBeenSetBack = watchForSetBack();
   let isAnnounced = false;
-  const looks = repeatLook(
+  const looks = startWorkLoop(
     async () => {
-      if (hasBeenSetBack()) await deliveryJobs.hurryDeliveryJobs(db, longestOf(retryPolicy));
+      if (hasBeenSetBack()) await deliveryJobs.makeStrandedDeliveryJobsDue(db, longestOf(retryPolicy));
       const room = mostAtOnce - places.taken;
       if (room <= 0) return lookEvery; // the first free place triggers the next query
       // An announced job is claimed without a query before.
@@ -66,23 +66,23 @@ export async function startSender(parts: SenderParts): Promise<Sender> {
       // More may be due, and only now the next time is known.
       return claimed.length > 0 || wasAnnounced ? 0 : lookEvery;
     },
-    { everyMs: lookEvery, trouble },
+    { everyMs: lookEvery, onError },
   );
   const begin = (one: Claimed): void => {
     // When a call fails for an internal reason, the claim expires and another server tries again.
-    const serve = () => sendLine(parts, one, closing.signal).catch(trouble);
-    void places.take(one.job.account_id, serve).then(() => looks.now());
+    const serve = () => sendLine(parts, one, closing.signal).catch(onError);
+    void places.take(one.job.account_id, serve).then(() => looks.wake());
   };
 
   const stopListening = db.listen(
     (topic) => {
       if (topic !== deliveryJobs.deliveryJobsTopic) return;
       isAnnounced = true;
-      looks.now();
+      looks.wake();
     },
-    () => looks.now(),
+    () => looks.wake(),
   );
-  looks.now();
+  looks.wake();
 
   return {
     async close() {

@@ -1,9 +1,9 @@
 import * as Type from 'typebox';
 import type { Static, TSchema, TUnsafe } from 'typebox';
 import { bytes, most } from '../shared/bounds.ts';
-import { placeKinds } from '../shared/runner-slots.ts';
+import { slotKinds } from '../shared/runner-slots.ts';
 import { mostShells } from '../shared/shell-limits.ts';
-import { lookReport, mostLooks, type LookOrder } from './polls.ts';
+import { pollReport, mostPolls, type PollOrder } from './polls.ts';
 import type { Order, RegistryAccess } from './orders.ts';
 import { finishReport, stepState, uploadReport, type Receipt } from './outcomes.ts';
 import { bytesOf, claim, cutList, id, listOf, object, oneOf, optional, size, whole } from './schema.ts';
@@ -45,12 +45,12 @@ const longestHoldMs = 2 ** 31 - 1;
 /** No log is longer. */
 const furthest = 10 ** 15 - 1;
 
-/** A place that is free. */
+/** A slot that is free. */
 const wish = object({
   /** The name of the claim with which its order is to come. */
   claim,
   /** What the order may be for; everything where it is left out. */
-  place: optional(oneOf(placeKinds)),
+  slot: optional(oneOf(slotKinds)),
   /** How long it waits, if not for ever. */
   holdMs: optional(whole(longestHoldMs)),
 });
@@ -93,11 +93,11 @@ export const calls = {
   /** The credentials for the registry of this claim's image; undefined when the claim is not held any more. */
   registry: { says: underClaim, answer: answer<RegistryAccess | undefined>() },
   /** The polls that are due, at most this many, as soon as there are some. */
-  looks: { says: object({ room: whole(mostLooks) }), answer: answer<LookOrder[]>(), waits: true },
-  looked: {
-    says: object({ reports: listOf(most.lookReports, lookReport) }),
+  polls: { says: object({ room: whole(mostPolls) }), answer: answer<PollOrder[]>(), waits: true },
+  polled: {
+    says: object({ reports: listOf(most.pollReports, pollReport) }),
     answer: nothing,
-    mostBytes: bytes.lookReports,
+    mostBytes: bytes.pollReports,
   },
   /** Which of these projects, of which the runner has data, are gone. */
   gone: { says: object({ projects: listOf(most.askedAbout, id) }), answer: answer<string[]>(), mostBytes: 64 * 1024 },
@@ -107,9 +107,9 @@ export const calls = {
     answer: answer<KeptTree[]>(),
     mostBytes: 256 * 1024,
   },
-  /** The shells that were opened in files of this keeper, besides those that it runs. */
+  /** The shells that were opened in files of this location, besides those that it runs. */
   shells: {
-    says: object({ keeper: claim, running: listOf(mostShells, id), room: whole(mostShells) }),
+    says: object({ location: claim, running: listOf(mostShells, id), room: whole(mostShells) }),
     answer: answer<ShellOrder[]>(),
     waits: true,
   },

@@ -13,14 +13,14 @@ export * from './schema.ts';
  * The protocol between the server and a runner.
  *
  * A runner opens one WebSocket to its server, with its token, and says with it which version of the protocol it speaks, its
- * tags, and how many places for builds it has. Over it go calls of the runner, each with a number, and their answers
+ * tags, and how many slots for builds it has. Over it go calls of the runner, each with a number, and their answers
  * (calls.ts, messages.ts). An answer may take as long as it takes, and answers come in any order. A connection that breaks is opened
  * again, to whichever server, and calls without an answer are called again: the repetition of a call changes nothing. Both
  * sides notice when the other is silent for too long.
  *
  * A runner has a number of executors: some for builds and what else takes long, some for fetches and connection checks,
  * so that these never wait behind builds (shared/runner-slots.ts). One that has nothing to do calls *next*, which says that it is
- * free, and for which *place*; the answer is an order. It does the work, sends its output as *log* chunks, and reports the
+ * free, and for which *slot*; the answer is an order. It does the work, sends its output as *log* chunks, and reports the
  * outcome with *finish*. While there is work, the runner calls *extend* again and again, which names its claims and shows
  * the server that it is alive. It is answered at once when one of these claims, or one that the runner got since, is to be
  * dropped.
@@ -75,7 +75,7 @@ export * from './schema.ts';
  * its claims at once; its connection is ended within a second, and it is answered 401 when it comes again. A malformed
  * message is refused with the reason; repeating it would not help.
  *
- * A runner sends its tags, with commas between them, and gets only work whose tags it has. It says how many places for
+ * A runner sends its tags, with commas between them, and gets only work whose tags it has. It says how many slots for
  * builds it has, so that work which waits can say why.
  *
  * A runner that does one job and ends waits for a while only, and says with *next* how long it still waits. What starts

@@ -9,12 +9,12 @@ export const workKinds = [
 export type WorkKind = (typeof workKinds)[number];
 
 /** A repository, and the project that its work trees belong to. */
-export interface Place {
+export interface Repository {
   projectId: string;
   repositoryUrl: string;
 }
 
-export interface Source extends Place {
+export interface Source extends Repository {
   privateKey: string;
 }
 
@@ -27,7 +27,7 @@ export interface FetchOrder {
   /** The commits of refs when they were last built, by the refs' full names. */
   previous: Record<string, string>;
   /** The newest built commit of the default branch so far. */
-  trunk: string | null;
+  defaultHead: string | null;
   /** The file that configures the project, to be read where the commit becomes the newest of the default branch. */
   configFile?: string;
 }
@@ -51,7 +51,7 @@ export interface RegistryAccess {
 export interface SuiteOrder {
   kind: 'run_suite';
   /** Its key is requested only if the commit has to be fetched. */
-  source: Place;
+  source: Repository;
   sha: string;
   /** The full name of the ref that reaches the commit, where no branch or tag does. */
   fetchRef?: string;

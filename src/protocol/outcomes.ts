@@ -22,7 +22,7 @@ import {
   size,
   text,
   whole,
-  words,
+  message,
 } from './schema.ts';
 
 const sha = matching(/^([0-9a-f]{40}|[0-9a-f]{64})$/);
@@ -39,10 +39,10 @@ const savedCache = object({
 });
 export type SavedCache = Static<typeof savedCache>;
 
-/** The order's `trunk`, which the commit was compared with. */
+/** The order’s `defaultHead`, which the commit was compared with. */
 const before = orNull(sha);
 /** The file that configures a project, or what is wrong with it, in words. */
-const configFile = eitherOf([object({ problem: words, before }), object({ text: text(bytes.configFile), before })]);
+const configFile = eitherOf([object({ problem: message, before }), object({ text: text(bytes.configFile), before })]);
 export type ConfigFile = { text: string } | { problem: string };
 
 const commitMetadata = object({
@@ -75,10 +75,10 @@ const commitReport = object({
    * Which commit is the newest built one of the repository's default branch: this one; still the one in the order; or
    * neither of them is on that branch.
    */
-  trunk: oneOf(['this', 'kept', 'none']),
+  defaultHead: oneOf(['this', 'kept', 'none']),
 });
 export type CommitReport = Static<typeof commitReport>;
-export type TrunkNews = CommitReport['trunk'];
+export type DefaultHeadChange = CommitReport['defaultHead'];
 
 /** Why work was ended early. */
 export const cutReasons = ['log_too_long', 'disk_full'] as const;
@@ -89,10 +89,10 @@ const outcome = eitherOf([
   /** `config` where the order names a file. */
   object({ kind: literal('fetched'), commit: commitReport, config: optional(configFile) }),
   /** It cannot work before something outside changes; the log says what, or the message where there is no log. */
-  object({ kind: literal('unfetchable'), reason, message: optional(words) }),
+  object({ kind: literal('unfetchable'), reason, message: optional(message) }),
   /** The result of a check of a repository. */
   object({
-    kind: literal('looked'),
+    kind: literal('checked'),
     defaultBranch: orNull(gitName),
     branches: listOf(most.checked, gitName),
     files: listOf(most.checked, gitName),
@@ -118,7 +118,7 @@ const outcome = eitherOf([
   /** What it needs, or what it made, cannot pass through the store of the blobs now: it is tried again in a while. */
   object({ kind: literal('store_away') }),
   /** The runner failed, not the work: it is tried again. `message` is for the operator. */
-  object({ kind: literal('lost'), message: words }),
+  object({ kind: literal('lost'), message }),
 ]);
 export type Outcome = Static<typeof outcome>;
 
@@ -157,7 +157,7 @@ const logPart = object({ from: size, to: size });
 export type LogPart = Static<typeof logPart>;
 
 const keptFiles = object({
-  keeper: claim,
+  location: claim,
   name: claim,
   /** 256 bits, as hexadecimal digits. */
   key: digest,

@@ -1,19 +1,19 @@
 import type { Static } from 'typebox';
 import { bytes } from '../shared/bounds.ts';
 import type { Source } from './orders.ts';
-import { claim, eitherOf, id, literal, object, reason, text, words } from './schema.ts';
+import { claim, eitherOf, id, literal, object, reason, text, message } from './schema.ts';
 
 /** For so long a look is the runner's that got it. */
-export const lookSeconds = 240;
+export const pollSeconds = 240;
 
 /** The longest time for one poll. */
-export const longestLookMs = 45_000;
+export const longestPollMs = 45_000;
 
 /** The most polls that a runner has at a time: those under way, and those not reported yet. */
-export const mostLooks = 256;
+export const mostPolls = 256;
 
 /** An order to poll the branches and tags of a repository. */
-export interface LookOrder {
+export interface PollOrder {
   claim: string;
   source: Source;
   /** The digest of the last listing (shared/ref-listings.ts); null where there is none. */
@@ -23,13 +23,13 @@ export interface LookOrder {
 }
 
 /** The result of a poll: the listing if it changed, nothing if it did not, or why there is none. */
-export const lookReport = object({
+export const pollReport = object({
   projectId: id,
   claim,
   seen: eitherOf([
     object({ listing: text(bytes.refListing) }),
     object({ unchanged: literal(true) }),
-    object({ failed: reason, message: words }),
+    object({ failed: reason, message }),
   ]),
 });
-export type LookReport = Static<typeof lookReport>;
+export type PollReport = Static<typeof pollReport>;

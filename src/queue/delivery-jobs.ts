@@ -3,7 +3,7 @@ import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { randomName } from '../lib/random-name.ts';
 import type { ClaimedJob } from './queue.ts';
-import { hurryStranded } from './stranded.ts';
+import { makeStrandedDue } from './stranded.ts';
 
 /**
  * Delivery jobs. A subject has at most one: a new delivery makes sure that the subject's job is in the queue, and the
@@ -55,7 +55,7 @@ export async function ensureDeliveryJobs(
 const free = { claim: null, holder: null, claimed_until: null };
 
 /** Makes a delivery job that was put off due now, and resets its failures. */
-export async function hurryDeliveryJob(db: Database, trx: Transaction, subjectId: bigint): Promise<void> {
+export async function makeDeliveryJobDue(db: Database, trx: Transaction, subjectId: bigint): Promise<void> {
   await trx
     .updateTable('jobs')
     .set({ run_after: BigInt(Date.now()), tries: 0 })
@@ -117,8 +117,8 @@ export async function nextDeliveryJobAt(db: Queries): Promise<number | undefined
 }
 
 /** After the clock was set back: delivery jobs that wait longer than the longest delay are due now. */
-export function hurryDeliveryJobs(db: Database, longestWait: number): Promise<void> {
-  return hurryStranded(db, { kinds: [kind], longestWait });
+export function makeStrandedDeliveryJobsDue(db: Database, longestWait: number): Promise<void> {
+  return makeStrandedDue(db, { kinds: [kind], longestWait });
 }
 
 /** Extends a claim and locks its delivery job until the transaction ends; false when the claim is lost. */

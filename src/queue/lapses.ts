@@ -12,7 +12,7 @@ import type { JobRow } from '../db/schema.ts';
  * waiting before its next attempt. All servers on a database watch, and the row of the job keeps them apart.
  */
 export interface LapseWatch {
-  look(): Promise<LapsedClaim[]>;
+  findLapsed(): Promise<LapsedClaim[]>;
 }
 
 export type LapsedClaim = Pick<JobRow, 'id' | 'kind' | 'holder' | 'subject_id' | 'stored_blob'> & { claim: string };
@@ -36,7 +36,7 @@ export function watchClaims(db: Database, times: LapseTimes): LapseWatch {
   let seen = new Map<string, Seen>();
   let lookedAt: number | undefined;
   return {
-    async look() {
+    async findLapsed() {
       const claims = await db.read
         .selectFrom('jobs')
         .select(['id', 'kind', 'holder', 'subject_id', 'stored_blob', 'claim', 'claimed_until'])
@@ -52,8 +52,8 @@ export function watchClaims(db: Database, times: LapseTimes): LapseWatch {
         const known = seen.get(claim);
         const age = known?.until === until ? known.age + passed : youngest;
         still.set(claim, { until, age });
-        const most = until === left ? leftMs : times.claimMs(job.kind);
-        if (until === nobodys || age > most) lapsed.push({ ...job, claim });
+        const most = until === detached ? detachedMs : times.claimMs(job.kind);
+        if (until === nobody || age > most) lapsed.push({ ...job, claim });
       }
       seen = still;
       lookedAt = now;
@@ -63,11 +63,11 @@ export function watchClaims(db: Database, times: LapseTimes): LapseWatch {
 }
 
 /** The stored time where a holder is known to be gone: such a claim has expired at once. */
-export const nobodys = 0n;
+export const nobody = 0n;
 
 /**
  * The stored time where the holder's server was stopped and the holder goes on: other servers on the database wait for
  * the next server of that machine, which may have to install an upgrade first.
  */
-export const left = -1n;
-const leftMs = 10 * 60 * 1000;
+export const detached = -1n;
+const detachedMs = 10 * 60 * 1000;

@@ -9,7 +9,7 @@ import type { Serving } from './accounts.ts';
 import { doomStored, findHeld, nothingStored } from './claimed-blobs.ts';
 import { findNext, takeJob } from './claims.ts';
 import { moveUp, putInLine } from './lanes.ts';
-import { left, nobodys } from './lapses.ts';
+import { detached, nobody } from './lapses.ts';
 import { joinTurns } from './account-turns.ts';
 import { literals } from './waiting.ts';
 
@@ -283,7 +283,7 @@ export async function putOff(db: Database, trx: Transaction, job: ClaimedJob, un
 }
 
 /** Makes a job that was put off due now. */
-export async function hurryJob(db: Database, trx: Transaction, id: bigint): Promise<void> {
+export async function makeDue(db: Database, trx: Transaction, id: bigint): Promise<void> {
   await trx.updateTable('jobs').set({ run_after: 0n }).where('id', '=', id).where('claim', 'is', null).execute();
   await db.announce(trx, queueTopic);
 }
@@ -292,7 +292,7 @@ export async function hurryJob(db: Database, trx: Transaction, id: bigint): Prom
  * The same, for all jobs of these kinds of an account that were put off. Jobs that are locked at this moment are
  * skipped: a transaction that puts a job off checks once more whether it has to wait.
  */
-export async function hurryAccount(
+export async function makeAccountDue(
   db: Database,
   trx: Transaction,
   accountId: bigint,
@@ -328,7 +328,7 @@ export async function retag(
  * holder, so that messages it sends at this moment neither count nor extend them.
  */
 export async function lapse(db: Database, trx: Transaction, holder: string): Promise<void> {
-  const lost = { claimed_until: nobodys, holder: `lost: ${holder}` };
+  const lost = { claimed_until: nobody, holder: `lost: ${holder}` };
   await hold(db, trx, (all) => all.where('claim', 'is not', null).where('holder', '=', holder));
   await trx.updateTable('jobs').set(lost).where('claim', 'is not', null).where('holder', '=', holder).execute();
   await db.announce(trx, claimsTopic);
@@ -336,8 +336,8 @@ export async function lapse(db: Database, trx: Transaction, holder: string): Pro
 }
 
 /** Keeps the claims of a holder that no server answers for a while; the first extension makes them as before. */
-export async function leave(db: Database, trx: Transaction, holder: string): Promise<void> {
+export async function detachHolder(db: Database, trx: Transaction, holder: string): Promise<void> {
   await hold(db, trx, (all) => all.where('claim', 'is not', null).where('holder', '=', holder));
-  const kept = trx.updateTable('jobs').set({ claimed_until: left }).where('claim', 'is not', null);
+  const kept = trx.updateTable('jobs').set({ claimed_until: detached }).where('claim', 'is not', null);
   await kept.where('holder', '=', holder).execute();
 }

@@ -1,14 +1,37 @@
 import type { Static } from 'typebox';
-import { boolean, dateTime, id, idTwin, listOf, nullable, object, record, stateOf, string, twin } from './schema.ts';
+import { described, identifiers, required, texts } from './fields.ts';
+import { commitRef, variableContent, variableName } from './forms.ts';
+import {
+  boolean,
+  dateTime,
+  id,
+  ownId,
+  listOf,
+  mapOf,
+  nullable,
+  nullableIdWithString,
+  object,
+  record,
+  stateOf,
+  string,
+} from './schema.ts';
 import { buildRequestStates } from './states.ts';
 import { waitingReason } from './waiting.ts';
 
+export const askedFields = {
+  commit_ref: required(commitRef),
+  suites: identifiers('namedSuites'),
+  variables: described(
+    texts(variableName, variableContent, 'variablesOfRequest'),
+    'In the environment of its builds, in the place of variables that are not secret; at most 50',
+  ),
+};
+
 export const buildRequestRecord = record('BuildRequest', {
-  ...idTwin,
+  ...ownId,
   build_state: stateOf(buildRequestStates),
   commit_ref: string,
-  commit_id: nullable(id),
-  commit_id_str: string,
+  ...nullableIdWithString('commit_id'),
   created_by: string,
   created_at: dateTime,
   event: string,
@@ -16,14 +39,15 @@ export const buildRequestRecord = record('BuildRequest', {
   target_branch: string,
   from_fork: boolean,
   sender: string,
-  suites: listOf(object(idTwin)),
+  suites: listOf(object(ownId)),
+  variables: mapOf(string),
   waiting_reason: waitingReason,
 });
 export type BuildRequest = Static<typeof buildRequestRecord>;
 
 /** Why a suite was run for a request, or was not. */
 export const explanationRecord = record('Explanation', {
-  ...twin('suite_id'),
+  ...nullableIdWithString('suite_id'),
   name: string,
   runs: boolean,
   why: string,

@@ -2,7 +2,8 @@ import type { Static } from 'typebox';
 import {
   boolean,
   dateTime,
-  idTwin,
+  ownId,
+  nullableIdWithString,
   integer,
   listOf,
   nullable,
@@ -12,16 +13,17 @@ import {
   record,
   stateOf,
   string,
-  twin,
+  idWithString,
 } from './schema.ts';
 import { stepStates } from '../shared/step-states.ts';
 import { buildStates, testStates } from './states.ts';
 import { waitingReason } from './waiting.ts';
 
 const fields = {
-  ...idTwin,
-  ...twin('suite_id'),
-  ...twin('commit_id'),
+  ...ownId,
+  ...nullableIdWithString('suite_id'),
+  suite_name: string,
+  ...idWithString('commit_id'),
   build_state: stateOf(buildStates),
   attempt: integer,
   exit_status: nullable(integer),
@@ -38,6 +40,7 @@ const fields = {
   uploads_pending: boolean,
   uploads_lost: string,
   waiting_reason: waitingReason,
+  approved_by: string,
   steps: listOf(
     object({
       name: string,
@@ -57,7 +60,7 @@ export const fetchedBuildRecord = record('FetchedBuild', { ...fields, files_kept
 export type FetchedBuild = Static<typeof fetchedBuildRecord>;
 
 export const artifactRecord = record('Artifact', {
-  ...idTwin,
+  ...ownId,
   path: string,
   size: integer,
   sha256: string,
@@ -65,7 +68,7 @@ export const artifactRecord = record('Artifact', {
 });
 export type Artifact = Static<typeof artifactRecord>;
 
-export const shellRecord = record('Shell', { ...idTwin, expires_at: dateTime });
+export const shellRecord = record('Shell', { ...ownId, expires_at: dateTime });
 export const shellInputRecord = record('ShellInput', { taken: integer });
 
 const named = { name: string, class: string, suite: string };

@@ -1,15 +1,15 @@
 import type { Static } from 'typebox';
 import { answersOf, grouped, oneOf, required } from './fields.ts';
 import { branch, name, repositoryUrl } from './forms.ts';
-import { dateTime, idTwin, nullable, object, record, stateOf, string, twin } from './schema.ts';
+import { dateTime, ownId, nullable, object, record, stateOf, string, idWithString } from './schema.ts';
 import { deployStates } from './states.ts';
 import { reasonInVain } from './waiting.ts';
 
-const itemFields = { ...idTwin, state: stateOf(deployStates), created_by: string };
+const itemFields = { ...ownId, state: stateOf(deployStates), created_by: string };
 const fields = {
   ...itemFields,
-  ...twin('deploy_strategy_id'),
-  ...twin('commit_id'),
+  ...idWithString('deploy_strategy_id'),
+  ...idWithString('commit_id'),
   deploy_started_at: nullable(dateTime),
   deploy_finished_at: nullable(dateTime),
 };
@@ -29,7 +29,7 @@ export const strategyOptions = {
   remote_branch: required(branch),
 };
 export const strategyFields = { ...strategyItemFields, ...grouped('options', strategyOptions) };
-const strategyItem = { ...idTwin, ...answersOf(strategyItemFields) };
+const strategyItem = { ...ownId, ...answersOf(strategyItemFields) };
 export const strategyItemRecord = record('DeployStrategyItem', strategyItem);
 export type DeployStrategyItem = Static<typeof strategyItemRecord>;
 export const strategyRecord = record('DeployStrategy', {

@@ -1,7 +1,7 @@
 import * as Type from 'typebox';
 import type { TUnsafe } from 'typebox';
 import { ApiError } from '../errors.ts';
-import { longest, most, type ListBound, type TextBound } from '../shared/bounds.ts';
+import { bytes, longest, most, type ListBound, type TextBound } from '../shared/bounds.ts';
 import { parseId } from '../lib/ids.ts';
 import { sentId, type JsonSchema } from './schema.ts';
 
@@ -214,6 +214,15 @@ export function identifiers(bound: ListBound): Field<bigint[]> {
   });
 }
 
+/** The same, stored as JSON. */
+export function storedIdentifiers(bound: ListBound, description: string): Field<bigint[], string> {
+  return {
+    ...described(identifiers(bound), description),
+    toColumn: (ids) => JSON.stringify(ids.map(String)),
+    fromColumn: (column) => (JSON.parse(column) as string[]).map(BigInt),
+  };
+}
+
 /** The texts of a list, each of which may be several. */
 function textsIn(raw: unknown, separator: RegExp): string[] {
   if (!Array.isArray(raw) || !raw.every((item) => typeof item === 'string')) throw invalid();
@@ -272,6 +281,25 @@ export function lines({ check = () => true, isSet, description, ...bounds }: Lin
     return kept;
   };
   return { ...optional([], { type: 'array', items, maxItems, description }, parse), ...asJson };
+}
+
+/** Texts by names that the caller chooses (`variables[NAME]=value`), stored as JSON. */
+export function texts(
+  name: Field<string>,
+  value: Field<string>,
+  bound: ListBound & keyof typeof bytes,
+): Field<Record<string, string>, string> {
+  const schema: JsonSchema = { type: 'object', additionalProperties: value.schema };
+  const parse = (raw: unknown): Record<string, string> => {
+    if (typeof raw !== 'object' || raw === null || Array.isArray(raw) || raw instanceof Digits) throw invalid();
+    const entries = Object.entries(raw);
+    if (entries.length > most[bound]) throw invalid();
+    const read = Object.fromEntries(entries.map(([key, one]) => [name.parse(key), value.parse(one)]));
+    if (Buffer.byteLength(JSON.stringify(read)) > bytes[bound]) throw invalid();
+    return read;
+  };
+  const column = { toColumn: JSON.stringify, fromColumn: (text: string) => JSON.parse(text) as Record<string, string> };
+  return { ...optional({}, schema, parse), ...column };
 }
 
 export function wholeNumber({ min, max, fallback }: { min: number; max: number; fallback: number }): Field<number> {

@@ -1,6 +1,16 @@
 /** The words for states, which the state machines (lifecycle/states.ts) move between. */
 
-export const buildStates = ['enqueued', 'running', 'passed', 'failed', 'errored', 'timed_out', 'cancelled'] as const;
+export const buildStates = [
+  'enqueued',
+  'waiting_for_approval',
+  'running',
+  'passed',
+  'failed',
+  'errored',
+  'timed_out',
+  'cancelled',
+  'skipped',
+] as const;
 
 export const commitStates = [
   'waiting_for_builds',

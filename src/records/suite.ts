@@ -1,4 +1,6 @@
 import type { Static } from 'typebox';
+import { most } from '../shared/bounds.ts';
+import { variantsOf } from '../shared/matrix.ts';
 import { operators, subjects } from '../shared/rule-operators.ts';
 import type { FieldErrors } from '../errors.ts';
 import {
@@ -7,27 +9,41 @@ import {
   flag,
   oneOf,
   required,
+  storedIdentifiers,
   takingBlank,
   text,
   wholeNumber,
   withDefault,
   type ValuesOf,
 } from './fields.ts';
-import { cachePaths, command, description, globs, image, matrix, name, tags, variableName } from './forms.ts';
+import {
+  cachePaths,
+  command,
+  description,
+  globs,
+  image,
+  matrix,
+  name,
+  tags,
+  variableContent,
+  variableName,
+  variants,
+} from './forms.ts';
 import { recordList } from './record-lists.ts';
 import {
   boolean,
   dateTime,
   id,
-  idTwin,
+  ownId,
   integer,
   listOf,
+  nullableIdWithString,
   object,
   optional,
   record,
   string,
   strings,
-  twin,
+  idWithString,
 } from './schema.ts';
 
 /** Which of a build's steps run after one that failed. */
@@ -41,6 +57,14 @@ export const stepFields = {
 };
 
 const month = 30 * 24 * 3600;
+
+/** Which variants there are, and which of them may fail. */
+export const matrixFields = {
+  matrix,
+  matrix_include: variants('NAME=a OTHER=x: combinations that are built besides'),
+  matrix_exclude: variants('NAME=a OTHER=x: combinations that have all of these are left out'),
+  matrix_allow_failure: variants('NAME=a OTHER=x: the failure of variants that have all of these does not count'),
+};
 
 export const suiteFields = {
   name: required(name),
@@ -56,10 +80,16 @@ export const suiteFields = {
   ),
   allow_failure: flag(),
   retries: wholeNumber({ min: 0, max: 3, fallback: 0 }),
-  matrix,
+  ...matrixFields,
   cache: cachePaths,
   cache_save: described(oneOf(['passed', 'always']), 'which builds save the cache: `always` for failed ones as well'),
   artifacts: globs('files in the workspace that are kept after a build, whatever its result'),
+  needs: storedIdentifiers('neededSuites', 'suites of the project that have to pass before it begins'),
+  approval: described(flag(), 'Whether each build waits until somebody approves it'),
+  manual: described(flag(), 'Whether it runs only where a build request names it'),
+  concurrency_group: text('name', {
+    description: 'builds of the project in one group run one at a time; blank for none',
+  }),
 };
 type Written = Partial<ValuesOf<typeof suiteFields>>;
 
@@ -70,7 +100,25 @@ export function checkCommand({ command, steps }: Pick<Written, 'command' | 'step
   return command === '' && steps.length === 0 ? { command: ['is_blank'] } : {};
 }
 
-export const suiteRecord = record('Suite', { ...idTwin, ...answersOf(suiteFields) });
+/** There must be something to build, and not too much. It is told at the field that was sent and makes it so. */
+export function checkVariants(sent: Written, stored?: ValuesOf<typeof matrixFields>): FieldErrors {
+  if (!Object.keys(matrixFields).some((name) => name in sent)) return {};
+  const { matrix = [], matrix_include = [], matrix_exclude = [] } = { ...stored, ...sent };
+  const wrong = (field: 'matrix_include' | 'matrix_exclude'): FieldErrors => ({
+    [sent[field] === undefined ? 'matrix' : field]: ['invalid_format'],
+  });
+  const combined = variantsOf({ matrix, matrix_include: [], matrix_exclude }).length;
+  if (combined > most.variants) return { matrix: ['invalid_format'] };
+  const all = variantsOf({ matrix, matrix_include, matrix_exclude }).length;
+  if (all > most.variants) return wrong('matrix_include');
+  return all === 0 ? wrong('matrix_exclude') : {};
+}
+
+export const suiteRecord = record('Suite', {
+  ...ownId,
+  ...answersOf(suiteFields),
+  needs: listOf(object({ ...ownId, name: string })),
+});
 export type Suite = Static<typeof suiteRecord>;
 
 export const ruleFields = {
@@ -78,15 +126,15 @@ export const ruleFields = {
   operator: required(oneOf(operators)),
   value: required(text('ruleValue', { lines: 'many' })),
 };
-export const ruleRecord = record('Rule', { ...idTwin, ...answersOf(ruleFields) });
+export const ruleRecord = record('Rule', { ...ownId, ...answersOf(ruleFields) });
 export type Rule = Static<typeof ruleRecord>;
 
 export const variableFields = {
   name: required(variableName),
-  content: takingBlank(text('variableContent', { lines: 'many' })),
+  content: takingBlank(variableContent),
   secret: withDefault(flag(), true),
 };
-const variable = { ...idTwin, ...answersOf(variableFields) };
+const variable = { ...ownId, ...answersOf(variableFields) };
 export const variableRecord = record('EnvironmentVariable', variable);
 export type EnvironmentVariable = Static<typeof variableRecord>;
 export const writtenVariableRecord = record('WrittenEnvironmentVariable', { ...variable, warning: optional(string) });
@@ -105,7 +153,7 @@ export type SuiteDependency = Static<typeof suiteDependencyRecord>;
 
 /** The compiled software that builds of a suite stand on. */
 export const softwareRecord = record('Software', {
-  layers: listOf(object({ ...twin('dependency_id'), name: string, prefix: string, digest: string })),
+  layers: listOf(object({ ...idWithString('dependency_id'), name: string, prefix: string, digest: string })),
   prefixes: strings,
   launches: listOf(object({ name: string, command: string })),
   missing: strings,
@@ -113,8 +161,8 @@ export const softwareRecord = record('Software', {
 export type Software = Static<typeof softwareRecord>;
 
 export const cacheRecord = record('Cache', {
-  ...idTwin,
-  ...twin('suite_id'),
+  ...ownId,
+  ...nullableIdWithString('suite_id'),
   branch: string,
   size: integer,
   created_at: dateTime,

@@ -22,7 +22,7 @@ import {
 } from '../records/application.ts';
 import { flag, lines, required, text } from '../records/fields.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, type InAccount } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, type InAccount } from './common.ts';
 
 /**
  * What acts for an account: its API key, the applications that it registered, and those that its person allowed. No token
@@ -34,7 +34,7 @@ const common = { access: 'both', scope: 'never' } as const;
 
 function view({ id, name, isPublic, redirectUris, createdAt }: Client) {
   return {
-    ...twin('id', id),
+    ...withIdString('id', id),
     name,
     public: isPublic,
     redirect_uris: [...redirectUris],
@@ -91,7 +91,7 @@ export const routes = [
     answer: apiKeyRecord,
     audit: { action: 'user.api_key_renewed' },
     async handle({ db, caller: { id, email } }) {
-      return { ...twin('id', id), email, api_key: await renewApiKey(db, email) };
+      return { ...withIdString('id', id), email, api_key: await renewApiKey(db, email) };
     },
   }),
   accountRoute({
@@ -183,7 +183,7 @@ export const routes = [
     async handle({ db, caller }) {
       const allowed = await allowedBy(db, caller.id);
       return allowed.map(({ id, name, owner, scopes, since, lastUsedAt }) => ({
-        ...twin('id', id),
+        ...withIdString('id', id),
         name,
         owner,
         scopes,

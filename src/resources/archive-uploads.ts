@@ -19,7 +19,7 @@ import {
 } from '../lifecycle/archive-uploads.ts';
 import { canTakeArchive, takeArchive } from '../lifecycle/dependencies.ts';
 import { uploadRecord, uploadedDependencyRecord, type Upload } from '../records/dependency.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf } from './common.ts';
 import { headOf, kindOf, storeArchive, whole } from './dependency-archives.ts';
 import { loadDependency, reloaded, uploadedView } from './dependency-views.ts';
 
@@ -34,7 +34,7 @@ function view(upload: ArchiveUploadRow): Upload {
   const { id, received, size, complete } = upload;
   const expires = timestamp(expiryOf(upload));
   return {
-    ...twin('id', id),
+    ...withIdString('id', id),
     offset: Number(received),
     size: Number(size),
     complete: complete === 1,

@@ -7,17 +7,17 @@ import { ApiError } from '../errors.ts';
 import { pageOf } from '../http/paging.ts';
 import { readRange } from '../http/ranges.ts';
 import type { Incoming, StreamAnswer } from '../http/route.ts';
-import { attachment } from '../lib/content-disposition.ts';
+import { attachmentHeader } from '../lib/content-disposition.ts';
 import { contentTypes } from '../lib/file-types.ts';
 import { zip, zipNames } from '../lib/zip.ts';
 import { artifactRecord } from '../records/build.ts';
 import { listOf, string } from '../records/schema.ts';
 import { logged } from './builds.ts';
-import { orNotFound, twin } from './common.ts';
+import { orNotFound, withIdString } from './common.ts';
 import { loggedId } from './logs.ts';
 
 function view({ id, path, size, sha256, content_type: contentType }: ArtifactRow) {
-  return { ...twin('id', id), path, size: Number(size), sha256, content_type: contentType };
+  return { ...withIdString('id', id), path, size: Number(size), sha256, content_type: contentType };
 }
 
 const ofBuild = '/projects/:project_id/builds/:build_id';
@@ -82,7 +82,7 @@ interface Storage {
  */
 function asDownload(fileName: string): Record<string, string> {
   return {
-    'content-disposition': attachment(fileName),
+    'content-disposition': attachmentHeader(fileName),
     'content-security-policy': "default-src 'none'; sandbox; frame-ancestors 'none'",
     'cross-origin-resource-policy': 'same-origin',
     'cache-control': 'private, no-cache',

@@ -4,16 +4,16 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
-import { flag, identifiers, required } from '../records/fields.ts';
+import { columnsOf, flag } from '../records/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
+import { heldRequests } from '../lifecycle/held-back.ts';
 import { approveRequest, cancelRequest, openRequest, rerunRequest } from '../lifecycle/requests.ts';
 import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecycle/states.ts';
 import { buildRequestView, shownRequests, type Shown } from '../views/build-request.ts';
-import { buildRequestRecord, explanationRecord } from '../records/build-request.ts';
+import { askedFields, buildRequestRecord, explanationRecord } from '../records/build-request.ts';
 import { listOf } from '../records/schema.ts';
 import { writeContextOf, orNotFound } from './common.ts';
-import { commitRef } from '../records/forms.ts';
 import { explain } from './explanations.ts';
 import { requestFirehose } from './firehoses.ts';
 import { logRoutes, type Logged } from './logs.ts';
@@ -29,7 +29,9 @@ type Reading = Pick<Call, 'database'> & { db: Queries; project: Pick<ProjectRow,
 /** As everybody sees them, with why each of them waits. */
 async function showing(call: Reading, rows: readonly Shown[]) {
   const reason = await reasonsToWait(call, { account: call.project.owner_id, rows, mayWait });
-  return (row: Shown) => buildRequestView(row, isHeld(row) ? 'waits for approval' : reason(row));
+  const open = rows.filter((row) => row.build_state === 'building' && reason(row) === '');
+  const held = await heldRequests(call.db, open);
+  return (row: Shown) => buildRequestView(row, isHeld(row) ? 'waits for approval' : (held.get(row.id) ?? reason(row)));
 }
 
 async function shownRequest(call: Reading & { params: { build_request_id: bigint } }) {
@@ -45,14 +47,35 @@ async function findRequest(db: Queries, projectId: bigint, id: bigint) {
   return orNotFound(await requestsOf(db, projectId).where('build_requests.id', '=', id).executeTakeFirst());
 }
 
-/** A request names at most this many suites. */
-
 /** Each named suite must be one of the project's. */
 async function checkSuites(db: Queries, projectId: bigint, named: readonly bigint[] = []): Promise<FieldErrors> {
   if (named.length === 0) return {};
   const suites = db.selectFrom('suites').select('id').where('project_id', '=', projectId);
   const found = await suites.where('id', 'in', named).execute();
   return found.length === named.length ? {} : { suites: ['not_found'] };
+}
+
+/** No secret can be replaced: neither one of the project nor one of any of its suites. */
+async function checkVariables(
+  db: Queries,
+  projectId: bigint,
+  variables: Readonly<Record<string, string>> = {},
+): Promise<FieldErrors> {
+  const names = Object.keys(variables);
+  if (names.length === 0) return {};
+  const secrets = db
+    .selectFrom('environment_variables')
+    .leftJoin('suites', 'suites.id', 'environment_variables.suite_id')
+    .select('environment_variables.id')
+    .where('secret', '=', 1)
+    .where('environment_variables.name', 'in', names)
+    .where((either) =>
+      either.or([
+        either('environment_variables.project_id', '=', projectId),
+        either('suites.project_id', '=', projectId),
+      ]),
+    );
+  return (await secrets.executeTakeFirst()) ? { variables: ['invalid_format'] } : {};
 }
 
 export const logged = {
@@ -86,15 +109,18 @@ export const routes = [
     startsWork: true,
     summary:
       'Ask for a commit to be built, by all suites or by some: a branch, a tag, a SHA, or any ref by its full name',
-    body: { commit_ref: required(commitRef), suites: identifiers('namedSuites') },
+    body: askedFields,
     creates: 'work',
     answer: buildRequestRecord,
-    verify: ({ db, project }, values) => checkSuites(db, project.id, values.suites),
+    verify: async ({ db, project }, { suites, variables }) => ({
+      ...(await checkSuites(db, project.id, suites)),
+      ...(await checkVariables(db, project.id, variables)),
+    }),
     audit: 'nothing',
     async handle(call) {
       const { project, caller, input } = call;
-      const { commit_ref: ref, suites } = input;
-      const asked = { commitRef: ref, createdBy: caller.id, traceparent: call.headers.traceparent, suites };
+      const { commit_ref: commitRef, suites, variables } = columnsOf(askedFields, input);
+      const asked = { commitRef, createdBy: caller.id, traceparent: call.headers.traceparent, suites, variables };
       const request = await openRequest(writeContextOf(call), project, asked);
       const made = { ...request, created_by_email: caller.email };
       return (await showing(call, [made]))(made);

@@ -9,7 +9,8 @@ import { pageOf } from '../http/paging.ts';
 import { buildRecord, fetchedBuildRecord } from '../records/build.ts';
 import { listOf } from '../records/schema.ts';
 import { loadCommit } from './commits.ts';
-import { cancelBuilds } from '../lifecycle/builds.ts';
+import { approveBuild, cancelBuilds } from '../lifecycle/builds.ts';
+import { heldReasons } from '../lifecycle/held-back.ts';
 import { restartBuild } from '../lifecycle/requests.ts';
 import { newestAttempts, ofLastSeries } from '../lifecycle/rollup.ts';
 import { buildView } from '../views/build.ts';
@@ -20,7 +21,8 @@ import { keptUntil } from './kept-files.ts';
 import { logRoutes, type Logged } from './logs.ts';
 import { reasonsToWait } from './waiting.ts';
 
-const mayWait = ({ build_state: state }: BuildRow): boolean => state === 'enqueued' || state === 'running';
+const mayWait = ({ build_state: state, held }: BuildRow): boolean =>
+  held === '' && (state === 'enqueued' || state === 'running');
 
 /** As everybody sees them, with why each of them waits. */
 export async function showing(
@@ -28,7 +30,8 @@ export async function showing(
   rows: readonly BuildRow[],
 ) {
   const reason = await reasonsToWait(call, { account: call.project.owner_id, rows, mayWait });
-  return (row: BuildRow) => buildView(row, reason(row));
+  const held = await heldReasons(call.db, rows);
+  return (row: BuildRow) => buildView(row, held.get(row.id) ?? reason(row));
 }
 
 export async function findBuild(db: Queries, projectId: bigint, id: bigint): Promise<BuildRow> {
@@ -39,7 +42,7 @@ export async function findBuild(db: Queries, projectId: bigint, id: bigint): Pro
 async function countedBuilds(db: Queries, commitId: bigint): Promise<bigint[]> {
   const rows = await db
     .selectFrom('builds')
-    .select(['id', 'suite_id as suiteId', 'variant', 'attempt', 'series'])
+    .select(['id', 'suite_id', 'suite_name', 'variant', 'attempt', 'series'])
     .where('commit_id', '=', commitId)
     .execute();
   return ofLastSeries(newestAttempts(rows)).map(({ id }) => id);
@@ -138,7 +141,29 @@ export const routes = [
       orNotFound(await suites.executeTakeFirst());
       const next = await restartBuild(context, project, build, call.headers.traceparent);
       if (!next) throw new ApiError('resource_temporary_unavailable');
-      return (await showing(call, [next]))(next);
+      const made = await findBuild(db, project.id, next.id);
+      return (await showing(call, [made]))(made);
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/builds/:build_id/approve',
+    access: 'both',
+    scope: 'build_requests_create',
+    startsWork: true,
+    summary: 'Approve a build that waits for it',
+    answer: buildRecord,
+    audit: {
+      action: 'build.approved',
+      subject: ({ params }) => ({ id: params.build_id, name: '' }),
+    },
+    async handle(call) {
+      const { db, project, params, caller } = call;
+      const build = await findBuild(db, project.id, params.build_id);
+      if (!(await approveBuild(writeContextOf(call), build, caller.email)))
+        throw new ApiError('resource_temporary_unavailable');
+      const approved = await findBuild(db, project.id, params.build_id);
+      return (await showing(call, [approved]))(approved);
     },
   }),
   ...logRoutes(logged),

@@ -4,12 +4,12 @@ import { timestamp } from '../lib/timestamps.ts';
 import { deleteCaches } from '../lifecycle/caches.ts';
 import { cacheRecord } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf, type InProject } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 
 function view({ id, suite_id: suite, branch, size, created_at: made, last_used_at: used }: CacheRow) {
   return {
-    ...twin('id', id),
-    ...twin('suite_id', suite),
+    ...withIdString('id', id),
+    ...withIdString('suite_id', suite),
     branch,
     size: Number(size),
     created_at: timestamp(made),

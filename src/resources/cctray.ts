@@ -21,7 +21,7 @@ interface LastCommit {
 async function lastCommits(db: Queries, ids: bigint[]): Promise<Map<bigint, LastCommit>> {
   const rows = await db
     .selectFrom('projects')
-    .leftJoin('commits as trunk', 'trunk.id', 'projects.trunk_commit_id')
+    .leftJoin('commits as default_head', 'default_head.id', 'projects.default_head_id')
     .innerJoin('commits', (join) =>
       join.on('commits.id', '=', (of) =>
         of
@@ -30,7 +30,10 @@ async function lastCommits(db: Queries, ids: bigint[]): Promise<Map<bigint, Last
           .whereRef('over.project_id', '=', 'projects.id')
           .where('over.build_state', 'in', ['passed', 'failed', 'errored', 'cancelled'])
           .where((where) =>
-            where.or([where('trunk.branch', 'is', null), where('over.branch', '=', where.ref('trunk.branch'))]),
+            where.or([
+              where('default_head.branch', 'is', null),
+              where('over.branch', '=', where.ref('default_head.branch')),
+            ]),
           )
           .orderBy('over.id', 'desc')
           .limit(1),

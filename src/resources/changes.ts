@@ -9,7 +9,7 @@ import { projectTopic, subjectTopic } from '../lifecycle/write-context.ts';
 import { changesRecord } from '../records/overview.ts';
 import { withKeepAlive } from '../streams/firehose.ts';
 import { logTopic } from '../streams/logs.ts';
-import { lookAgainMs } from '../streams/tail.ts';
+import { readAgainMs } from '../streams/tail.ts';
 
 /**
  * One stream for a user and all of the user's tabs: which projects have changed, which have new build output, and which
@@ -49,7 +49,7 @@ async function* changes({
     } catch (error) {
       if (!isUnavailable(error)) throw error; // it goes on when the database is back
     }
-    await watch.changed(lookAgainMs, signal);
+    await watch.changed(readAgainMs, signal);
   }
 }
 function topicsOf({ projects, logs, dependencies }: Seen): string[] {

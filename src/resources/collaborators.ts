@@ -7,13 +7,13 @@ import { required } from '../records/fields.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { collaboratorRecord, type Collaborator } from '../records/project.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, type InProject } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, type InProject } from './common.ts';
 import { orTaken } from './names.ts';
 import { address } from './users.ts';
 
 function view(collaborator: CollaboratorRow & { email: string }): Collaborator {
   const { id, email, created_at: createdAt } = collaborator;
-  return { ...twin('id', id), email, created_at: timestamp(createdAt) };
+  return { ...withIdString('id', id), email, created_at: timestamp(createdAt) };
 }
 
 function collaboratorsOf(db: Queries, projectId: bigint) {

@@ -5,7 +5,7 @@ import { ApiError } from '../errors.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 
 export { destroyedAnswer } from '../records/schema.ts';
-export { twin } from '../views/id-string.ts';
+export { withIdString } from '../views/id-string.ts';
 
 export const destroyed = { destroyed: true };
 

@@ -1,4 +1,5 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
+import { columnName } from '../records/fields.ts';
 import { most } from '../shared/bounds.ts';
 import { checkCommand } from '../records/suite.ts';
 import {
@@ -172,4 +173,17 @@ export function withoutValues(text: string): string {
   for (const { variables = [] } of [document, ...(document.suites ?? [])])
     for (const variable of variables) if ((variable.from_env ?? '') !== '') delete variable.content;
   return JSON.stringify(document);
+}
+
+/** Says in which entry of the document a field was refused. */
+export async function named<T>(at: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof ApiError) || at === '' || error.status === 401) throw error;
+    const fields = Object.entries(error.fields).map(([name, codes]) => {
+      return [name === 'generic' ? at : `${at}[${columnName(name)}]`, codes] as const;
+    });
+    throw ApiError.ofFields(Object.fromEntries(fields));
+  }
 }

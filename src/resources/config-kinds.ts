@@ -42,7 +42,9 @@ export interface DocumentField {
   /** Reads a list of records, with what they leave out; other fields stand as they are. */
   read?: (said: unknown) => Value;
   /** Whether no route takes it: only documents have it. */
-  isOurs?: boolean;
+  isDocumentOnly?: boolean;
+  /** Whether it is set by a step of its own. */
+  isApart?: boolean;
 }
 
 /** What a document says, as a body would have it. */
@@ -67,7 +69,13 @@ function fieldsIn(body: FieldSet): DocumentField[] {
 export const projectFields = fieldsIn(projectRecordFields);
 
 /** The name, in the environment of who applies a document, of what is to be the content of a variable. */
-const source: DocumentField = { name: 'from_env', sent: 'from_env', isRequired: false, fallback: '', isOurs: true };
+const source: DocumentField = {
+  name: 'from_env',
+  sent: 'from_env',
+  isRequired: false,
+  fallback: '',
+  isDocumentOnly: true,
+};
 
 const variablesAt = (path: Kind['path']): Kind => ({
   section: 'variables',
@@ -103,7 +111,8 @@ export const suites: Kind = {
   what: 'suite',
   path: '/projects/:project_id/suites',
   param: 'suite_id',
-  fields: fieldsIn(suiteFields),
+  // Suites need others by their names (config-needs.ts).
+  fields: fieldsIn(suiteFields).map((field) => (field.name === 'needs' ? { ...field, isApart: true } : field)),
   key: ['name'],
   children: suiteParts,
 };
@@ -158,7 +167,10 @@ export const afterProject: readonly Kind[] = [notifications, schedules];
 export function valueIn(record: object, { sent }: DocumentField): Value {
   let at: unknown = record;
   for (const part of pathOf(sent)) at = (at as Record<string, unknown>)[part];
-  return at as Value;
+  // A list of records is one of names.
+  return Array.isArray(at)
+    ? at.map((item: string | { name: string }) => (typeof item === 'string' ? item : item.name))
+    : (at as Value);
 }
 
 export function isSame(a: Value | undefined, b: Value | undefined): boolean {

@@ -2,9 +2,9 @@ import type { Call } from '../api/call.ts';
 import type { Database, Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
-import { columnName, pathOf } from '../records/fields.ts';
-import { takingTurns } from '../lib/event-loop.ts';
-import { keyOf, type Node } from './config-document.ts';
+import { pathOf } from '../records/fields.ts';
+import { createYield } from '../lib/event-loop.ts';
+import { keyOf, named, type Node } from './config-document.ts';
 import {
   areVariables,
   afterProject,
@@ -19,6 +19,7 @@ import {
   type Kind,
   type Value,
 } from './config-kinds.ts';
+import { needersFirst, withNeeds } from './config-needs.ts';
 import { noteSource, sourcesOf } from './environment-variables.ts';
 
 /** The way from what a project is to what a document says, as steps. Each is a call of the route that a person would use. */
@@ -51,17 +52,17 @@ export interface Planning {
 }
 
 export function planningWith({ db, within, isTrial = false }: Omit<Planning, 'dependencies'>): Planning {
-  const turn = takingTurns();
-  const inTurns: Within = async (...call) => {
+  const turn = createYield();
+  const yieldingWithin: Within = async (...call) => {
     await turn();
     return within(...call);
   };
   let known: Promise<ReadonlyMap<string, bigint>> | undefined;
   const read = async (): Promise<ReadonlyMap<string, bigint>> => {
-    const list = (await inTurns('GET /dependencies', {})) as (Record_ & { name: string })[];
+    const list = (await yieldingWithin('GET /dependencies', {})) as (Record_ & { name: string })[];
     return new Map(list.toReversed().map(({ name, id }) => [name, id]));
   };
-  return { db, within: inTurns, isTrial, dependencies: () => (known ??= read()) };
+  return { db, within: yieldingWithin, isTrial, dependencies: () => (known ??= read()) };
 }
 
 /**
@@ -92,8 +93,11 @@ export async function runSteps(
 export async function planFor(planning: Planning, projectId: bigint, wanted: Node): Promise<Step[]> {
   const params = { project_id: projectId };
   const steps: Step[] = [];
-  for (const kind of beforeProject)
-    steps.push(...(await planKind(planning, kind, params, wanted.children[kind.section] ?? [], '')));
+  for (const kind of beforeProject) {
+    const nodes = wanted.children[kind.section] ?? [];
+    const own = await planKind(planning, kind, params, nodes, '');
+    steps.push(...(kind === suites ? await withNeeds(planning.within, params, nodes, own) : own));
+  }
   steps.push(...(await planProject(planning, params, wanted)));
   for (const kind of afterProject)
     steps.push(...(await planKind(planning, kind, params, wanted.children[kind.section] ?? [], '')));
@@ -136,7 +140,7 @@ async function planKind(
     for (const [at, pair] of open.entries()) pair[1] = left[at];
     left = left.slice(open.length);
   }
-  const steps: Step[] = left.map((record) => ({
+  const steps: Step[] = (kind === suites ? needersFirst(left) : left).map((record) => ({
     action: 'delete' as const,
     section: kind.section,
     what: `${kind.what} ${labelOf(kind, entryOf(fields, record))}${inside}`,
@@ -278,15 +282,15 @@ export function entryOf(fields: readonly DocumentField[], record: object): Entry
 
 function differing(fields: readonly DocumentField[], record: object, entry: Entry): DocumentField[] {
   return fields.filter(
-    (field) => entry[field.name] !== undefined && !isSame(valueIn(record, field), entry[field.name]),
+    (field) => !field.isApart && entry[field.name] !== undefined && !isSame(valueIn(record, field), entry[field.name]),
   );
 }
 
 export function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGroup {
   const body = emptyGroup();
-  for (const { name, sent, isOurs } of fields) {
+  for (const { name, sent, isDocumentOnly, isApart } of fields) {
     const value = entry[name];
-    if (value === undefined || isOurs) continue;
+    if (value === undefined || isDocumentOnly || isApart) continue;
     const [first = '', second] = pathOf(sent);
     const raw = Array.isArray(value) ? rawOf(value) : String(value);
     if (second === undefined) body[first] = raw;
@@ -319,17 +323,4 @@ function labelOf({ key }: Kind, entry: Entry): string {
     .map((name) => shown(entry[name]))
     .join(' ')
     .trim();
-}
-
-/** Says in which entry of the document a field was refused. */
-async function named<T>(at: string, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof ApiError) || at === '' || error.status === 401) throw error;
-    const fields = Object.entries(error.fields).map(([name, codes]) => {
-      return [name === 'generic' ? at : `${at}[${columnName(name)}]`, codes] as const;
-    });
-    throw ApiError.ofFields(Object.fromEntries(fields));
-  }
 }

@@ -14,7 +14,7 @@ import {
   type Entry,
   type Kind,
 } from './config-kinds.ts';
-import { twin } from './common.ts';
+import { withIdString } from './common.ts';
 import {
   bodyFrom,
   entryOf,
@@ -169,7 +169,7 @@ export const routes = [
       await storeDocument(db, project.id, withoutValues(document));
       const made = { action: 'create', what: `project ${project.name}`, fields: [] };
       return {
-        ...twin('id', project.id),
+        ...withIdString('id', project.id),
         applied: !isTrial,
         changes: [made, ...changesOf(steps, isTrial ? [] : answers)],
         ssh_public_key: project.ssh_public_key,

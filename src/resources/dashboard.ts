@@ -9,7 +9,7 @@ import { described, oneOf, text } from '../records/fields.ts';
 import { most } from '../shared/bounds.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { dashboardRecord, type ProjectLine } from '../records/overview.ts';
-import { startOfMessage, twin } from './common.ts';
+import { startOfMessage, withIdString } from './common.ts';
 
 /** How all projects of an account are doing. */
 
@@ -70,7 +70,7 @@ type Row = Awaited<ReturnType<typeof rowsOf>>[number];
 
 function lineOf({ id, commit, request, times, ...row }: Row, caller: Pick<Caller, 'id' | 'scopes'>): ProjectLine {
   return {
-    ...twin('id', id),
+    ...withIdString('id', id),
     name: row.name,
     description: row.description,
     build_state: row.build_state,
@@ -78,7 +78,7 @@ function lineOf({ id, commit, request, times, ...row }: Row, caller: Pick<Caller
     failed_since: timestampOrNull(row.failed_since),
     newest_request: request ? { ...request, created_at: timestamp(request.created_at) } : null,
     // A token sees here what it would see elsewhere.
-    newest_commit: commit && hasScope(caller, 'commits') ? { ...commit, ...twin('id', commit.id) } : null,
+    newest_commit: commit && hasScope(caller, 'commits') ? { ...commit, ...withIdString('id', commit.id) } : null,
     started_at: timestampOrNull(times?.started_at ?? null),
     finished_at: timestampOrNull(times?.finished_at ?? null),
     last_states: row.states?.split(' ') ?? [],

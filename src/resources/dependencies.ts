@@ -3,7 +3,7 @@ import { accountRoute } from '../api/route.ts';
 import { isForeignKeyViolation, type Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
-import { mapByTurns } from '../lib/event-loop.ts';
+import { mapYielding } from '../lib/event-loop.ts';
 import { dependencyHappened } from '../lifecycle/dependencies.ts';
 import { changeDependency, createDependency, deleteDependency } from '../lifecycle/dependency-records.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
@@ -102,7 +102,7 @@ export const routes = [
       const { db, caller } = call;
       const rows = await allRows(db.selectFrom('dependencies').selectAll().where('owner_id', '=', caller.id), 'id');
       const reason = await reasonsInVain(call, { account: caller.id, rows, mayWait });
-      return mapByTurns(await viewsWithRelated(db, rows), (view) => ({ ...view, ...reason(view) }));
+      return mapYielding(await viewsWithRelated(db, rows), (view) => ({ ...view, ...reason(view) }));
     },
   }),
   accountRoute({

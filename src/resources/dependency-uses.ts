@@ -1,6 +1,6 @@
 import { accountRoute } from '../api/route.ts';
 import { dependencyUsesRecord } from '../records/dependency.ts';
-import { twin } from './common.ts';
+import { withIdString } from './common.ts';
 import { loadDependency } from './dependency-views.ts';
 
 /** Uses by other accounts are private, so only their number is shown. */
@@ -36,12 +36,12 @@ export const routes = [
       const own = dependencies.filter(({ owner_id: owner }) => owner === caller.id);
       return {
         suites: seen.map((suite) => ({
-          ...twin('id', suite.id),
+          ...withIdString('id', suite.id),
           name: suite.name,
-          ...twin('project_id', suite.project_id),
+          ...withIdString('project_id', suite.project_id),
           project_name: suite.project_name,
         })),
-        dependencies: own.map(({ id, name }) => ({ ...twin('id', id), name })),
+        dependencies: own.map(({ id, name }) => ({ ...withIdString('id', id), name })),
         elsewhere: suites.length - seen.length + dependencies.length - own.length,
       };
     },

@@ -3,7 +3,7 @@ import type { DependencyRow } from '../db/schema.ts';
 import { dependencyFields, type CreatedDependency, type UploadedDependency } from '../records/dependency.ts';
 import { valuesIn } from '../records/fields.ts';
 import { dependencyView, relatedTo } from '../views/dependency.ts';
-import { orNotFound, twin, type InAccount } from './common.ts';
+import { orNotFound, withIdString, type InAccount } from './common.ts';
 
 /** The answer to a create call names one field differently, and says `private` for the state. */
 export function createdView(dependency: DependencyRow): CreatedDependency {
@@ -13,7 +13,12 @@ export function createdView(dependency: DependencyRow): CreatedDependency {
 
 export function uploadedView(dependency: DependencyRow): UploadedDependency {
   const { id, archive_file_size, state } = dependency;
-  return { ...twin('id', id), ...valuesIn(dependencyFields, dependency), archive_file_size, marketplace_state: state };
+  return {
+    ...withIdString('id', id),
+    ...valuesIn(dependencyFields, dependency),
+    archive_file_size,
+    marketplace_state: state,
+  };
 }
 
 export async function viewWithRelated(db: Queries, dependency: DependencyRow) {

@@ -10,11 +10,11 @@ import {
 } from '../records/deploy.ts';
 import { columnsOf, valuesIn } from '../records/fields.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, type InProject } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 
 function itemView(strategy: DeployStrategyRow) {
-  return { ...twin('id', strategy.id), ...valuesIn(strategyItemFields, strategy) };
+  return { ...withIdString('id', strategy.id), ...valuesIn(strategyItemFields, strategy) };
 }
 
 function view(strategy: DeployStrategyRow) {

@@ -2,18 +2,18 @@ import { sql } from 'kysely';
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import type { CommitRow, DeployRow } from '../db/schema.ts';
+import type { CommitRow, DeployRow, DeployStrategyRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
-import { identifier, required, type ValuesOf } from '../records/fields.ts';
+import { described, flag, identifier, required, type ValuesOf } from '../records/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import { timestampOrNull } from '../lib/timestamps.ts';
 import { cancelDeploy, openDeploy } from '../lifecycle/deploys.ts';
 import { isForeign } from '../lifecycle/forks.ts';
 import { deployMachine, isFinal, type DeployState } from '../lifecycle/states.ts';
-import { takingTurns } from '../lib/event-loop.ts';
+import { createYield } from '../lib/event-loop.ts';
 import { deployItemRecord, deployRecord, fetchedDeployRecord } from '../records/deploy.ts';
 import { listOf } from '../records/schema.ts';
-import { writeContextOf, orNotFound, twin, type InProject } from './common.ts';
+import { writeContextOf, orNotFound, withIdString, type InProject } from './common.ts';
 import { findStrategy } from './deploy-strategies.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedDeploy } from './followed.ts';
@@ -25,14 +25,14 @@ const mayWait = ({ state }: DeployRow): boolean => state === 'enqueued';
 type Shown = DeployRow & { created_by_email: string };
 
 function itemView({ id, state, created_by_email }: Shown) {
-  return { ...twin('id', id), state, created_by: created_by_email };
+  return { ...withIdString('id', id), state, created_by: created_by_email };
 }
 
 function view(deploy: Shown) {
   return {
     ...itemView(deploy),
-    ...twin('deploy_strategy_id', deploy.deploy_strategy_id),
-    ...twin('commit_id', deploy.commit_id),
+    ...withIdString('deploy_strategy_id', deploy.deploy_strategy_id),
+    ...withIdString('commit_id', deploy.commit_id),
     deploy_started_at: timestampOrNull(deploy.started_at),
     deploy_finished_at: timestampOrNull(deploy.finished_at),
   };
@@ -69,17 +69,17 @@ const atOnce = 20;
  * The newest passed commit of a branch, as known from its last fetch. The query leaves out most other commits. It is
  * not exact, because the databases treat JSON differently and SQLite ignores case, so the result is checked here.
  */
-async function newestPassed(db: Queries, projectId: bigint, branch: string): Promise<{ id: bigint } | undefined> {
+async function newestPassed(db: Queries, projectId: bigint, branch: string): Promise<Deployed | undefined> {
   const inList = `%${JSON.stringify(branch).replaceAll(/[!%_]/g, '!$&')}%`;
   const passed = db
     .selectFrom('commits')
-    .select(['id', 'branches'])
+    .select(['id', 'branches', 'tags'])
     .where('project_id', '=', projectId)
     .where('build_state', '=', sql.lit('passed'))
     .where(sql<boolean>`branches like ${inList} escape '!'`)
     .orderBy('id', 'desc')
     .limit(atOnce);
-  const turn = takingTurns();
+  const turn = createYield();
   for (let rows = await passed.execute(); rows.length > 0;) {
     for (const row of rows) {
       await turn();
@@ -108,27 +108,50 @@ export const logged = {
   name: 'a deploy',
 } as const satisfies Logged;
 
-const fields = { deploy_strategy_id: required(identifier()), commit_id: identifier() };
+const fields = {
+  deploy_strategy_id: required(identifier()),
+  commit_id: identifier(),
+  rollback: described(flag(), 'Deploy what the last but one successful deploy of the strategy brought'),
+};
+
+/** The commit of the last deploy that succeeded before the one that succeeded last. */
+async function deployedBefore(db: Queries, strategyId: bigint): Promise<Deployed | undefined> {
+  return db
+    .selectFrom('deploys')
+    .innerJoin('commits', 'commits.id', 'deploys.commit_id')
+    .select(['commits.id', 'commits.branches', 'commits.tags'])
+    .where('deploys.deploy_strategy_id', '=', strategyId)
+    .where('deploys.state', '=', sql.lit('deployed'))
+    .orderBy('deploys.id', 'desc')
+    .limit(1)
+    .offset(1)
+    .executeTakeFirst();
+}
+
+type DeployRequest = Partial<ValuesOf<typeof fields>>;
+
+/** The commit that is meant: the one that is named, the one to go back to, or the newest that passed. */
+async function meantCommit(
+  db: Queries,
+  strategy: DeployStrategyRow,
+  { commit_id: named, rollback }: DeployRequest,
+): Promise<Deployed | undefined> {
+  if (named !== undefined) return findCommit(db, strategy.project_id, named);
+  return rollback ? deployedBefore(db, strategy.id) : newestPassed(db, strategy.project_id, strategy.local_branch);
+}
 
 /** Reports every reference to a missing record. */
-async function checkReferences(
-  db: Queries,
-  projectId: bigint,
-  values: Partial<ValuesOf<typeof fields>>,
-): Promise<FieldErrors> {
+async function checkReferences(db: Queries, projectId: bigint, values: DeployRequest): Promise<FieldErrors> {
   const errors: FieldErrors = {};
-  const { deploy_strategy_id: strategyId, commit_id: commitId } = values;
+  const { deploy_strategy_id: strategyId, commit_id: commitId, rollback } = values;
   const strategy = strategyId === undefined ? undefined : await findStrategy(db, projectId, strategyId);
   if (strategyId !== undefined && !strategy) errors.deploy_strategy_id = ['not_found'];
-  const commit = commitId === undefined ? undefined : await findCommit(db, projectId, commitId);
-  if (commitId !== undefined && !commit) errors.commit_id = ['not_found'];
-  // A commit from a fork can be deployed only after a merge.
-  if (commit && isForeign(commit)) errors.commit_id = ['invalid_format'];
-  const isLeftOut = 'commit_id' in values && commitId === undefined;
-  if (isLeftOut && strategy && !(await newestPassed(db, projectId, strategy.local_branch))) {
-    const waiting = await isCommitComing(db, projectId);
-    errors.commit_id = [waiting ? 'resource_temporary_unavailable' : 'not_found'];
-  }
+  if (commitId === undefined && !(strategy && 'commit_id' in values)) return errors;
+  const commit = strategy ? await meantCommit(db, strategy, values) : await findCommit(db, projectId, commitId ?? 0n);
+  const isComing = !commit && commitId === undefined && !rollback && (await isCommitComing(db, projectId));
+  if (!commit) errors.commit_id = [isComing ? 'resource_temporary_unavailable' : 'not_found'];
+  // A commit from a fork can be deployed only after a merge; and to go back is not to name a commit.
+  else if (isForeign(commit) || (rollback && commitId !== undefined)) errors.commit_id = ['invalid_format'];
   return errors;
 }
 
@@ -157,22 +180,24 @@ export const routes = [
     access: 'both',
     scope: 'deploys',
     startsWork: true,
-    summary: 'Deploy a commit; by default the newest one that passed on the local branch of the strategy',
+    summary:
+      'Deploy a commit; by default the newest one that passed on the local branch of the strategy, and with rollback the ' +
+      'one that was deployed before the last',
     body: fields,
     creates: 'work',
     answer: deployRecord,
     verify: ({ db, project }, values) => checkReferences(db, project.id, values),
     audit: {
       action: 'deploy.started',
-      details: ({ input }) => ({ deploy_strategy_id_str: String(input.deploy_strategy_id) }),
+      details: ({ input: { deploy_strategy_id: strategy, rollback } }) => ({
+        deploy_strategy_id_str: String(strategy),
+        ...(rollback && { rollback }),
+      }),
     },
     async handle(call) {
       const { db, project, caller, input } = call;
       const strategy = orNotFound(await findStrategy(db, project.id, input.deploy_strategy_id), 'deploy_strategy_id');
-      const { commit_id: named } = input;
-      const found =
-        named === undefined ? newestPassed(db, project.id, strategy.local_branch) : findCommit(db, project.id, named);
-      const commit = orNotFound(await found, 'commit_id');
+      const commit = orNotFound(await meantCommit(db, strategy, input), 'commit_id');
       const wanted = { strategy, commit, createdBy: caller.id };
       const deploy = await openDeploy(writeContextOf(call), project, wanted);
       return view({ ...deploy, created_by_email: caller.email });

@@ -20,22 +20,22 @@ import { commitView } from '../views/commit.ts';
 import { logged as ofRequests } from './build-requests.ts';
 import { findBuild, showing } from './builds.ts';
 import { loadCommit } from './commits.ts';
-import { twin } from './common.ts';
+import { withIdString } from './common.ts';
 import { keptUntil } from './kept-files.ts';
 import { loggedId } from './logs.ts';
 import { flakyView } from './tests.ts';
 
 /** Records with what belongs to them, where the record alone is not enough to show it. */
 
-async function attemptsLike(db: Queries, { commit_id, suite_id, variant }: BuildRow): Promise<BuildRow[]> {
+async function attemptsLike(db: Queries, { commit_id, suite_name, variant }: BuildRow): Promise<BuildRow[]> {
   const builds = db.selectFrom('builds').selectAll().where('commit_id', '=', commit_id);
-  const attempts = await builds.where('suite_id', '=', suite_id).where('variant', '=', variant).execute();
+  const attempts = await builds.where('suite_name', '=', suite_name).where('variant', '=', variant).execute();
   return attempts.toSorted((a, b) => a.attempt - b.attempt);
 }
 
-async function suiteName(db: Queries, id: bigint): Promise<string | null> {
-  const suites = db.selectFrom('suites').select('name').where('id', '=', id);
-  return (await suites.executeTakeFirst())?.name ?? null;
+async function hasSuite(db: Queries, id: bigint | null): Promise<boolean> {
+  const suites = db.selectFrom('suites').select('id').where('id', '=', id);
+  return (await suites.executeTakeFirst()) !== undefined;
 }
 
 async function artifactsOf(db: Queries, buildId: bigint) {
@@ -61,8 +61,8 @@ async function lastLine({ db, blobs }: { db: Queries; blobs: Blobs }, build: Bui
   const pieces: Buffer[] = [];
   for await (const piece of readLog(db, blobs, build.id, near > first ? near : first, to)) pieces.push(piece);
   const lines = plain(Buffer.concat(pieces).toString('utf8')).split('\n');
-  const said = lines.map((line) => line.trim()).findLast((line) => line !== '');
-  return (said ?? '').slice(0, longestLine);
+  const last = lines.map((line) => line.trim()).findLast((line) => line !== '');
+  return (last ?? '').slice(0, longestLine);
 }
 
 /** Without escape sequences and control characters. Of a line with carriage returns, only the final text. */
@@ -94,8 +94,8 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary:
-      'Fetch a build with the name of its suite (null once that is deleted), its build request, all attempts at the same ' +
-      'suite and variant of the commit, the first one first, and how many files were kept of it',
+      'Fetch a build with whether its suite still exists, its build request, all attempts at the same suite and variant of ' +
+      'the commit, the first one first, and how many files were kept of it',
     answer: buildDetailsRecord,
     async handle(call) {
       const { db, project, params } = call;
@@ -105,8 +105,8 @@ export const routes = [
       return {
         ...view(build),
         ...(await keptUntil(call, build)),
-        suite_name: await suiteName(db, build.suite_id),
-        ...twin('build_request_id', build.build_request_id),
+        suite_exists: await hasSuite(db, build.suite_id),
+        ...withIdString('build_request_id', build.build_request_id),
         attempts: attempts.map(view),
         ...(await artifactsOf(db, build.id)),
       };
@@ -118,8 +118,9 @@ export const routes = [
     access: 'both',
     scope: 'build_requests',
     summary:
-      'List the builds of a build request, every attempt of every suite and variant, with the last line that each newest ' +
-      'attempt said; of more than 64 newest attempts, only those of the first ones',
+      'List the builds of a build request, every attempt of every suite and variant, with the names of the suites that ' +
+      'each needs, and the last line that each newest attempt said; of more than 64 newest attempts, only those of the ' +
+      'first ones',
     paged: true,
     answer: listOf(saidBuildRecord),
     async handle(call) {
@@ -130,12 +131,16 @@ export const routes = [
         .where('build_request_id', '=', await loggedId(call, ofRequests));
       const rows = await onPage(builds, 'id', page).execute();
       const view = await showing(call, rows);
-      const newest = newestAttempts(rows.map((row) => ({ ...row, suiteId: row.suite_id }))).slice(0, mostLastLines);
-      const said = new Map<bigint, string>();
-      for (const build of newest) said.set(build.id, await lastLine(call, build));
+      const newest = newestAttempts(rows).slice(0, mostLastLines);
+      const lastLines = new Map<bigint, string>();
+      for (const build of newest) lastLines.set(build.id, await lastLine(call, build));
       return pageOf(
         page,
-        rows.map((row) => ({ ...view(row), last_line: said.get(row.id) ?? '' })),
+        rows.map((row) => ({
+          ...view(row),
+          needs: JSON.parse(row.needs) as string[],
+          last_line: lastLines.get(row.id) ?? '',
+        })),
       );
     },
   }),
@@ -156,8 +161,8 @@ export const routes = [
       return tests.map((test) => ({
         ...flakyView(test),
         commits: test.commits,
-        ...twin('failed_build_id', test.failedBuildId),
-        ...twin('began_commit_id', test.beganOn),
+        ...withIdString('failed_build_id', test.failedBuildId),
+        ...withIdString('began_commit_id', test.beganOn),
         began_ref: refs.get(test.beganOn) ?? '',
         began_at: timestamp(test.beganAt),
       }));

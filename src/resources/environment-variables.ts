@@ -8,7 +8,7 @@ import type { Vault } from '../lib/vault.ts';
 import { columnsOf, valuesIn } from '../records/fields.ts';
 import { variableFields, variableRecord, writtenVariableRecord, type WrittenVariable } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, type InProject } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 import { inSuite, loadSuite } from './suites.ts';
 
@@ -27,7 +27,7 @@ const variablesOf = (db: Queries, { column, within }: Owner) =>
 
 function view(variable: EnvironmentVariableRow, vault: Vault) {
   const content = vault.open(variable.content, contentPlace(variable.id));
-  return { ...twin('id', variable.id), ...valuesIn(variableFields, { ...variable, content }) };
+  return { ...withIdString('id', variable.id), ...valuesIn(variableFields, { ...variable, content }) };
 }
 
 /** The answer to a write shows the value, because the caller has just sent it. */

@@ -2,11 +2,11 @@ import { sql } from 'kysely';
 import type { Database } from '../db/open.ts';
 import type { BuildRequestRow } from '../db/schema.ts';
 import { suitesOf } from '../lifecycle/chosen-suites.ts';
-import { leftOut, type Reason } from '../lifecycle/skipped-suites.ts';
+import { skippedSuites, type Reason } from '../lifecycle/skipped-suites.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
 import { inWords } from '../lifecycle/rules.ts';
 import type { Explanation } from '../records/build-request.ts';
-import { twin } from './common.ts';
+import { withIdString } from './common.ts';
 
 /** Why each suite was run for a request, or was not, in words. The account is the one that asks. */
 export async function explain(db: Database, account: bigint, request: BuildRequestRow): Promise<Explanation[]> {
@@ -15,25 +15,24 @@ export async function explain(db: Database, account: bigint, request: BuildReque
   const commits = db.read.selectFrom('commits').selectAll().where('id', '=', commitId);
   const builds = await db.read
     .selectFrom('builds')
-    .innerJoin('suites', 'suites.id', 'builds.suite_id')
-    .select(['suites.id', 'suites.name'])
+    .select(['suite_id', 'suite_name'])
     .select(sql<number | bigint>`min(case when builds.failure_reason = 'rule_too_slow' then 1 else 0 end)`.as('slow'))
     .where('builds.build_request_id', '=', id)
-    .groupBy(['suites.id', 'suites.name'])
-    .orderBy('suites.id')
+    .groupBy(['suite_id', 'suite_name'])
+    .orderBy('suite_id')
     .execute();
   const commit = await commits.executeTakeFirstOrThrow();
   const about = { projectId, request: { ...request, named: suitesOf(request) }, commit };
-  const others = await leftOut(db, account, about, new Set(builds.map((suite) => suite.id)));
+  const others = await skippedSuites(db, account, about, new Set(builds.map(({ suite_name: name }) => name)));
   return [
-    ...builds.map(({ id: suite, name, slow }) => ({
-      ...twin('suite_id', suite),
+    ...builds.map(({ suite_id: suite, suite_name: name, slow }) => ({
+      ...withIdString('suite_id', suite),
       name,
       runs: Number(slow) === 0,
       why: Number(slow) === 0 ? 'All its rules are met.' : reasonInWords('rule_too_slow'),
     })),
     ...others.map(({ suite, reason }) => ({
-      ...twin('suite_id', suite.id),
+      ...withIdString('suite_id', suite.id),
       name: suite.name,
       runs: false,
       why: whyNot(reason),

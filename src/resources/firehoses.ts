@@ -10,7 +10,7 @@ import type { StreamWriter } from '../lib/stream-writer.ts';
 import { projectTopic } from '../lifecycle/write-context.ts';
 import { followTogether } from '../streams/broadcast.ts';
 import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
-import { isStillOver, lookAgainMs, type Followed, type TailParts } from '../streams/tail.ts';
+import { isStillOver, readAgainMs, type Followed, type TailParts } from '../streams/tail.ts';
 import { eventRecord } from '../records/log.ts';
 import { followedRequest } from './followed.ts';
 import { loggedId, type Logged } from './logs.ts';
@@ -76,8 +76,8 @@ export async function tailOf(call: Following, subject: Followed): Promise<Stream
   const { from = 0, ended } = resumption(call, plainOffset);
   if (ended !== undefined && (await isStillOver(subject, ended))) return nothingMore;
   const wire = wireFor(call.headers.accept);
-  const tell = (writer: StreamWriter) => followTogether(call, subject, wire, BigInt(from), writer);
-  return { contentType: wire.contentType, tell };
+  const write = (writer: StreamWriter) => followTogether(call, subject, wire, BigInt(from), writer);
+  return { contentType: wire.contentType, write };
 }
 
 export function requestFirehose<const Path extends string>(logged: Logged<Path>) {
@@ -185,6 +185,6 @@ async function* projectEvents(
     } catch (error) {
       if (!isUnavailable(error)) throw error; // the client resumes from here when the database is back
     }
-    await watch.changed(lookAgainMs, signal);
+    await watch.changed(readAgainMs, signal);
   }
 }

@@ -7,7 +7,7 @@ import {
   isFinal,
   type Machine,
 } from '../lifecycle/states.ts';
-import type { Followed, SeenState, Sight } from '../streams/tail.ts';
+import type { Followed, SeenState, Snapshot } from '../streams/tail.ts';
 
 interface Row {
   now: string;
@@ -67,11 +67,11 @@ function followed<State extends string>(db: Queries, id: bigint, events: Looking
   return {
     id,
     isFinal: (state) => isFinal(machine, state as State),
-    look: async (after) => sightOf(await events(db, id, after ?? 0n), after),
+    read: async (after) => sightOf(await events(db, id, after ?? 0n), after),
   };
 }
 
-function sightOf(rows: readonly Readonly<Row>[], after: bigint | undefined): Sight | undefined {
+function sightOf(rows: readonly Readonly<Row>[], after: bigint | undefined): Snapshot | undefined {
   const [first] = rows;
   if (!first) return undefined;
   const size = first.size ?? 0n;
@@ -105,12 +105,12 @@ const requestEvents = (db: Queries, id: bigint, after: bigint): Promise<(Row & {
 export interface RequestSight {
   builds: bigint[];
   /** The state of the request or of one of its builds; undefined when it is deleted. */
-  of(id: bigint, after: bigint | undefined): Sight | undefined;
+  of(id: bigint, after: bigint | undefined): Snapshot | undefined;
   /** The last event that was read. */
   seen: bigint;
 }
 
-export async function lookAtRequest(db: Queries, id: bigint, after = 0n): Promise<RequestSight> {
+export async function readRequest(db: Queries, id: bigint, after = 0n): Promise<RequestSight> {
   const rows = await requestEvents(db, id, after);
   const byRecord = Map.groupBy(rows, (row) => row.id);
   return {
@@ -124,7 +124,7 @@ export function followedRequest(db: Queries, id: bigint): Followed {
   return {
     id,
     isFinal: (state) => isFinal(buildRequestMachine, state as never),
-    look: async (after) => (await lookAtRequest(db, id, after)).of(id, after),
+    read: async (after) => (await readRequest(db, id, after)).of(id, after),
   };
 }
 

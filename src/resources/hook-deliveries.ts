@@ -8,7 +8,7 @@ import { pageOf } from '../http/paging.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { hookDeliveryRecord } from '../records/trigger.ts';
 import { listOf } from '../records/schema.ts';
-import { orNotFound, twin, writeContextOf } from './common.ts';
+import { orNotFound, withIdString, writeContextOf } from './common.ts';
 import { loadHook } from './hooks.ts';
 
 function requestView(id: bigint | null) {
@@ -20,7 +20,7 @@ function view(delivery: HookDeliveryRow) {
   const { ref = '', sha = '' } = changes[0] ?? {};
   const results = JSON.parse(delivery.results) as Result[] | number; // for refused calls, their number
   return {
-    ...twin('id', delivery.id),
+    ...withIdString('id', delivery.id),
     event,
     action,
     ref,

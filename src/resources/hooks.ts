@@ -9,13 +9,13 @@ import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { columnsOf, valuesIn } from '../records/fields.ts';
 import { hookFields, hookRecord, secretHookRecord } from '../records/trigger.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, type InProject } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, type InProject } from './common.ts';
 
 type Shown = HookRow & { last_delivery_at: bigint | null };
 
 function view(hook: Shown, { origin }: Pick<Call, 'origin'>) {
   return {
-    ...twin('id', hook.id),
+    ...withIdString('id', hook.id),
     ...valuesIn(hookFields, hook),
     url: `${origin}/hooks/${hook.id}`,
     created_at: timestamp(hook.created_at),

@@ -1,5 +1,5 @@
 import type { Call } from '../api/call.ts';
-import { isHolderThere } from '../auth/runner-heartbeats.ts';
+import { isHolderAlive } from '../auth/runner-heartbeats.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
@@ -14,6 +14,6 @@ export async function keptUntil(
 ): Promise<{ files_kept_until?: string }> {
   if (shellHours === 0 || !openable.has(build.build_state)) return {};
   const kept = await findKept(db, build.id);
-  if (!kept || !(await isHolderThere(database, kept.holder))) return {};
+  if (!kept || !(await isHolderAlive(database, kept.holder))) return {};
   return { files_kept_until: timestamp(kept.expires_at) };
 }

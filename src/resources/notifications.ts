@@ -12,17 +12,17 @@ import {
   webhookFields,
 } from '../records/notification.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, writeContextOf, orNotFound, twin, type InProject } from './common.ts';
+import { destroyed, destroyedAnswer, writeContextOf, orNotFound, withIdString, type InProject } from './common.ts';
 
 type Webhook = NotificationRow & ColumnsOf<typeof notificationFields>;
 
 function ownView(notification: Webhook) {
   const options = valuesIn(notificationOptions, notification);
-  return { ...twin('id', notification.id), ...valuesIn(webhookFields, notification), options };
+  return { ...withIdString('id', notification.id), ...valuesIn(webhookFields, notification), options };
 }
 
 function view(notification: Webhook) {
-  return { ...ownView(notification), ...twin('project_id', notification.project_id) };
+  return { ...ownView(notification), ...withIdString('project_id', notification.project_id) };
 }
 
 export async function loadNotification(call: InProject<'notification_id'>): Promise<{ notification: Webhook }> {

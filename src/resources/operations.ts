@@ -5,7 +5,7 @@ import type { Database, Queries } from '../db/open.ts';
 import { timeOfId } from '../lib/ids.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { operationsRecord } from '../records/installation.ts';
-import { twin } from './common.ts';
+import { withIdString } from './common.ts';
 
 /** The state of the installation: waiting jobs, failing deliveries, free space and runners. */
 
@@ -28,7 +28,7 @@ async function queueNow(db: Queries) {
     .execute();
   const accounts = rows
     .map(({ account_id: id, email, running, all, oldest }) => ({
-      ...twin('id', id),
+      ...withIdString('id', id),
       email: email ?? '',
       waiting: Number(all) - Number(running),
       running: Number(running),
@@ -68,7 +68,7 @@ async function failingDeliveries(db: Queries) {
     lines.map(async ({ id, url, email, tries, run_after: next }) => {
       const last = await lastAttempt(db, id);
       return {
-        ...twin('notification_id', id),
+        ...withIdString('notification_id', id),
         account: email ?? '',
         host: new URL(url).host,
         tries,
@@ -82,7 +82,7 @@ async function failingDeliveries(db: Queries) {
 
 async function lastAttempt(db: Queries, notificationId: bigint) {
   const waiting = await db
-    .selectFrom('deliveries')
+    .selectFrom('webhook_deliveries')
     .select('id')
     .where('notification_id', '=', notificationId)
     .where('state', '=', sql.lit('pending'))
@@ -90,7 +90,7 @@ async function lastAttempt(db: Queries, notificationId: bigint) {
     .limit(1)
     .executeTakeFirst();
   if (!waiting) return undefined;
-  const attempts = db.selectFrom('delivery_attempts').select(['status', 'error']).where('delivery_id', '=', waiting.id);
+  const attempts = db.selectFrom('webhook_attempts').select(['status', 'error']).where('delivery_id', '=', waiting.id);
   return attempts.orderBy('id', 'desc').limit(1).executeTakeFirst();
 }
 

@@ -12,7 +12,7 @@ import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecyc
 import { builtCommitRecord, overviewRecord, type RequestLine } from '../records/overview.ts';
 import { listOf } from '../records/schema.ts';
 import { showing } from './builds.ts';
-import { startOfMessage, twin } from './common.ts';
+import { startOfMessage, withIdString } from './common.ts';
 
 /** How a project is doing, and what was built of it. Everything is read by indexes, and no more of it than is shown. */
 
@@ -63,7 +63,7 @@ async function lastBuilt(db: Queries, projectId: bigint, branch: string) {
     const isOver = isFinal(buildRequestMachine, state as BuildRequestState);
     const until = isOver ? Number(end ?? start) : Date.now();
     const took = start === null ? null : Math.max(0, until - Number(start));
-    return { ...twin('id', id), build_state: state, duration_ms: took };
+    return { ...withIdString('id', id), build_state: state, duration_ms: took };
   });
 }
 
@@ -77,7 +77,7 @@ function requestsOf(db: Queries, projectId: bigint) {
 type Requests = Awaited<ReturnType<ReturnType<typeof requestsOf>['execute']>>;
 
 function linesOf(requests: Requests): RequestLine[] {
-  return requests.map((row) => ({ ...row, ...twin('id', row.id), created_at: timestamp(row.created_at) }));
+  return requests.map((row) => ({ ...row, ...withIdString('id', row.id), created_at: timestamp(row.created_at) }));
 }
 
 /** Requests that are fetched or built, or wait for that. */
@@ -132,7 +132,7 @@ async function newestRequests(db: Queries, ids: readonly (bigint | null)[]) {
   return new Map(
     rows.map((row): [bigint | null, typeof view] => {
       const view = {
-        ...twin('id', row.id),
+        ...withIdString('id', row.id),
         created_at: timestamp(row.created_at),
         pull_request: row.pull_request,
         from_fork: row.from_fork === 1,
@@ -146,8 +146,7 @@ async function newestRequests(db: Queries, ids: readonly (bigint | null)[]) {
 export async function buildsOfCommits(db: Queries, commits: readonly bigint[]) {
   if (commits.length === 0) return [];
   const rows = await db.selectFrom('builds').selectAll().where('commit_id', 'in', commits).execute();
-  const facts = rows.map((row) => ({ ...row, suiteId: row.suite_id }));
-  return Array.from(Map.groupBy(facts, ({ commit_id: commit }) => commit).values()).flatMap((some) =>
+  return Array.from(Map.groupBy(rows, ({ commit_id: commit }) => commit).values()).flatMap((some) =>
     ofLastSeries(newestAttempts(some)),
   );
 }
@@ -191,7 +190,7 @@ export const routes = [
         ...shown,
         items: items.map(({ request_id: request, ...commit }) => ({
           ...commit,
-          ...twin('id', commit.id),
+          ...withIdString('id', commit.id),
           newest_request: requests.get(request) ?? null,
           builds: (byCommit.get(commit.id) ?? []).map(view),
         })),

@@ -28,7 +28,7 @@ export const routes = [
       const { poll_interval } = project;
       const poll = await pollOf(db, project.id);
       if (!poll) return { poll_interval, ...off };
-      const isLate = Date.now() - Number(poll.next_look_at) > lateMs;
+      const isLate = Date.now() - Number(poll.next_poll_at) > lateMs;
       const nobody = isLate ? await whyNobodyTakes(database, project.owner_id) : undefined;
       const why = nobody === undefined ? busy : `No runner can look at the repository: ${nobody}.`;
       return {
@@ -36,8 +36,8 @@ export const routes = [
         outcome: isLate ? 'waiting' : poll.outcome,
         reason: isLate ? why : poll.reason || 'The first look is about to be made.',
         failures: poll.failures,
-        last_looked_at: timestampOrNull(poll.last_looked_at),
-        next_look_at: timestamp(poll.next_look_at),
+        last_looked_at: timestampOrNull(poll.last_polled_at),
+        next_look_at: timestamp(poll.next_poll_at),
       };
     },
   }),

@@ -5,7 +5,7 @@ import { allRows } from '../api/pages.ts';
 import { accountRoute, projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { sealedPlace } from '../db/schema.ts';
-import { mapByTurns } from '../lib/event-loop.ts';
+import { mapYielding } from '../lib/event-loop.ts';
 import type { Vault } from '../lib/vault.ts';
 import { changeProject, createProject, deleteProject } from '../lifecycle/projects.ts';
 import { projectView } from '../views/project.ts';
@@ -39,7 +39,7 @@ export const routes = [
     scope: 'projects',
     summary: 'List the projects you own and those you collaborate on',
     answer: listOf(projectRecord),
-    handle: async ({ db, caller, vault }) => mapByTurns(await projectsOf(db, caller), (row) => view(row, vault)),
+    handle: async ({ db, caller, vault }) => mapYielding(await projectsOf(db, caller), (row) => view(row, vault)),
   }),
   accountRoute({
     method: 'POST',

@@ -6,13 +6,13 @@ import type { FieldErrors } from '../errors.ts';
 import { registryFields, registryRecord } from '../records/dependency.ts';
 import { columnsOf, required, text, valuesIn } from '../records/fields.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, type InAccount } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, type InAccount } from './common.ts';
 import { orTaken } from './names.ts';
 
 /** The credentials of an account for registries of images. */
 
 function view(registry: RegistryRow) {
-  return { ...twin('id', registry.id), ...valuesIn(registryFields, registry) };
+  return { ...withIdString('id', registry.id), ...valuesIn(registryFields, registry) };
 }
 
 const fields = { ...registryFields, password: required(text('registryPassword')) };

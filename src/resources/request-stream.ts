@@ -1,17 +1,17 @@
 import { isUnavailable } from '../db/unavailable.ts';
 import {
   endMark,
-  lastWord,
-  newsOf,
-  lookAgainMs,
+  finalState,
+  newEventsIn,
+  readAgainMs,
   topicsOf,
   type Followed,
-  type Place,
-  type Sight,
+  type ReadPosition,
+  type Snapshot,
   type StreamEvent,
   type TailParts,
 } from '../streams/tail.ts';
-import { builtFor, followedRequest, lookAtRequest } from './followed.ts';
+import { builtFor, followedRequest, readRequest } from './followed.ts';
 
 /**
  * A reader's position in each log of a build request: the fetch's log, and those of its builds. Written as the offset
@@ -37,7 +37,7 @@ export function writePosition({ fetch, builds }: Position): string {
   return [String(fetch), ...Array.from(builds, ([id, offset]) => `${id}:${offset}`)].join();
 }
 
-export interface Told {
+export interface RequestEvent {
   event: StreamEvent;
   /** The build of this event; undefined for the request itself. */
   buildId?: bigint;
@@ -48,9 +48,9 @@ export interface Told {
 
 interface Member {
   subject: Pick<Followed, 'id' | 'isFinal'>;
-  place: Place;
+  read: ReadPosition;
   /** Everything about it was sent. */
-  isTold?: boolean;
+  isSent?: boolean;
 }
 
 /** The fetch and all builds of a request in one stream, with builds that begin later. */
@@ -59,54 +59,54 @@ export async function* followRequest(
   id: bigint,
   position: Position,
   signal: AbortSignal,
-): AsyncGenerator<Told> {
+): AsyncGenerator<RequestEvent> {
   const { db, subscriptions } = parts;
-  const request: Member = { subject: followedRequest(db, id), place: { at: position.fetch } };
+  const request: Member = { subject: followedRequest(db, id), read: { at: position.fetch } };
   const builds = new Map<bigint, Member>();
   let seen: bigint | undefined;
   while (!signal.aborted) {
-    const open = [...builds.values()].filter(({ isTold }) => !isTold);
+    const open = [...builds.values()].filter(({ isSent }) => !isSent);
     const ofBuilds = open.flatMap(({ subject }) => topicsOf(subject.id));
     using watch = subscriptions.watch(...topicsOf(id), ...ofBuilds);
     try {
-      const sight = await lookAtRequest(db, id, seen);
-      const appeared = sight.builds.filter((buildId) => !builds.has(buildId));
+      const snapshot = await readRequest(db, id, seen);
+      const appeared = snapshot.builds.filter((buildId) => !builds.has(buildId));
       for (const buildId of appeared) {
-        const place = { at: position.builds.get(buildId) ?? 0n };
-        builds.set(buildId, { subject: builtFor(buildId), place });
+        const read = { at: position.builds.get(buildId) ?? 0n };
+        builds.set(buildId, { subject: builtFor(buildId), read });
       }
-      for await (const event of newsOf(parts, request.subject, request.place, sight.of(id, request.place.seen))) {
-        position.fetch = request.place.at;
+      for await (const event of newEventsIn(parts, request.subject, request.read, snapshot.of(id, request.read.seen))) {
+        position.fetch = request.read.at;
         yield { event, position };
       }
       for (const [buildId, member] of builds)
-        if (!member.isTold) yield* newsOfBuild(parts, member, position, sight.of(buildId, member.place.seen));
-      seen = sight.seen; // not before all of it was sent
-      if (request.place.over && [...builds.values()].every(({ isTold }) => isTold)) {
-        for (const event of lastWord(request.place)) yield { event, position };
-        yield { event: { type: 'end' }, position, mark: endMark(writePosition(position), request.place) };
+        if (!member.isSent) yield* newEventsOfBuild(parts, member, position, snapshot.of(buildId, member.read.seen));
+      seen = snapshot.seen; // not before all of it was sent
+      if (request.read.over && [...builds.values()].every(({ isSent }) => isSent)) {
+        for (const event of finalState(request.read)) yield { event, position };
+        yield { event: { type: 'end' }, position, mark: endMark(writePosition(position), request.read) };
         return;
       }
       if (appeared.length > 0) continue; // listen to the new builds before the next query
     } catch (error) {
       if (!isUnavailable(error)) throw error; // the client resumes from here when the database is back
     }
-    await watch.changed(lookAgainMs, signal);
+    await watch.changed(readAgainMs, signal);
   }
 }
 
-async function* newsOfBuild(
+async function* newEventsOfBuild(
   parts: TailParts,
   member: Member,
   position: Position,
-  sight: Sight | undefined,
-): AsyncGenerator<Told> {
-  const { subject, place } = member;
+  snapshot: Snapshot | undefined,
+): AsyncGenerator<RequestEvent> {
+  const { subject, read } = member;
   const buildId = subject.id;
-  for await (const event of newsOf(parts, subject, place, sight)) {
-    if (event.type === 'log') position.builds.set(buildId, place.at);
+  for await (const event of newEventsIn(parts, subject, read, snapshot)) {
+    if (event.type === 'log') position.builds.set(buildId, read.at);
     yield { event, buildId, position };
   }
-  for (const event of lastWord(place)) yield { event, buildId, position };
-  member.isTold = place.over !== undefined;
+  for (const event of finalState(read)) yield { event, buildId, position };
+  member.isSent = read.over !== undefined;
 }

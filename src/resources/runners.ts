@@ -3,7 +3,7 @@ import { runnersNow, type RunnerNow } from '../auth/runner-heartbeats.ts';
 import { timestampOrNull } from '../lib/timestamps.ts';
 import { runnerRecord, type Runner } from '../records/installation.ts';
 import { listOf } from '../records/schema.ts';
-import { twin } from './common.ts';
+import { withIdString } from './common.ts';
 
 function view(runner: RunnerNow): Runner {
   const { name, isLocal, isDraining, state, trouble, version, seenAt, accounts, tags, work } = runner;
@@ -17,7 +17,7 @@ function view(runner: RunnerNow): Runner {
     last_seen_at: timestampOrNull(seenAt),
     accounts,
     tags,
-    work: work.map(({ kind, subjectId, account }) => ({ kind, ...twin('id', subjectId), account })),
+    work: work.map(({ kind, subjectId, account }) => ({ kind, ...withIdString('id', subjectId), account })),
   };
 }
 

@@ -7,12 +7,12 @@ import { addSchedule, changeSchedule, deleteSchedule } from '../lifecycle/schedu
 import { valuesIn, type ValuesOf } from '../records/fields.ts';
 import { scheduleFields, scheduleRecord } from '../records/trigger.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf, type InProject } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 
 function view(schedule: ScheduleRow) {
   const { build_request_id: request } = schedule;
   return {
-    ...twin('id', schedule.id),
+    ...withIdString('id', schedule.id),
     ...valuesIn(scheduleFields, schedule),
     created_at: timestamp(schedule.created_at),
     next_run_at: timestamp(schedule.next_run_at),

@@ -7,7 +7,7 @@ import { required, text } from '../records/fields.ts';
 import type { Scope } from '../http/route.ts';
 import { foundRecord, type Found } from '../records/project.ts';
 import { listOf } from '../records/schema.ts';
-import { likePattern, twin } from './common.ts';
+import { likePattern, withIdString } from './common.ts';
 
 /**
  * A search by name over what the caller sees: projects, branches, suites and commits. It reads a bounded number of rows,
@@ -175,8 +175,8 @@ export async function search(
   ];
   return found.map(({ kind, id, project_id: project, ...rest }) => ({
     kind,
-    ...twin('id', id),
-    ...twin('project_id', project),
+    ...withIdString('id', id),
+    ...withIdString('project_id', project),
     project_name: names.get(project) ?? '',
     ...rest,
   }));

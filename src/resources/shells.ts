@@ -1,5 +1,5 @@
 import { projectRoute } from '../api/route.ts';
-import { isHolderThere } from '../auth/runner-heartbeats.ts';
+import { isHolderAlive } from '../auth/runner-heartbeats.ts';
 import type { Database, Queries } from '../db/open.ts';
 import type { ShellRow } from '../db/schema.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
@@ -22,7 +22,7 @@ import type { Waiting } from '../streams/byte-relay.ts';
 import { shellInputRecord, shellRecord } from '../records/build.ts';
 import { string } from '../records/schema.ts';
 import { findBuild } from './builds.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf } from './common.ts';
 
 const path = '/projects/:project_id/builds/:build_id/shell';
 /** The furthest position in a shell's bytes. */
@@ -75,10 +75,10 @@ export const routes = [
       if (!openable.has(build.build_state)) throw new ApiError('invalid_format', 'build_state');
       const kept = shellHours > 0 ? await findKept(db, build.id) : undefined;
       if (!kept) throw new ApiError('not_found', 'files');
-      if (!(await isHolderThere(database, kept.holder))) throw new ApiError('resource_temporary_unavailable', 'runner');
+      if (!(await isHolderAlive(database, kept.holder))) throw new ApiError('resource_temporary_unavailable', 'runner');
       const shell = await insertShell(writeContextOf(call), project, kept, caller);
       if (!shell) throw new ApiError('resource_temporary_unavailable', 'shells');
-      return { ...twin('id', shell.id), expires_at: timestamp(shell.expires_at) };
+      return { ...withIdString('id', shell.id), expires_at: timestamp(shell.expires_at) };
     },
   }),
   projectRoute({
@@ -156,7 +156,7 @@ async function* shown({ database, subscriptions, read, signal, id, from }: Showi
     if (isQuiet || performance.now() - lookedAt > lookEveryMs) {
       const over = await whyEnded(database, id);
       if (over !== undefined) {
-        yield* lastWords(over);
+        yield* endFrames(over);
         return;
       }
       lookedAt = performance.now();
@@ -177,7 +177,7 @@ async function whyEnded(database: Database, id: bigint): Promise<string | undefi
   return shell.state === 'ended' ? shell.reason : whyOver(shell);
 }
 
-const words: Record<string, string> = {
+const endMessages: Record<string, string> = {
   runner_gone: 'The runner that has the files of this build is gone.',
   expired: 'The files of this build are not kept any longer.',
   gone: 'The build is gone.',
@@ -185,7 +185,7 @@ const words: Record<string, string> = {
 };
 
 /** For a person whose shell did not end by itself: that one has told its exit status. */
-function* lastWords(reason: string): Generator<Uint8Array> {
-  yield shellFrame('m', words[reason] ?? 'The shell is over.');
+function* endFrames(reason: string): Generator<Uint8Array> {
+  yield shellFrame('m', endMessages[reason] ?? 'The shell is over.');
   yield shellFrame('x', '3');
 }

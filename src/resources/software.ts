@@ -8,7 +8,7 @@ import { attachedStacks, combined, launchesOf } from '../lifecycle/software.ts';
 import { softwareRecord } from '../records/suite.ts';
 import { string } from '../records/schema.ts';
 import { fileOf } from './artifacts.ts';
-import { orNotFound, twin } from './common.ts';
+import { orNotFound, withIdString } from './common.ts';
 import { isSharedByOther } from './dependency-views.ts';
 import { loadSuite } from './suites.ts';
 
@@ -61,7 +61,7 @@ export const routes = [
       const { layers, prefixes, missing } = combined(stacks);
       return {
         layers: layers.flatMap(({ id, name, prefix, digest }) =>
-          digest === null ? [] : [{ ...twin('dependency_id', id), name, prefix, digest }],
+          digest === null ? [] : [{ ...withIdString('dependency_id', id), name, prefix, digest }],
         ),
         prefixes,
         launches: launchesOf(stacks),

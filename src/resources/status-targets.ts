@@ -8,7 +8,7 @@ import type { StatusReport } from '../lifecycle/status-reports.ts';
 import { statusDeliveryRecord, statusTargetRecord, targetFields, type StatusTarget } from '../records/notification.ts';
 import { listOf } from '../records/schema.ts';
 import { deliveriesOf } from './webhook-deliveries.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf, type InProject } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { hostOf } from './notifications.ts';
 
 /** Forges that get the status of each commit's suites. In the database they are notifications of another type. */
@@ -25,10 +25,16 @@ const publicApis = {
 type Target = NotificationRow & { name: StatusTarget['provider'] };
 
 function view({ id, project_id, name, url, repository }: Target) {
-  return { ...twin('id', id), ...twin('project_id', project_id), provider: name, api_url: url, repository };
+  return {
+    ...withIdString('id', id),
+    ...withIdString('project_id', project_id),
+    provider: name,
+    api_url: url,
+    repository,
+  };
 }
 
-function told(payload: string) {
+function statusIn(payload: string) {
   const { ref, context, build_state, description } = JSON.parse(payload) as StatusReport;
   return { ref, context, build_state, description };
 }
@@ -128,7 +134,7 @@ export const routes = [
     paged: true,
     answer: listOf(statusDeliveryRecord),
     load: loadTarget,
-    handle: ({ db, target, page }) => deliveriesOf(db, target, page, told),
+    handle: ({ db, target, page }) => deliveriesOf(db, target, page, statusIn),
   }),
 ];
 

@@ -5,11 +5,11 @@ import { fitsOperator } from '../lifecycle/rules.ts';
 import { valuesIn, type ValuesOf } from '../records/fields.ts';
 import { ruleFields, ruleRecord } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, type InProject } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, type InProject } from './common.ts';
 import { inSuite, loadSuite } from './suites.ts';
 
 function view(rule: SuiteRuleRow) {
-  return { ...twin('id', rule.id), ...valuesIn(ruleFields, rule) };
+  return { ...withIdString('id', rule.id), ...valuesIn(ruleFields, rule) };
 }
 
 async function loadRule(call: InProject<'suite_id' | 'rule_id'>): Promise<{ suite: SuiteRow; rule: SuiteRuleRow }> {

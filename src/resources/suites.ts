@@ -4,17 +4,25 @@ import type { Queries } from '../db/open.ts';
 import type { SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { most } from '../shared/bounds.ts';
-import { mapByTurns } from '../lib/event-loop.ts';
-import { variantsOf } from '../shared/matrix.ts';
+import { mapYielding } from '../lib/event-loop.ts';
+import { mostVariantsOf } from '../shared/matrix.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
+import { renameCaches } from '../lifecycle/caches.ts';
+import { needsOf } from '../lifecycle/chosen-suites.ts';
 import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
-import { checkCommand, suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
+import { checkCommand, checkVariants, matrixFields, suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, twin, writeContextOf, type InProject } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
+import { checkNeeds, isNeeded, neededNames } from './suite-needs.ts';
 
-function view(suite: SuiteRow): Suite {
-  return { ...twin('id', suite.id), ...valuesIn(suiteFields, suite) };
+function view(suite: SuiteRow, names: ReadonlyMap<bigint, string>): Suite {
+  const needs = needsOf(suite).map((id) => ({ ...withIdString('id', id), name: names.get(id) ?? '' }));
+  return { ...withIdString('id', suite.id), ...valuesIn(suiteFields, suite), needs };
+}
+
+async function viewOf(db: Queries, suite: SuiteRow): Promise<Suite> {
+  return view(suite, await neededNames(db, [suite]));
 }
 
 /** The suite in the path, if it belongs to the project. */
@@ -30,11 +38,16 @@ export function inSuite({ suite }: { suite: SuiteRow }) {
 }
 
 /** One request builds all combinations of all suites, so those of a project have a bound together. */
-async function holdVariants(db: Queries, project: { id: bigint }, matrix: string | undefined): Promise<void> {
-  if (matrix === undefined || matrix === '[]') return;
-  const suites = db.selectFrom('suites').select('matrix').where('project_id', '=', project.id);
-  const rows = await suites.where('matrix', '<>', '[]').execute();
-  const counts = rows.map((row) => variantsOf(JSON.parse(row.matrix) as string[]).length);
+async function holdVariants(db: Queries, project: { id: bigint }, changed: Partial<SuiteRow>): Promise<void> {
+  if (changed.matrix === undefined && changed.matrix_include === undefined) return;
+  const rows = await db
+    .selectFrom('suites')
+    .select(['matrix', 'matrix_include'])
+    .where('project_id', '=', project.id)
+    .where((of) => of.or([of('matrix', '<>', '[]'), of('matrix_include', '<>', '[]')]))
+    .execute();
+  const { matrix, matrix_include } = matrixFields;
+  const counts = rows.map((row) => mostVariantsOf(valuesIn({ matrix, matrix_include }, row)));
   if (counts.reduce((sum, count) => sum + count, 0) > most.variantsOfProject) throw new ApiError('is_reserved');
 }
 
@@ -61,7 +74,8 @@ export const routes = [
     answer: listOf(suiteRecord),
     async handle({ db, project }) {
       const suites = await allRows(db.selectFrom('suites').selectAll().where('project_id', '=', project.id), 'id');
-      return mapByTurns(suites, view);
+      const names = await neededNames(db, suites);
+      return mapYielding(suites, (suite) => view(suite, names));
     },
   }),
   projectRoute({
@@ -73,14 +87,19 @@ export const routes = [
     body: suiteFields,
     creates: 'suites',
     answer: suiteRecord,
-    verify: async (call, values) => ({ ...checkTimeout(call, values), ...checkCommand(values) }),
+    verify: async (call, values) => ({
+      ...checkTimeout(call, values),
+      ...checkCommand(values),
+      ...(await checkNeeds(call, values)),
+      ...checkVariants(values),
+    }),
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
       const suite = { id: ids.next(), project_id: project.id, ...columnsOf(suiteFields, input) };
       await orTaken(db.insertInto('suites').values(suite).execute());
-      await holdVariants(db, project, suite.matrix);
-      return view(suite);
+      await holdVariants(db, project, suite);
+      return viewOf(db, suite);
     },
   }),
   projectRoute({
@@ -91,7 +110,7 @@ export const routes = [
     summary: 'Fetch a suite',
     answer: suiteRecord,
     load: loadSuite,
-    handle: async ({ suite }) => view(suite),
+    handle: async ({ db, suite }) => viewOf(db, suite),
   }),
   projectRoute({
     method: 'PUT',
@@ -106,6 +125,8 @@ export const routes = [
     verify: async (call, values) => ({
       ...checkTimeout(call, values),
       ...checkCommand({ ...valuesIn(suiteFields, call.suite), ...values, ...replacing(values) }),
+      ...(await checkNeeds(call, values, call.suite)),
+      ...checkVariants(values, valuesIn(matrixFields, call.suite)),
     }),
     verifyNames: ({ db, suite }, values) =>
       checkName(db, 'suites', { within: suite.project_id, name: values.name, except: suite.id }),
@@ -113,15 +134,18 @@ export const routes = [
     async handle(call) {
       const { db, suite, project } = call;
       const changed = columnsOf(suiteFields, { ...call.input, ...replacing(call.input) });
+      const { name = suite.name } = changed;
+      if (name !== suite.name)
+        await renameCaches(writeContextOf(call), { projectId: project.id, suiteId: suite.id, name });
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());
       }
-      await holdVariants(db, project, changed.matrix);
+      await holdVariants(db, project, changed);
       const { tags: now = suite.tags } = changed;
       if (now !== suite.tags) {
         await retagBuilds(writeContextOf(call), { accountId: project.owner_id, suiteId: suite.id, tags: now });
       }
-      return view({ ...suite, ...changed });
+      return viewOf(db, { ...suite, ...changed });
     },
   }),
   projectRoute({
@@ -129,12 +153,14 @@ export const routes = [
     path: '/projects/:project_id/suites/:suite_id',
     access: 'users',
     scope: 'suites',
-    summary: 'Delete a suite; its builds stay',
+    summary: 'Delete a suite that no other needs; its builds stay',
     answer: destroyedAnswer,
     load: loadSuite,
     audit: { action: 'suite.deleted', subject: ({ suite }) => suite },
-    async handle({ db, database, project, suite }) {
-      await database.holdNumber(db, project.id); // its caches go with it (lifecycle/caches.ts)
+    async handle(call) {
+      const { db, suite } = call;
+      // This also holds the right to change caches of the project: the suite's go with it (lifecycle/caches.ts).
+      if (await isNeeded(call, suite)) throw new ApiError('resource_temporary_unavailable');
       await db.deleteFrom('suites').where('id', '=', suite.id).execute();
       return destroyed;
     },

@@ -12,14 +12,14 @@ import type { IdSource } from '../lib/ids.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { invitedUserRecord, userRecord, type User } from '../records/installation.ts';
 import { listOf } from '../records/schema.ts';
-import { likePattern, orNotFound, twin } from './common.ts';
+import { likePattern, orNotFound, withIdString } from './common.ts';
 
 /** The accounts of the installation, for operators: list, block and invite users. */
 
 function view(user: Readonly<UserRow>): User {
   const { id, email, kind, billing } = user;
   return {
-    ...twin('id', id),
+    ...withIdString('id', id),
     email,
     kind,
     operator: user.operator === 1,

@@ -2,20 +2,20 @@ import { sql } from 'kysely';
 import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import type { DeliveryAttemptRow, DeliveryRow, NotificationRow } from '../db/schema.ts';
+import type { WebhookAttemptRow, WebhookDeliveryRow, NotificationRow } from '../db/schema.ts';
 import { pageOf, type Page, type PageOf } from '../http/paging.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { sendAgain } from '../lifecycle/webhook-deliveries.ts';
 import { deliveryRecord, type Delivery } from '../records/notification.ts';
 import { listOf } from '../records/schema.ts';
-import { writeContextOf, orNotFound, twin } from './common.ts';
+import { writeContextOf, orNotFound, withIdString } from './common.ts';
 import { loadNotification } from './notifications.ts';
 
-type Shown = Pick<DeliveryRow, 'id' | 'event_type' | 'state' | 'created_at'>;
+type Shown = Pick<WebhookDeliveryRow, 'id' | 'event_type' | 'state' | 'created_at'>;
 
-function view(delivery: Shown, attempts: readonly DeliveryAttemptRow[]): Delivery {
+function view(delivery: Shown, attempts: readonly WebhookAttemptRow[]): Delivery {
   return {
-    ...twin('id', delivery.id),
+    ...withIdString('id', delivery.id),
     type: delivery.event_type,
     state: delivery.state,
     created_at: timestamp(delivery.created_at),
@@ -29,10 +29,10 @@ function view(delivery: Shown, attempts: readonly DeliveryAttemptRow[]): Deliver
   };
 }
 
-async function attemptsAt(db: Queries, deliveries: Shown[]): Promise<DeliveryAttemptRow[]> {
+async function attemptsAt(db: Queries, deliveries: Shown[]): Promise<WebhookAttemptRow[]> {
   if (deliveries.length === 0) return [];
   const ids = deliveries.map((delivery) => delivery.id);
-  return db.selectFrom('delivery_attempts').selectAll().where('delivery_id', 'in', ids).orderBy('id').execute();
+  return db.selectFrom('webhook_attempts').selectAll().where('delivery_id', 'in', ids).orderBy('id').execute();
 }
 
 /** One page of a receiver's deliveries. */
@@ -43,7 +43,7 @@ export async function deliveriesOf<Told extends object = object>(
   tell?: (payload: string) => Told,
 ): Promise<PageOf<Delivery & Told>> {
   const query = db
-    .selectFrom('deliveries')
+    .selectFrom('webhook_deliveries')
     .select(['id', 'event_type', 'state', 'created_at'])
     // It is read only where it is shown: a thousand of them are many megabytes.
     .select((of) => (tell ? of.ref('payload').as('payload') : sql.lit('').as('payload')))
@@ -79,7 +79,7 @@ export const routes = [
     audit: 'nothing',
     async handle(call) {
       const { db, project, notification, params } = call;
-      const query = db.selectFrom('deliveries').selectAll().where('notification_id', '=', notification.id);
+      const query = db.selectFrom('webhook_deliveries').selectAll().where('notification_id', '=', notification.id);
       const delivery = orNotFound(await query.where('id', '=', params.delivery_id).executeTakeFirst());
       return view(await sendAgain(writeContextOf(call), project.owner_id, delivery), await attemptsAt(db, [delivery]));
     },

@@ -32,7 +32,7 @@ const longestLine = 1_000_000;
 
 /** Lists the archive and refuses entries that do not belong into a source archive. */
 export async function inspect(opening: Opening, bounds: Bounds): Promise<void> {
-  const judge = createJudge(bounds);
+  const judge = createEntryCheck(bounds);
   const enough = new AbortController();
   let refusal: RefusedArchiveError | undefined;
   let complaint = '';
@@ -109,12 +109,12 @@ async function runTool({ id, sandboxes, folder, limits }: Opening, tool: Tool): 
 function refusedFor({ reason, exitStatus }: Ended, complaint: string): Error {
   if (reason === 'cancelled') return new Error('the job was cancelled');
   if (reason !== null) return new RefusedArchiveError(`it could not be unpacked: ${reason.replaceAll('_', ' ')}`);
-  const said = complaint
+  const output = complaint
     .split('\n')
     .filter((line) => line !== '' && !line.includes('Error exit delayed'))
     .join('\n')
     .slice(0, longestComplaint);
-  return new RefusedArchiveError(`it cannot be unpacked: ${said === '' ? `exit status ${exitStatus}` : said}`);
+  return new RefusedArchiveError(`it cannot be unpacked: ${output === '' ? `exit status ${exitStatus}` : output}`);
 }
 
 const entryForm = /^([-a-zA-Z])[^ ]* +\d+ +\d+ +\d+ +(\d+(?:, *\d+)?) +\S+ +\S+ +\S+ (.*)$/s;
@@ -126,7 +126,7 @@ const kindsInWords: Record<string, string> = {
 };
 
 /** Checks the listing line by line, and throws at the first unacceptable entry. */
-export function createJudge(bounds: Bounds): (line: string) => void {
+export function createEntryCheck(bounds: Bounds): (line: string) => void {
   const links = new Set<string>();
   let entries = 0;
   let bytes = 0;

@@ -2,7 +2,7 @@ import { chown, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } 
 import { join } from 'node:path';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import { isId } from '../lib/ids.ts';
-import { isThere } from '../lib/path-exists.ts';
+import { pathExists } from '../lib/path-exists.ts';
 import { orAborted } from '../lib/or-aborted.ts';
 import { run } from '../lib/processes.ts';
 import { randomName } from '../lib/random-name.ts';
@@ -241,7 +241,7 @@ async function presentOne(folder: string, tree: KeptTree, boot: string): Promise
   const place = join(folder, tree.project, tree.name);
   const made = await readFile(join(place, 'boot'), 'utf8').catch(() => undefined);
   if (made !== undefined && made !== boot) return undefined;
-  for (const part of parts) if (!(await isThere(join(place, part), 'directory'))) return undefined;
+  for (const part of parts) if (!(await pathExists(join(place, part), 'directory'))) return undefined;
   const text = await readFile(join(place, 'about'), 'utf8');
   const { digest, bytes, madeAt } = JSON.parse(text) as Pick<Entry, 'digest' | 'bytes' | 'madeAt'>;
   const { mtimeMs: usedAt } = await stat(place);

@@ -5,7 +5,7 @@ import type { JobRunner } from './job-runner.ts';
 /** Checks whether the repository can be reached with the project's key. It has no log: the answer holds everything. */
 export const checkConnection: JobRunner<CheckOrder> = async ({ mirrors }, { source, timeoutMs }, { signal }) => {
   try {
-    return { kind: 'looked', ...(await mirrors.look({ ...source, timeoutMs, signal })) };
+    return { kind: 'checked', ...(await mirrors.checkAccess({ ...source, timeoutMs, signal })) };
   } catch (error) {
     if (error instanceof FetchError) return { kind: 'unfetchable', reason: error.kind, message: error.message };
     throw error;

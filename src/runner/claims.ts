@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ClaimSignal } from '../protocol/index.ts';
-import { cancelled, notOurs } from './perform.ts';
+import { cancelled, claimLost } from './perform.ts';
 
 /** The claims of this runner, each with the controller that ends its work. */
 export class Claims {
@@ -43,7 +43,7 @@ export class Claims {
     let isForOthers = false;
     for (const [claim, said] of Object.entries(signals)) {
       const work = this.#held.get(claim);
-      work?.abort(said === 'cancel' ? cancelled : notOurs);
+      work?.abort(said === 'cancel' ? cancelled : claimLost);
       isForOthers ||= !work && said === 'cancel';
     }
     return isForOthers;

@@ -3,7 +3,7 @@ import { frameReader } from '../shared/file-frames.ts';
 import { compileGlob } from '../shared/globs.ts';
 import { handOver } from './hand-over.ts';
 import { quote } from './sandbox/steps.ts';
-import type { Ended, Left } from './sandbox/types.ts';
+import type { Ended, RunFiles } from './sandbox/types.ts';
 import { sourceFile } from '../lib/source-files.ts';
 
 /**
@@ -55,7 +55,7 @@ const limits = { memoryBytes: 512 * 1024 * 1024, processes: 16 };
 
 /** What `take` throws ends the collection, and is thrown. */
 export async function collectFiles(
-  left: Left,
+  left: RunFiles,
   wanted: Wanted,
   take: (file: CollectedFile) => Promise<void>,
 ): Promise<Collection> {

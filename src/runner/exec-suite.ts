@@ -10,7 +10,7 @@ import { openDependencyCache } from './dependency-cache.ts';
 import { guardGit } from './guarded-git.ts';
 import { openImages } from './images/images.ts';
 import { openSandboxes } from './sandbox/index.ts';
-import { places, type Ended, type Network, type Sandboxes } from './sandbox/types.ts';
+import { sandboxPaths, type Ended, type Network, type Sandboxes } from './sandbox/types.ts';
 import { copyTree } from './sandbox/workspace.ts';
 import { maskedLog } from './masked-log.ts';
 import { suiteSteps } from './suite-steps.ts';
@@ -35,7 +35,7 @@ export interface ExecOptions {
   /** Reads compiled software. */
   read: Link['read'];
   timeoutSeconds: number;
-  say: (chunk: Buffer) => Promise<void>;
+  writeLog: (chunk: Buffer) => Promise<void>;
   log: (message: string) => void;
   signal: AbortSignal;
 }
@@ -83,7 +83,7 @@ async function sweepRuns(folder: string, log: (message: string) => void): Promis
 }
 
 async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): Promise<EndedSuite> {
-  const { software, prefixes, environment, signal, say, log } = options;
+  const { software, prefixes, environment, signal, writeLog, log } = options;
   const cache = await openDependencyCache({
     folder: join(run, 'software'),
     link: { read: options.read },
@@ -93,8 +93,8 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
   });
   using taken = await cache.take(software, signal);
   await using image = await imageOf(sandboxes, run, options);
-  using git = options.isWritten ? await guardGit(options.tree, places.workspace) : undefined;
-  const masked = maskedLog({ say, secrets: options.secrets });
+  using git = options.isWritten ? await guardGit(options.tree, sandboxPaths.workspace) : undefined;
+  const masked = maskedLog({ writeLog, secrets: options.secrets });
   const suite = suiteSteps({ launches: options.launches, steps: options.steps, log: masked });
   try {
     await suite.begin();
@@ -102,6 +102,7 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
       id: 'exec',
       ...suite.job,
       environment: findable({ ...image?.environment, ...environment }, prefixes, taken.placesAt),
+      isBuild: true,
       workspace: options.isWritten
         ? { directory: options.tree }
         : { checkout: await treeFor(sandboxes, run, options.tree) },
@@ -137,7 +138,7 @@ async function treeFor(sandboxes: Sandboxes, run: string, tree: string): Promise
 type Held = { tree: string; environment: Record<string, string> } & AsyncDisposable;
 
 async function imageOf(sandboxes: Sandboxes, run: string, options: ExecOptions): Promise<Held | undefined> {
-  const { image, folder, log, signal, say } = options;
+  const { image, folder, log, signal, writeLog } = options;
   if (image.reference === '') return undefined;
   const toolSandboxes = await openSandboxes({
     isolation: 'required',
@@ -169,7 +170,7 @@ async function imageOf(sandboxes: Sandboxes, run: string, options: ExecOptions):
       log,
     });
     const order = { reference: image.reference, accountId: 'exec' };
-    const taken = await images.take(order, { id: 'exec', say: (text) => say(Buffer.from(text)), signal });
+    const taken = await images.take(order, { id: 'exec', writeLog: (text) => writeLog(Buffer.from(text)), signal });
     return {
       tree: taken.tree,
       environment: taken.environment,

@@ -3,8 +3,8 @@ import { FetchError } from './git/failures.ts';
 import type { JobRunner } from './job-runner.ts';
 
 /** Looks for the commit in the repository. A problem that a person can fix is an outcome; the log explains it. */
-export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { say, signal }) => {
-  const { source, commitRef, fetchRef = '', previous, trunk, configFile } = order;
+export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { writeLog, signal }) => {
+  const { source, commitRef, fetchRef = '', previous, defaultHead, configFile } = order;
   try {
     const {
       filesTruncated: _,
@@ -16,12 +16,12 @@ export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { s
       commitRef,
       fetchRef,
       previous,
-      trunk,
+      defaultHead,
       ...(configFile !== undefined && { configFile }),
-      say,
+      writeLog,
       signal,
     });
-    return { kind: 'fetched', commit, ...(config && { config: { ...config, before: trunk } }) };
+    return { kind: 'fetched', commit, ...(config && { config: { ...config, before: defaultHead } }) };
   } catch (error) {
     if (error instanceof FetchError) return { kind: 'unfetchable', reason: error.kind };
     throw error;

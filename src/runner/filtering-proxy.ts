@@ -4,14 +4,14 @@ import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { http } from '../lib/http.ts';
-import { ForbiddenAddressError, judgedLookup, type AddressRules } from '../lib/address-filter.ts';
+import { ForbiddenAddressError, allowedLookup, type AddressRules } from '../lib/address-filter.ts';
 
 /**
  * The way out for a program that has no network: a proxy on a Unix socket that joins connections, and sees none of what
  * is said on them, because it is encrypted. Strangers choose where they lead: registries, public repositories, places of
  * large files, and all of them by redirects. So each address is judged here, and the one that was judged is connected to.
  */
-export interface JudgedProxy {
+export interface FilteringProxy {
   /** What went wrong with connections. */
   readonly troubles: readonly ProxyTrouble[];
   close(): Promise<void>;
@@ -20,7 +20,7 @@ export interface JudgedProxy {
 /** The address may not be called, nobody answers there, or more came than may. */
 export type ProxyTrouble = 'forbidden' | 'unreachable' | 'too_much';
 
-export interface JudgedProxyOptions {
+export interface FilteringProxyOptions {
   /** The folder for the socket; the program finds it there as `proxySocket`. */
   folder: string;
   rules: AddressRules;
@@ -34,7 +34,7 @@ export interface JudgedProxyOptions {
 
 export const proxySocket = 'proxy';
 
-export async function openJudgedProxy(options: JudgedProxyOptions): Promise<JudgedProxy> {
+export async function openFilteringProxy(options: FilteringProxyOptions): Promise<FilteringProxy> {
   const { folder, rules, signal, connectMs = 10_000, silenceMs = 60_000 } = options;
   const troubles: ProxyTrouble[] = [];
   const open = new Set<Duplex>();
@@ -99,7 +99,7 @@ export async function openJudgedProxy(options: JudgedProxyOptions): Promise<Judg
 async function reach(target: URL, rules: AddressRules, signal: AbortSignal): Promise<Socket> {
   const port = Number(target.port);
   if (target.hostname === '' || !(port > 0)) throw new Error('not an address to connect to');
-  const lookup = await judgedLookup(target, rules, signal);
+  const lookup = await allowedLookup(target, rules, signal);
   const host = target.hostname.replace(/^\[(.*)\]$/, '$1');
   const { promise, resolve, reject } = Promise.withResolvers<Socket>();
   const socket = connect({ host, port, lookup, autoSelectFamily: true });

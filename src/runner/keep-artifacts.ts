@@ -1,4 +1,4 @@
-import { inUnits } from '../lib/byte-units.ts';
+import { formatBytes } from '../lib/byte-units.ts';
 import { DiskFullError } from '../lib/disk-reserve.ts';
 import type { SuiteOrder } from '../protocol/index.ts';
 import {
@@ -14,7 +14,7 @@ import { StoreAwayError } from './failures.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { NoRoomHereError, type Waiting } from './outbox.ts';
 import { untilAnswered } from './retry.ts';
-import type { Left } from './sandbox/types.ts';
+import type { RunFiles } from './sandbox/types.ts';
 
 type Wanted = NonNullable<SuiteOrder['artifacts']>;
 
@@ -37,7 +37,7 @@ const mostInVain = 5;
  */
 export async function keepArtifacts(
   { link, log }: Pick<RunnerServices, 'link' | 'log'>,
-  left: Left,
+  left: RunFiles,
   wanted: Wanted,
   { claim, waiting, tell, signal }: Keeping,
 ): Promise<void> {
@@ -60,7 +60,7 @@ export async function keepArtifacts(
         if (error instanceof StoreAwayError) return undefined;
         if (!(error instanceof BrokenOffError)) throw error;
         if (inVain >= mostInVain) {
-          log(`the artifacts of a build wait here: ${words(error)}`);
+          log(`the artifacts of a build wait here: ${messageFor(error)}`);
           return undefined;
         }
       }
@@ -78,15 +78,15 @@ export async function keepArtifacts(
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof LostClaimError) throw error;
-    if (!(error instanceof DiskFullError)) log(`the artifacts of a build were not kept: ${words(error)}`);
+    if (!(error instanceof DiskFullError)) log(`the artifacts of a build were not kept: ${messageFor(error)}`);
     const rest = kept.files > 0 ? `; ${amount(kept)} wait on the runner` : '';
     await tell(`\nNot all artifacts are kept (${keptAmount(sent)}${rest}): ${whyNot(error)}.\n`);
   }
 }
 
-function words(error: unknown): string {
+function messageFor(error: unknown): string {
   return error instanceof Error && error.cause !== undefined
-    ? `${error.message}: ${words(error.cause)}`
+    ? `${error.message}: ${messageFor(error.cause)}`
     : String(error);
 }
 
@@ -129,11 +129,11 @@ function report(sent: Amount, waiting: Amount, found: Collection): string {
 }
 
 function keptAmount({ files, bytes }: Amount): string {
-  return files === 0 ? 'none kept' : `${counted(files)} kept, ${inUnits(bytes)}`;
+  return files === 0 ? 'none kept' : `${counted(files)} kept, ${formatBytes(bytes)}`;
 }
 
 function amount({ files, bytes }: Amount): string {
-  return `${counted(files)} (${inUnits(bytes)})`;
+  return `${counted(files)} (${formatBytes(bytes)})`;
 }
 
 function counted(files: number): string {

@@ -6,7 +6,7 @@ import { randomName } from '../lib/random-name.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import { treeSize } from '../lib/tree-size.ts';
 import type { CacheTree, KeptFiles, SuiteOrder } from '../protocol/index.ts';
-import type { Left } from './sandbox/types.ts';
+import type { RunFiles } from './sandbox/types.ts';
 
 /**
  * The files of failed builds, kept for shells. A build's directories are moved here as they are, by one rename, when none of
@@ -21,8 +21,8 @@ import type { Left } from './sandbox/types.ts';
  */
 export interface KeptBuilds {
   /** The name of this folder, which no other runner knows. */
-  readonly keeper: string;
-  keep(left: Left, build: BuildFacts, how: NonNullable<SuiteOrder['keep']>): Promise<KeptFiles>;
+  readonly location: string;
+  keep(left: RunFiles, build: BuildFacts, how: NonNullable<SuiteOrder['keep']>): Promise<KeptFiles>;
   /** Undefined when they are gone. They stay until this is disposed of. */
   open(name: string, key: string): Promise<OpenedBuild | undefined>;
   isEmpty(): boolean;
@@ -90,7 +90,7 @@ export async function openKeptBuilds({
   mostBuilds = usualMost,
 }: KeptBuildsOptions): Promise<KeptBuilds> {
   await mkdir(folder, { recursive: true, mode: 0o711 });
-  const keeper = await keeperOf(folder);
+  const location = await locationOf(folder);
   const boot = await bootOf();
   const entries = new Map<string, Entry>();
   let filled = Promise.withResolvers<void>();
@@ -105,7 +105,7 @@ export async function openKeptBuilds({
     filled = Promise.withResolvers<void>();
   };
   for (const name of await readdir(folder)) {
-    if (name === keeperFile) continue;
+    if (name === locationFile) continue;
     const about = isName(name) ? await aboutIn(join(folder, name)).catch(() => undefined) : undefined;
     if (about?.boot === boot) add({ ...about, name, users: 0, bytes: 0 });
     else await sweepTree(join(folder, name), log);
@@ -134,7 +134,7 @@ export async function openKeptBuilds({
   };
 
   return {
-    keeper,
+    location,
 
     async keep(left, build, { hours, accountId: account }) {
       const name = randomName();
@@ -153,7 +153,7 @@ export async function openKeptBuilds({
         throw error;
       }
       add({ ...facts, name, users: 0, bytes: 0 });
-      return { keeper, name, key: key.toString('hex') };
+      return { location, name, key: key.toString('hex') };
     },
 
     async open(name, key) {
@@ -192,10 +192,10 @@ export async function openKeptBuilds({
   };
 }
 
-const keeperFile = 'keeper';
+const locationFile = 'location';
 
-async function keeperOf(folder: string): Promise<string> {
-  const file = join(folder, keeperFile);
+async function locationOf(folder: string): Promise<string> {
+  const file = join(folder, locationFile);
   const known = await readFile(file, 'utf8').catch(() => '');
   if (isName(known)) return known;
   const fresh = randomName();

@@ -15,7 +15,7 @@ const resolved = (path: string): string => (existsSync(path) ? realpathSync(path
  * The parts of a runner's folder. An operator may have put links to other disks there, which are resolved here: below these
  * places nothing that the runner mounts is reached through a link.
  */
-export function placesOf(folder: string) {
+export function foldersOf(folder: string) {
   const place = (name: string): string => resolved(join(resolved(folder), name));
   return {
     git: place('git'),
@@ -46,7 +46,7 @@ export async function holdFolder(folder: string): Promise<FileLock | undefined> 
  * and stops nothing.
  */
 export async function sweepLeftovers(folder: string, log: (message: string) => void): Promise<void> {
-  const { git, checkouts, scratch, spool, software, images, imageSockets, caches, kept, outbox } = placesOf(folder);
+  const { git, checkouts, scratch, spool, software, images, imageSockets, caches, kept, outbox } = foldersOf(folder);
   for (const path of [spool, scratch, checkouts, imageSockets]) await sweepTree(path, log);
   await sweepMirrors(git, log);
   await sweepDependencyCache(software, log);
@@ -59,6 +59,6 @@ export async function sweepLeftovers(folder: string, log: (message: string) => v
 /** The same, and the files of sandboxes: a starting runner removes these itself, after it has ended their processes. */
 export async function sweepForRoom(folder: string, log: (message: string) => void): Promise<void> {
   await sweepLeftovers(folder, log);
-  const { sandboxes, gitSandboxes } = placesOf(folder);
+  const { sandboxes, gitSandboxes } = foldersOf(folder);
   for (const place of [sandboxes, gitSandboxes]) await sweepTree(join(place, 'runs'), log);
 }

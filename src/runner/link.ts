@@ -11,11 +11,11 @@ import { connectionOptions, ServerConnection } from './connection.ts';
 import { inWords } from './failures.ts';
 
 /** The server's address: a Unix socket on this machine, or a URL with its token. */
-export type ServerPlace = ({ socket: string } | { url: string; token: string; ca?: string | undefined }) & {
+export type ServerAddress = ({ socket: string } | { url: string; token: string; ca?: string | undefined }) & {
   /** The runner's tags, as one text. */
   tags?: string;
-  /** How many places for builds it has. */
-  places?: number;
+  /** How many slots for builds it has. */
+  slots?: number;
 };
 
 export interface OpenLink extends LinkCalls, BlobLink {
@@ -35,41 +35,44 @@ export interface LinkOptions {
 const extendMs = (2 * claimSeconds * 1000) / 3;
 
 /** The runner's link to the server: one connection, and HTTP for blobs. A call that fails throws, and may be repeated. */
-export function openLink(place: ServerPlace, options: LinkOptions = {}): OpenLink {
+export function openLink(server: ServerAddress, options: LinkOptions = {}): OpenLink {
   const { note = () => {}, protocol = protocolNumber } = options;
-  const isLocal = 'socket' in place;
-  const agent = isLocal ? new http.Agent({ keepAlive: true }) : new HttpsAgent({ keepAlive: true, ca: place.ca });
+  const isLocal = 'socket' in server;
+  const agent = isLocal ? new http.Agent({ keepAlive: true }) : new HttpsAgent({ keepAlive: true, ca: server.ca });
   const send = isLocal ? http.request : httpsRequest;
-  const target: RequestOptions = isLocal ? { socketPath: place.socket } : addressOf(place.url);
+  const target: RequestOptions = isLocal ? { socketPath: server.socket } : addressOf(server.url);
   const headers = {
     [protocolHeader]: protocol,
     'headrace-version': version,
-    ...(place.tags ? { 'headrace-tags': place.tags } : {}),
-    ...(place.places === undefined ? {} : { 'headrace-places': String(place.places) }),
-    ...(isLocal ? {} : { authorization: `Bearer ${place.token}` }),
+    ...(server.tags ? { 'headrace-tags': server.tags } : {}),
+    ...(server.slots === undefined ? {} : { 'headrace-slots': String(server.slots) }),
+    ...(isLocal ? {} : { authorization: `Bearer ${server.token}` }),
   };
   const open = (options: RequestOptions): ClientRequest =>
     send({ ...target, agent, ...options, path: `${target.path ?? ''}${options.path}` });
-  const address = isLocal ? 'ws://localhost' : place.url.replace(/\/+$/, '');
+  const address = isLocal ? 'ws://localhost' : server.url.replace(/\/+$/, '');
   const way: ClientOptions & ConnectionOptions = isLocal
-    ? { createConnection: () => connect(place.socket) }
-    : { ...(place.ca === undefined ? {} : { ca: place.ca }), ALPNProtocols: ['http/1.1'] };
-  const server = new ServerConnection({
+    ? { createConnection: () => connect(server.socket) }
+    : { ...(server.ca === undefined ? {} : { ca: server.ca }), ALPNProtocols: ['http/1.1'] };
+  const connection = new ServerConnection({
     open: () => new WebSocket(`${address}${connectionPath}`, { ...connectionOptions, headers, ...way }),
     inWords: (error) => inWords(error, target),
   });
 
-  const called = callNames.map((name) => [name, (says: never, signal: AbortSignal) => server.call(name, says, signal)]);
+  const called = callNames.map((name) => [
+    name,
+    (says: never, signal: AbortSignal) => connection.call(name, says, signal),
+  ]);
   return {
     ...(Object.fromEntries(called) as LinkCalls),
-    extend: (says, signal) => server.callWithin(extendMs, 'extend', says, signal),
+    extend: (says, signal) => connection.callWithin(extendMs, 'extend', says, signal),
     ...blobCalls(
       (method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } }),
       note,
     ),
-    heardAt: () => server.heardAt,
+    heardAt: () => connection.heardAt,
     close() {
-      server.close();
+      connection.close();
       agent.destroy();
     },
   };

@@ -4,7 +4,7 @@ import { createMask } from '../shared/masking.ts';
 export interface MaskedLog {
   readonly secrets: readonly string[];
   push(chunk: Buffer): Promise<void>;
-  tell(text: string): Promise<void>;
+  print(text: string): Promise<void>;
   /** Shows what was held back because it could have been the beginning of a secret. */
   flush(): Promise<void>;
   /** Masks these too, from now on. */
@@ -14,7 +14,7 @@ export interface MaskedLog {
 }
 
 interface Options {
-  say: (bytes: Buffer) => void | Promise<void>;
+  writeLog: (bytes: Buffer) => void | Promise<void>;
   secrets: readonly string[];
   /** How many lines the log has by now. */
   lines?: number | undefined;
@@ -22,7 +22,7 @@ interface Options {
 
 const lineBreak = 0x0a;
 
-export function maskedLog({ say, secrets: first, lines = 0 }: Options): MaskedLog {
+export function maskedLog({ writeLog, secrets: first, lines = 0 }: Options): MaskedLog {
   const secrets = [...first];
   let mask = createMask(secrets);
   let breaks = lines;
@@ -31,12 +31,12 @@ export function maskedLog({ say, secrets: first, lines = 0 }: Options): MaskedLo
     if (bytes.length === 0) return;
     for (let at = bytes.indexOf(lineBreak); at !== -1; at = bytes.indexOf(lineBreak, at + 1)) breaks += 1;
     isOpen = bytes.at(-1) !== lineBreak;
-    await say(bytes);
+    await writeLog(bytes);
   };
   return {
     secrets,
     push: (chunk) => show(mask.push(chunk)),
-    tell: (text) => show(mask.push(Buffer.from(text))),
+    print: (text) => show(mask.push(Buffer.from(text))),
     flush: () => show(mask.flush()),
     async hide(more) {
       await show(mask.flush());

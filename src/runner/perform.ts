@@ -25,7 +25,7 @@ import { stepTimes } from './step-times.ts';
 
 /** Reasons why a job is ended early. */
 export const cancelled = new Error('the job was cancelled');
-export const notOurs = new Error('the claim expired, or the job is not wanted any more');
+export const claimLost = new Error('the claim expired, or the job is not wanted any more');
 
 /** No more of the job's output is stored. */
 class CutShort extends Error {
@@ -63,12 +63,12 @@ export async function perform(
     limit: order.logLimit,
     spillFile: join(spool, order.claim),
     disk: services.disk,
-    signal: AbortSignal.any([ending, onlyFor(work.signal, notOurs)]),
-    onGone: () => work.abort(notOurs),
+    signal: AbortSignal.any([ending, onlyFor(work.signal, claimLost)]),
+    onGone: () => work.abort(claimLost),
     onCut: (reason) => work.abort(new CutShort(reason)),
   });
   const stepSender = createStepSender({ link, claim: order.claim, signal: AbortSignal.any([ending, work.signal]) });
-  const say = (output: Buffer | string): void | Promise<void> => sender.write(bytesOf(output));
+  const writeLog = (output: Buffer | string): void | Promise<void> => sender.write(bytesOf(output));
   try {
     const steps = stepTimes();
     let kept: KeptFiles | undefined;
@@ -84,13 +84,13 @@ export async function perform(
       stepSender.note(states);
     };
     const { logLines } = order;
-    const task: Task = { id: order.claim, say, signal, steps, logLines, onSteps, onKept, onWaiting, onOutput };
-    const told = await outcomeOf(services, order, task, work.signal);
+    const task: Task = { id: order.claim, writeLog, signal, steps, logLines, onSteps, onKept, onWaiting, onOutput };
+    const done = await outcomeOf(services, order, task, work.signal);
     await stepSender.end();
-    if (work.signal.reason === notOurs || ending.aborted) return undefined;
+    if (work.signal.reason === claimLost || ending.aborted) return undefined;
     const traced = 'isTraced' in order.work && order.work.isTraced ? { steps: steps.report() } : {};
     const logSize = await sender.end();
-    const outcome = orCutShort(told, work.signal);
+    const outcome = orCutShort(done, work.signal);
     const left = {
       ...(stepStates && { stepStates }),
       ...(kept && { kept }),

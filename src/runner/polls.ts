@@ -2,14 +2,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { messageOf } from '../lib/error-code.ts';
 import { orAborted } from '../lib/or-aborted.ts';
 import { bytes } from '../shared/bounds.ts';
-import { longestLookMs, mostLooks, type Link, type LookOrder, type LookReport } from '../protocol/index.ts';
+import { longestPollMs, mostPolls, type Link, type PollOrder, type PollReport } from '../protocol/index.ts';
 import { isFinal } from './retry.ts';
 import { FetchError } from './git/failures.ts';
 import type { Mirrors } from './git/mirrors.ts';
 
 /** Polls repositories beside the executors, without occupying one of them. */
-export interface LookingParts {
-  link: Pick<Link, 'looks' | 'looked'>;
+export interface PollingParts {
+  link: Pick<Link, 'polls' | 'polled'>;
   mirrors: Pick<Mirrors, 'listRefs'>;
   /** Repeats a call until the server answers. */
   ask: <T>(call: () => Promise<T>) => Promise<T>;
@@ -28,12 +28,12 @@ const askAgainMs = 60_000;
 const longestKeptMs = 5 * 60 * 1000;
 
 /** Looks at repositories until the signal; resolves when the last look is over. */
-export async function lookAtRepositories(parts: LookingParts): Promise<void> {
+export async function pollRepositories(parts: PollingParts): Promise<void> {
   const { link, ask, signal, log } = parts;
   const underWay = new Set<Promise<void>>();
-  const seen = new Gathered<LookReport>();
+  const seen = new Gathered<PollReport>();
 
-  const begin = (orders: readonly LookOrder[]): void => {
+  const begin = (orders: readonly PollOrder[]): void => {
     for (const order of orders) {
       const work = look(parts, order).then((report) => report && seen.add(report));
       underWay.add(work);
@@ -42,8 +42,8 @@ export async function lookAtRepositories(parts: LookingParts): Promise<void> {
   };
   const taking = async (): Promise<void> => {
     while (!signal.aborted) {
-      const room = mostLooks - underWay.size;
-      begin(room === 0 ? [] : await ask(() => link.looks({ room }, signal)));
+      const room = mostPolls - underWay.size;
+      begin(room === 0 ? [] : await ask(() => link.polls({ room }, signal)));
       await pause(gatherMs, undefined, { signal });
     }
   };
@@ -51,7 +51,7 @@ export async function lookAtRepositories(parts: LookingParts): Promise<void> {
     for (;;) {
       await seen.any(signal);
       await pause(gatherMs, undefined, { signal });
-      for (const reports of batches(seen.take())) await ask(() => link.looked({ reports }, signal));
+      for (const reports of batches(seen.take())) await ask(() => link.polled({ reports }, signal));
     }
   };
   await Promise.all([taking, telling].map((work) => untilEnd(work, { signal, log })));
@@ -61,7 +61,7 @@ export async function lookAtRepositories(parts: LookingParts): Promise<void> {
 /** What fails in between does not end the polling; where the server refuses the runner, the executors report it. */
 async function untilEnd(
   work: () => Promise<void>,
-  { signal, log }: Pick<LookingParts, 'signal' | 'log'>,
+  { signal, log }: Pick<PollingParts, 'signal' | 'log'>,
 ): Promise<void> {
   while (!signal.aborted) {
     try {
@@ -74,13 +74,13 @@ async function untilEnd(
   }
 }
 
-async function look({ mirrors, signal }: LookingParts, order: LookOrder): Promise<LookReport | undefined> {
+async function look({ mirrors, signal }: PollingParts, order: PollOrder): Promise<PollReport | undefined> {
   const { source, claim, digest, againAfterMs } = order;
   const about = { projectId: source.projectId, claim };
   // A busy runner comes late. If it had to connect again for that, it would be even busier.
   const keepMs = againAfterMs <= longestKeptMs ? 3 * againAfterMs : 0;
   try {
-    const { listing } = await mirrors.listRefs({ ...source, digest, signal, timeoutMs: longestLookMs, keepMs });
+    const { listing } = await mirrors.listRefs({ ...source, digest, signal, timeoutMs: longestPollMs, keepMs });
     return { ...about, seen: listing === undefined ? { unchanged: true } : { listing } };
   } catch (error) {
     if (signal.aborted) return undefined;
@@ -113,8 +113,8 @@ class Gathered<T> {
   }
 }
 
-function* batches(reports: LookReport[]): Generator<LookReport[]> {
-  let batch: LookReport[] = [];
+function* batches(reports: PollReport[]): Generator<PollReport[]> {
+  let batch: PollReport[] = [];
   let size = 0;
   for (const report of reports) {
     const length = 'listing' in report.seen ? Buffer.byteLength(report.seen.listing) : 0;

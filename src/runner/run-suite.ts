@@ -1,15 +1,17 @@
 import { join } from 'node:path';
 import { messageOf } from '../lib/error-code.ts';
+import { EnvironmentFileError } from '../shared/environment-file.ts';
 import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
 import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
-import { CannotMountError, type Ended, type Left } from './sandbox/types.ts';
+import { CannotMountError, type Ended, type RunFiles } from './sandbox/types.ts';
 import type { Root } from './cache-trees.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
 import { untilAnswered } from './retry.ts';
+import { refusedWords } from './refused-addresses.ts';
 import { findable } from './search-paths.ts';
 import { maskedLog } from './masked-log.ts';
 import { suiteSteps } from './suite-steps.ts';
@@ -17,20 +19,20 @@ import { openSuiteCache, type SuiteCache } from './suite-cache.ts';
 import type { JobRunner, RunnerServices, Task } from './job-runner.ts';
 import type { BuildFacts } from './kept-builds.ts';
 
-const mostHeard = 64 * 1024;
+const mostTail = 64 * 1024;
 
 /** Runs a suite's command in a new sandbox, over the commit's shared work tree. */
 export const runSuite: JobRunner<SuiteOrder> = async (
   services,
   order,
-  { id, say, signal, steps, logLines, onSteps, onKept, onWaiting, onOutput },
+  { id, writeLog, signal, steps, logLines, onSteps, onKept, onWaiting, onOutput },
 ) => {
   const { checkouts, sandboxes, dependencyCache, images, link } = services;
-  const log = maskedLog({ say, secrets: order.secrets, lines: logLines });
-  const { tell } = log;
+  const log = maskedLog({ writeLog, secrets: order.secrets, lines: logLines });
+  const { print } = log;
   // The output of git belongs to the log of the fetch. If the runner fetches again, it shows the output only on
   // failure.
-  const heard = keepTail(mostHeard);
+  const tail = keepTail(mostTail);
   try {
     const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
     // The registry is asked while the workspace is prepared.
@@ -39,18 +41,18 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     await using coming =
       wanted &&
       prefetch(
-        (ending) => images.take(wanted, { id, say: (text) => void (aboutImage += text), signal: ending }),
+        (ending) => images.take(wanted, { id, writeLog: (text) => void (aboutImage += text), signal: ending }),
         signal,
       );
     steps.begin('checkout');
-    using checkout = await checkouts.of(source, order, (text) => heard.add(Buffer.from(text)), signal);
+    using checkout = await checkouts.of(source, order, (text) => tail.add(Buffer.from(text)), signal);
     if (order.software.length > 0) steps.begin('software');
     using software = await dependencyCache.take(order.software, signal);
     // Only now: where the software cannot be fetched, the build begins again, and would say it again.
-    for (const miss of checkout.misses) await tell(`${miss}\n`);
+    for (const miss of checkout.misses) await print(`${miss}\n`);
     if (wanted) steps.begin('image');
     const image = await coming?.result;
-    if (image) await tell(aboutImage);
+    if (image) await print(aboutImage);
     steps.end();
     await using waiting = services.outbox.begin(id, order.source.projectId);
     await using cache = await openSuiteCache(services, order.cache, {
@@ -58,11 +60,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       source: order.source,
       sha: order.sha,
       checkout: checkout.path,
-      say: tell,
+      writeLog: print,
       waiting,
       signal,
     });
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
+    const variables = { ...services.operatorVariables(), ...image?.environment, ...order.environment };
     await log.flush();
     const suite = suiteSteps({
       launches: order.launches,
@@ -76,7 +79,8 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     const ended = await sandboxes.run({
       id,
       ...suite.job,
-      environment: findable({ ...image?.environment, ...order.environment }, order.prefixes, software.placesAt),
+      environment: findable(variables, order.prefixes, software.placesAt),
+      isBuild: true,
       workspace: {
         checkout: checkout.path,
         ...(cache && { over: partOf(cache, 'workspace'), changes: cache.changes }),
@@ -94,18 +98,26 @@ export const runSuite: JobRunner<SuiteOrder> = async (
         if (suite.launch(how) === undefined) onOutput?.('to');
         if (order.reports && how.reason !== 'cancelled' && how.reason !== 'out_of_disk') {
           steps.begin('reports');
-          await collectReports(left, { globs: order.reports, secrets: log.secrets, link, claim: id, tell, signal });
+          await collectReports(left, {
+            globs: order.reports,
+            secrets: log.secrets,
+            link,
+            claim: id,
+            tell: print,
+            signal,
+          });
           steps.end();
         }
         if (order.artifacts && how.reason !== 'cancelled') {
           steps.begin('artifacts');
-          if (how.reason === 'out_of_disk') await tell('\nNo artifacts are kept: the disk has to be freed at once.\n');
-          else await keepArtifacts(services, left, order.artifacts, { claim: id, waiting, tell, signal });
+          if (how.reason === 'out_of_disk') await print('\nNo artifacts are kept: the disk has to be freed at once.\n');
+          else await keepArtifacts(services, left, order.artifacts, { claim: id, waiting, tell: print, signal });
           steps.end();
         }
         await cache?.take(left, how, suite.launch(how) === undefined);
+        await print(refusedWords(how.refused));
         const began = cache?.tree === undefined ? undefined : order.cache?.found;
-        const environment = { ...order.environment, ...suite.added() };
+        const environment = { ...variables, ...suite.added() };
         // Last: this takes the files away.
         if (hasFailed(how))
           await keepFiles(
@@ -125,20 +137,24 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       if (await waiting.complete(isLate ? saved : undefined)) onWaiting?.();
       return saved && !isLate && outcome.kind === 'exited' ? { ...outcome, cache: saved } : outcome;
     }
-    await tell(failureOf(launch, ended));
+    await print(failureOf(launch, ended));
     if (await waiting.complete()) onWaiting?.();
     return { kind: 'launch_failed' };
   } catch (error) {
     if (error instanceof FetchError) {
-      await log.push(heard.bytes());
+      await log.push(tail.bytes());
       return { kind: 'unfetchable', reason: error.kind };
     }
     if (error instanceof ImageError) {
-      await tell(`${error.message}\n`);
+      await print(`${error.message}\n`);
       return { kind: 'unrunnable', reason: error.reason };
     }
+    if (error instanceof EnvironmentFileError) {
+      await print(`The variables that the operator of this runner sets for builds cannot be read: ${error.message}\n`);
+      return { kind: 'unrunnable', reason: 'environment_unreadable' };
+    }
     if (!(error instanceof CannotMountError)) throw error;
-    await tell(`The suite cannot run here: ${error.message}\n`);
+    await print(`The suite cannot run here: ${error.message}\n`);
     return { kind: 'unrunnable', reason: 'not_isolated' };
   } finally {
     await log.flush();
@@ -155,7 +171,7 @@ function hasFailed({ exitStatus, reason }: Ended): boolean {
 /** Keeps the files for a shell. Without them the build is what it is. */
 async function keepFiles(
   { kept, sandboxes, log }: RunnerServices,
-  left: Left,
+  left: RunFiles,
   build: BuildFacts,
   onKept: Task['onKept'],
 ): Promise<void> {

@@ -1,12 +1,13 @@
 import { mkdir } from 'node:fs/promises';
 import { keepReserve, reserveOf, type DiskReserve } from '../lib/disk-reserve.ts';
 import type { Link } from '../protocol/index.ts';
+import { readEnvironmentFile } from '../shared/environment-file.ts';
 import { openCacheStore } from './cache-store.ts';
 import { openCheckouts } from './checkouts.ts';
 import { openMirrors } from './git/mirrors.ts';
 import { openKeptBuilds } from './kept-builds.ts';
 import { openImages } from './images/images.ts';
-import { placesOf, sweepLeftovers } from './leftovers.ts';
+import { foldersOf, sweepLeftovers } from './leftovers.ts';
 import { openOutbox } from './outbox.ts';
 import { openSandboxes } from './sandbox/index.ts';
 import type { Network } from './sandbox/types.ts';
@@ -23,6 +24,8 @@ export interface RunnerServicesOptions {
   /** Private ranges that builds may reach, and directories of the machine that they see. */
   buildAllow?: readonly string[];
   buildPaths?: readonly string[];
+  /** A file of variables for all builds. */
+  buildEnvironment?: string | undefined;
   isolation: 'required' | 'off';
   link: Link;
   /** How much compiled software is kept unpacked. */
@@ -46,7 +49,7 @@ export interface RunnerServicesOptions {
 /** Opens the services for jobs. Refuses when the machine cannot isolate builds. */
 export async function openRunnerServices(options: RunnerServicesOptions): Promise<RunnerServices> {
   const { folder, network, isolation, log } = options;
-  const places = placesOf(folder);
+  const folders = foldersOf(folder);
   await sweepLeftovers(folder, log);
   const disk = keepReserve({ folders: [folder], bytes: options.diskReserveBytes });
   const link = heldBack(options.link, disk);
@@ -59,7 +62,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
   };
   const sandboxes = await openSandboxes({
     ...own,
-    stateDir: places.sandboxes,
+    stateDir: folders.sandboxes,
     network,
     allow: options.buildAllow ?? [],
     paths: options.buildPaths ?? [],
@@ -69,13 +72,13 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
   const forGit = (message: string): void => log(`git: ${message}`);
   const gitSandboxes = await openSandboxes({
     ...own,
-    stateDir: places.gitSandboxes,
+    stateDir: folders.gitSandboxes,
     network: 'none',
     etc: 'bare',
     log: forGit,
   });
   const mirrors = await openMirrors({
-    dir: places.git,
+    dir: folders.git,
     sandboxes: gitSandboxes,
     isolation,
     sshConfig: options.sshConfig,
@@ -85,19 +88,19 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     disk,
     log,
   });
-  const checkouts = await openCheckouts(places.checkouts, mirrors, log);
-  const { scratch } = places;
+  const checkouts = await openCheckouts(folders.checkouts, mirrors, log);
+  const { scratch } = folders;
   await mkdir(scratch, { recursive: true, mode: 0o711 });
   const dependencyCache = await openDependencyCache({
-    folder: places.software,
+    folder: folders.software,
     link,
     sandboxes,
     mostBytes: options.dependencyCacheBytes,
     log,
   });
   const images = await openImages({
-    folder: places.images,
-    sockets: places.imageSockets,
+    folder: folders.images,
+    sockets: folders.imageSockets,
     link: options.link,
     sandboxes,
     toolSandboxes: gitSandboxes,
@@ -108,10 +111,10 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     disk,
     log,
   });
-  const caches = await openCacheStore({ folder: places.caches, link, sandboxes, disk, log });
-  const outbox = await openOutbox({ folder: places.outbox, disk, log });
+  const caches = await openCacheStore({ folder: folders.caches, link, sandboxes, disk, log });
+  const outbox = await openOutbox({ folder: folders.outbox, disk, log });
   const kept =
-    options.keepsBuilds && sandboxes.hasLayers ? await openKeptBuilds({ folder: places.kept, disk, log }) : undefined;
+    options.keepsBuilds && sandboxes.hasLayers ? await openKeptBuilds({ folder: folders.kept, disk, log }) : undefined;
   return {
     mirrors,
     checkouts,
@@ -123,6 +126,8 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     kept,
     link,
     scratch,
+    operatorVariables: () =>
+      options.buildEnvironment === undefined ? {} : readEnvironmentFile(options.buildEnvironment),
     disk,
     log,
     async close() {

@@ -1,15 +1,15 @@
 import { mkdir } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { messageOf } from '../lib/error-code.ts';
-import { fetchPlaces, type PlaceKind } from '../shared/runner-slots.ts';
+import { fetchSlots, type SlotKind } from '../shared/runner-slots.ts';
 import { randomName } from '../lib/random-name.ts';
 import { DrainedError, type Link, type Order, type Outcome, type Wish } from '../protocol/index.ts';
 import { Claims } from './claims.ts';
 import { deliverOutbox, emptyOutbox } from './deliver-outbox.ts';
 import type { RunnerServices } from './job-runner.ts';
-import { placesOf } from './leftovers.ts';
-import { lookAtRepositories } from './polls.ts';
-import { notOurs, perform } from './perform.ts';
+import { foldersOf } from './leftovers.ts';
+import { pollRepositories } from './polls.ts';
+import { claimLost, perform } from './perform.ts';
 import { untilAnswered } from './retry.ts';
 import { serveShells } from './shells.ts';
 import { forgetProjects, tidyCaches, tidyKept, tidyMirrors } from './upkeep.ts';
@@ -20,7 +20,7 @@ export interface RunnerOptions {
   folder: string;
   /** The services for jobs; closed when the runner ends. */
   services: RunnerServices;
-  /** How many builds at once; fetches have places of their own. */
+  /** How many builds at once; fetches have slots of their own. */
   concurrency: number;
   log: (message: string) => void;
   /** Ends after one job, or when none came for so long; waits for so long until what its job left is with the server. */
@@ -56,19 +56,19 @@ function isGood(outcome: Outcome): boolean {
   return outcome.kind === 'exited' ? outcome.status === 0 : goodEnds.has(outcome.kind);
 }
 
-const goodEnds: ReadonlySet<Outcome['kind']> = new Set(['fetched', 'looked', 'compiled', 'pushed', 'cancelled']);
+const goodEnds: ReadonlySet<Outcome['kind']> = new Set(['fetched', 'checked', 'compiled', 'pushed', 'cancelled']);
 
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const { link, folder, services, log } = options;
   await mkdir(folder, { recursive: true, mode: 0o711 });
-  const { spool } = placesOf(folder);
+  const { spool } = foldersOf(folder);
   await mkdir(spool, { recursive: true, mode: 0o700 });
 
   const ending = new AbortController();
   const { signal } = ending;
   const claims = new Claims();
   /** The claims for which orders are waited for at the moment. */
-  const asked = new Set<string>();
+  const wished = new Set<string>();
   const server = new Contact(log);
   const ask = <T>(work: () => Promise<T>): Promise<T> =>
     untilAnswered(signal, async () => server.heard(await work()), server.away);
@@ -84,7 +84,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       if (options.once && !isGood(report.outcome)) await pause(endingMs, undefined, { signal });
       await untilAnswered(signal, async () => server.heard(await link.finish(report, signal)));
     } catch (error) {
-      if (!signal.aborted && work.signal.reason !== notOurs) log(`job abandoned: ${messageOf(error)}`);
+      if (!signal.aborted && work.signal.reason !== claimLost) log(`job abandoned: ${messageOf(error)}`);
     } finally {
       claims.release(order.claim);
       services.outbox.release(order.claim);
@@ -97,7 +97,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     const givingUp = new AbortController();
     const timer = setTimeout(() => givingUp.abort(new Error('no server answered in time')), idleMs + awayMs);
     const wanted = AbortSignal.any([signal, givingUp.signal]);
-    asked.add(claim);
+    wished.add(claim);
     try {
       for (;;) {
         let left = idleMs;
@@ -110,7 +110,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       }
     } finally {
       clearTimeout(timer);
-      asked.delete(claim);
+      wished.delete(claim);
     }
   };
 
@@ -119,16 +119,16 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     if (order) await performNext(order);
   };
 
-  const executor = async (place: PlaceKind): Promise<void> => {
+  const executor = async (slot: SlotKind): Promise<void> => {
     while (!signal.aborted && takesMore()) {
-      const order = await nextOrder({ claim: randomName(), place });
+      const order = await nextOrder({ claim: randomName(), slot });
       if (order) await performNext(order);
     }
   };
 
   /** An idle runner that is drained does not wait for a server that is away. */
   const nextOrder = async (wish: Wish): Promise<Order | undefined> => {
-    asked.add(wish.claim);
+    wished.add(wish.claim);
     try {
       return await untilAnswered(
         signal,
@@ -142,7 +142,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       if (error instanceof DrainedError) ending.abort(stopped); // none of the executors has anything to do
       throw error;
     } finally {
-      asked.delete(wish.claim);
+      wished.delete(wish.claim);
     }
   };
 
@@ -161,7 +161,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     everyMs: options.upkeepEveryMs,
   });
   const tidyingKept = tidyKept({ kept: services.kept, signal, log, everyMs: options.upkeepEveryMs });
-  const looking = options.once ? undefined : lookAtRepositories({ link, mirrors: services.mirrors, signal, ask, log });
+  const looking = options.once ? undefined : pollRepositories({ link, mirrors: services.mirrors, signal, ask, log });
   const shells = serveShells({ link, services, signal, log });
   const delivery = { outbox: services.outbox, link, disk: services.disk, signal, log };
   const delivering = deliverOutbox(delivery);
@@ -169,7 +169,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     ? [doOne(options.once.idleMs)]
     : [
         ...Array.from({ length: options.concurrency }, () => executor('builds')),
-        ...Array.from({ length: fetchPlaces(options.concurrency) }, () => executor('fetches')),
+        ...Array.from({ length: fetchSlots(options.concurrency) }, () => executor('fetches')),
       ];
   const done = (async () => {
     const results = await Promise.allSettled(executors);
@@ -192,7 +192,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     isBusy,
     drain() {
       isDraining = true;
-      if (asked.size > 0) link.leave({ claims: [...asked] }, signal).catch(() => {});
+      if (wished.size > 0) link.leave({ claims: [...wished] }, signal).catch(() => {});
     },
     async stop() {
       ending.abort(stopped);

@@ -34,7 +34,7 @@ export async function serveShells({ link, services, signal, log, ...options }: S
       if (kept.isEmpty()) await orAborted(kept.filled(), signal);
       else if (room <= 0) await orAborted(Promise.race(running.values()), signal);
       else {
-        const asking = { keeper: kept.keeper, running: [...running.keys()], room };
+        const asking = { location: kept.location, running: [...running.keys()], room };
         for (const order of await untilAnswered(signal, () => link.shells(asking, signal)))
           if (!running.has(order.id)) start(order);
       }

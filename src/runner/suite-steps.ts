@@ -74,7 +74,7 @@ export function suiteSteps({
   };
   const take = async (what: string, bytes: Buffer | null): Promise<[string, string][]> => {
     if (bytes?.length === 0) return [];
-    const say = (words: string): Promise<void> => log.tell(`${what}: ${words}.\n`);
+    const say = (words: string): Promise<void> => log.print(`${what}: ${words}.\n`);
     await log.newLine();
     if (bytes === null || !isUtf8(bytes)) {
       await say(bytes === null ? 'it is too long, so none of it is taken' : 'it is not UTF-8, so none of it is taken');

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isThere } from '../lib/path-exists.ts';
+import { pathExists } from '../lib/path-exists.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import { treeSize } from '../lib/tree-size.ts';
 import type { Link } from '../protocol/index.ts';
@@ -71,7 +71,7 @@ export async function present(folder: string, log: (message: string) => void): P
 
 async function presentOne(folder: string, digest: string): Promise<{ unpacked: Unpacked; used: number }> {
   const tree = treeOf(folder, digest);
-  if (!(await isThere(tree, 'directory'))) throw new Error('its files are no directory');
+  if (!(await pathExists(tree, 'directory'))) throw new Error('its files are no directory');
   const bytes = Number(await readFile(join(folder, digest, 'size'), 'utf8'));
   const { mtimeMs: used } = await stat(join(folder, digest));
   return { used, unpacked: { tree, bytes, places: placesIn(tree) } };

@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import { endpointsOf } from '../api/endpoints.ts';
 import { innerCalls } from '../api/inner-calls.ts';
 import type { Services } from '../api/call.ts';
-import { localVisits } from '../auth/runner-heartbeats.ts';
+import { localHeartbeats } from '../auth/runner-heartbeats.ts';
 import { authenticateRunner } from '../auth/runners.ts';
 import { isSocketPath, type Config } from '../config.ts';
 import { watchHealth } from '../db/health.ts';
@@ -17,7 +17,7 @@ import { listenOn } from '../http/listen.ts';
 import { createMetrics, type Metrics } from '../http/metrics.ts';
 import { monitoringPaths } from '../http/monitoring-paths.ts';
 import { openApiDocument } from '../http/openapi.ts';
-import { addBareRoutes } from '../http/plain-routes.ts';
+import { addPlainRoutes } from '../http/plain-routes.ts';
 import { addOperations } from '../http/operations.ts';
 import { createServer } from '../http/server.ts';
 import { hasOwnName } from '../http/strict-transport.ts';
@@ -36,8 +36,8 @@ import { socketPath } from '../lib/sockets.ts';
 import { tokenEndpoint } from '../oauth/token-endpoint.ts';
 import { configuringFrom } from '../resources/config-repository.ts';
 import { pageRoutes, routes } from '../resources/index.ts';
-import { publicAddress } from '../shared/public-url.ts';
-import { addressJudge } from '../lib/address-filter.ts';
+import { publicUrl } from '../shared/public-url.ts';
+import { publicAddressFilter } from '../lib/address-filter.ts';
 import { startSender } from '../outbound-webhooks/sender.ts';
 import { retryPolicy, type RetryPolicy } from '../outbound-webhooks/retry-policy.ts';
 import { createResolve, type Resolve } from '../lib/resolve.ts';
@@ -143,7 +143,7 @@ export async function startServer({
     ),
   });
   const onTrouble = (error: unknown, id: string): void => log.error({ id, err: error }, 'a request failed');
-  addBareRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble }));
+  addPlainRoutes(server, tokenEndpoint({ ...store, isBehindProxy, onTrouble }));
   const calls = innerCalls([...routes, ...pageRoutes], {
     ...store,
     ...draining,
@@ -166,7 +166,7 @@ export async function startServer({
   const payloads = createPayloadThread();
   opened.defer(() => payloads.close());
   const readBody = boundedBodies(hookBodies?.limits, hookBodies?.now);
-  addBareRoutes(server, hookEndpoint({ ...store, refusals, payloads, isBehindProxy, readBody }));
+  addPlainRoutes(server, hookEndpoint({ ...store, refusals, payloads, isBehindProxy, readBody }));
   const dispatch = await createDispatch({
     ...store,
     log,
@@ -181,7 +181,7 @@ export async function startServer({
     onLogStored: (bytes) => metrics.logged(bytes),
   });
   const identify: RunnerRoutes['identify'] = ({ headers }) => authenticateRunner(store.db, headers);
-  addBareRoutes(server, runnerRoutes({ dispatch, identify }));
+  addPlainRoutes(server, runnerRoutes({ dispatch, identify }));
   opened.defer(() => dispatch.close());
   // Only now does nobody extend the claims any more.
   opened.defer(async () => {
@@ -197,8 +197,8 @@ export async function startServer({
     ...store,
     name: `server ${hostname()}:${config.data_dir}`,
     retryPolicy: { ...retryPolicy, ...webhooks.retryPolicy },
-    callRules: { mayCall: addressJudge(config.webhook_allow), resolve: webhooks.resolve ?? createResolve() },
-    origin: publicAddress(config.base_url, address),
+    callRules: { mayCall: publicAddressFilter(config.webhook_allow), resolve: webhooks.resolve ?? createResolve() },
+    origin: publicUrl(config.base_url, address),
     attempted: (outcome) => metrics.called(outcome),
     trouble: (error) => log.error({ err: error }, 'webhook delivery failed'),
   });
@@ -212,7 +212,7 @@ export async function startServer({
   const upkeep = startUpkeep(store, config, log);
   opened.defer(() => upkeep.stop());
 
-  const local = localVisits(store.db, localHolder(config), { tags: config.tags });
+  const local = localHeartbeats(store.db, localHolder(config), { tags: config.tags });
   const unnoted = (error: unknown): void => {
     if (!isClosed) log.error({ err: error }, 'recording the state of the local runner failed');
   };
@@ -283,7 +283,7 @@ async function openServerSocket(
 ): Promise<{ close(): Promise<void> }> {
   const socket = createServer({ endpoints: [], log, translate: translateWith(log) });
   const identify = async () => ({ holder: localHolder(config) });
-  addBareRoutes(socket, runnerRoutes({ dispatch, identify }));
+  addPlainRoutes(socket, runnerRoutes({ dispatch, identify }));
   const path = socketPath(config.data_dir, 'server.sock');
   await rm(path, { force: true }); // a server that died could not remove it
   await socket.listen({ path });

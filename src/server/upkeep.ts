@@ -2,7 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { forgetOldKeys } from '../api/idempotency.ts';
 import type { Services } from '../api/call.ts';
 import { forgetOldFailures } from '../auth/sign-in-throttle.ts';
-import { forgetOldVisits } from '../auth/runner-heartbeats.ts';
+import { forgetOldHeartbeats } from '../auth/runner-heartbeats.ts';
 import { forgetOldSessions } from '../auth/sessions.ts';
 import type { Config } from '../config.ts';
 import { whereAvailable } from '../db/unavailable.ts';
@@ -47,7 +47,7 @@ async function tidy({ db, ids, blobs }: Services, config: Config): Promise<void>
   await forgetOldCodes(db);
   await forgetOldSessions(db);
   await forgetOldFailures(db);
-  await forgetOldVisits(db);
+  await forgetOldHeartbeats(db);
   await forgetTurns(db);
   await forgetOldDeliveries(db);
   await forgetOldHookDeliveries(db, keptDays);

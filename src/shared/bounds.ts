@@ -36,6 +36,8 @@ export const longest = {
   glob: 255,
   cachePath: 255,
   matrixLine: 10_000,
+  /** It is part of an index, of names of statuses at forges, and of titles. */
+  variant: 500,
   email: 254,
   password: 1024,
   host: 255,
@@ -77,13 +79,17 @@ export const most = {
   globs: 50,
   cachePaths: 16,
   matrixLines: 16,
-  /** All values of a matrix combined. */
+  /** Of one suite, and lines that name some of them. */
   variants: 256,
-  /** Of all suites of a project with a matrix: one request builds them all. */
+  /** All values of a matrix combined, before some are excluded. */
+  combinations: 1024,
+  /** Of all suites of a project, with those that are excluded: one request builds them all. */
   variantsOfProject: 2048,
   relatedDependencies: 64,
   /** Named in one build request. */
   namedSuites: 500,
+  neededSuites: 100,
+  variablesOfRequest: 50,
   redirectAddresses: 20,
   /** One transaction applies a document, and holds up others while it does. */
   suitesInDocument: 200,
@@ -105,7 +111,7 @@ export const most = {
   /** Branches and files that a check of a repository found. */
   checked: 1000,
   /** In one message about polls, and refs in the listing of one. */
-  lookReports: 1024,
+  pollReports: 1024,
   refs: 50_000,
   /** Of a build, and in one message about them. */
   tests: 100_000,
@@ -121,6 +127,8 @@ export type ListBound = keyof typeof most;
 /** What is sent in one piece, in bytes. */
 export const bytes = {
   body: 1_048_576,
+  /** The variables of a build request, as JSON: lists of requests have them. */
+  variablesOfRequest: 65_536,
   /** Of a commit, as a runner reports it. The rest is left out. */
   commitMessage: 65_536,
   /** The name or the e-mail address of somebody. */
@@ -129,7 +137,7 @@ export const bytes = {
   namesOfCommit: 524_288,
   /** What runners send: the end of a piece of work, a message about polls, and the listing in it, and a piece of a log. */
   runnerReport: 3_145_728,
-  lookReports: 10_485_760,
+  pollReports: 10_485_760,
   refListing: 8_388_608,
   logChunk: 1_048_576,
   testReports: 4_194_304,
@@ -142,6 +150,8 @@ export const bytes = {
   /** What runners send about the steps of a build. */
   stepReports: 131_072,
   /** The settings of a project in its repository. */
+  /** The variables of a runner for all of its builds. */
+  environmentFile: 65_536,
   configFile: 131_072,
   shellOutput: 65_536,
   /** What a forge sends. */
@@ -185,7 +195,19 @@ export const mostRecords = {
     per: 'project',
     most: 10_000,
     texts: {
-      columns: ['name', 'description', 'command', 'steps', 'matrix', 'reports', 'artifacts', 'cache'],
+      columns: [
+        'name',
+        'description',
+        'command',
+        'steps',
+        'matrix',
+        'matrix_include',
+        'matrix_exclude',
+        'matrix_allow_failure',
+        'reports',
+        'artifacts',
+        'cache',
+      ],
       bytes: 8 * megabyte,
     },
   },

@@ -14,7 +14,7 @@ export function areCachePaths(paths: readonly string[]): boolean {
 }
 
 /** Where a path is: below the workspace or the home, without a slash at its end. */
-export function placeOf(path: string): { root: 'workspace' | 'home'; path: string } {
+export function locateCachePath(path: string): { root: 'workspace' | 'home'; path: string } {
   const plain = path.replace(/\/+$/, '');
   return plain.startsWith('~/') ? { root: 'home', path: plain.slice(2) } : { root: 'workspace', path: plain };
 }

@@ -2,8 +2,8 @@ import type { Watch } from '../db/subscriptions.ts';
 import { whereAvailable } from '../db/unavailable.ts';
 import type { StreamWriter } from '../lib/stream-writer.ts';
 import type { Wire } from './firehose.ts';
-import { endMark, lastWord, news, lookAgainMs, topicsOf } from './tail.ts';
-import type { Followed, Place, StreamEvent, TailParts } from './tail.ts';
+import { endMark, finalState, newEvents, readAgainMs, topicsOf } from './tail.ts';
+import type { Followed, ReadPosition, StreamEvent, TailParts } from './tail.ts';
 
 /**
  * Serves many readers of one record. Readers that have received everything share one broadcast: one look into the store
@@ -21,12 +21,12 @@ export async function followTogether(
   const { subscriptions, broadcasts } = parts;
   const { signal } = writer;
   const name = `${subject.id} ${wire.contentType}`;
-  let place: Place = { at: from };
+  let place: ReadPosition = { at: from };
   while (!signal.aborted) {
     const watch = subscriptions.watch(...topicsOf(subject.id)); // before the look, so that no event is missed
     try {
       const isTold = await whereAvailable(async () => {
-        for await (const event of news(parts, subject, place)) {
+        for await (const event of newEvents(parts, subject, place)) {
           writer.write(written(event, wire, place));
           if (writer.isFull) await writer.drained();
           if (signal.aborted) return;
@@ -34,7 +34,7 @@ export async function followTogether(
       });
       if (signal.aborted) return watch[Symbol.dispose]();
       if (!isTold) {
-        await watch.changed(lookAgainMs, signal);
+        await watch.changed(readAgainMs, signal);
         watch[Symbol.dispose]();
         continue;
       }
@@ -62,17 +62,17 @@ export async function followTogether(
   }
 }
 
-function* ending(place: Place): Generator<StreamEvent> {
-  yield* lastWord(place);
+function* ending(place: ReadPosition): Generator<StreamEvent> {
+  yield* finalState(place);
   yield { type: 'end' };
 }
 
-function written(event: StreamEvent, wire: Wire, place: Place): Buffer {
+function written(event: StreamEvent, wire: Wire, place: ReadPosition): Buffer {
   return Buffer.from(wire.encode(event, {}, nameOf(event, place)));
 }
 
 /** The identifier that a reader sends when it reconnects after this event. */
-function nameOf(event: StreamEvent, place: Place): string | undefined {
+function nameOf(event: StreamEvent, place: ReadPosition): string | undefined {
   if (event.type === 'log') return String(event.next);
   return event.type === 'end' ? endMark(place.at, place) : undefined;
 }
@@ -81,18 +81,18 @@ function nameOf(event: StreamEvent, place: Place): string | undefined {
 export type Broadcasts = Map<string, Broadcast>;
 
 /** Proxies need some bytes every fifteen seconds; the time is checked every `lookAgainMs`. */
-const quietTime = 15_000 - lookAgainMs;
+const quietTime = 15_000 - readAgainMs;
 
 class Broadcast {
   /** The position that all members have reached; valid only while the broadcast is idle. */
-  readonly #place: Place;
+  readonly #place: ReadPosition;
   readonly #dissolved: () => void;
-  readonly #members = new Map<StreamWriter, PromiseWithResolvers<Place | undefined>>();
+  readonly #members = new Map<StreamWriter, PromiseWithResolvers<ReadPosition | undefined>>();
   readonly #empty = new AbortController();
   #idle = true;
   #next = Promise.withResolvers<void>();
 
-  constructor(place: Place, dissolved: () => void) {
+  constructor(place: ReadPosition, dissolved: () => void) {
     this.#place = place;
     this.#dissolved = dissolved;
   }
@@ -110,18 +110,18 @@ class Broadcast {
   /**
    * Resolves when positions can be compared: a reader ahead of the broadcast waits until the broadcast has moved on.
    */
-  async settled({ at, seen = 0n }: Place): Promise<void> {
+  async settled({ at, seen = 0n }: ReadPosition): Promise<void> {
     const isAhead = at > this.#place.at || seen > (this.#place.seen ?? 0n);
     if ((!this.#idle || isAhead) && !this.#empty.signal.aborted) await this.#next.promise;
   }
 
-  isAt({ at, seen }: Place): boolean {
+  isAt({ at, seen }: ReadPosition): boolean {
     return this.#idle && !this.#empty.signal.aborted && at === this.#place.at && seen === this.#place.seen;
   }
 
   /** Resolves at the end of the stream, or, when the reader has fallen behind, with its position. */
-  async join(writer: StreamWriter): Promise<Place | undefined> {
-    const member = Promise.withResolvers<Place | undefined>();
+  async join(writer: StreamWriter): Promise<ReadPosition | undefined> {
+    const member = Promise.withResolvers<ReadPosition | undefined>();
     this.#members.set(writer, member);
     const leave = (): void => {
       this.#members.delete(writer);
@@ -140,26 +140,26 @@ class Broadcast {
   async #run(parts: TailParts, subject: Followed, wire: Wire, watch: Watch): Promise<void> {
     const { signal } = this.#empty;
     let spokeAt = performance.now();
-    const say = (piece: Buffer): void => {
+    const write = (piece: Buffer): void => {
       for (const writer of this.#members.keys()) writer.write(piece);
       spokeAt = performance.now();
     };
     for (;;) {
       this.#becomeIdle();
-      await watch.changed(lookAgainMs, signal);
+      await watch.changed(readAgainMs, signal);
       if (signal.aborted) return;
       this.#idle = false;
       const isTold = await whereAvailable(async () => {
-        for await (const event of news(parts, subject, this.#place)) {
-          say(written(event, wire, this.#place));
+        for await (const event of newEvents(parts, subject, this.#place)) {
+          write(written(event, wire, this.#place));
           if (event.type === 'log') this.#letSlowOnesGo(); // not between states, which a position does not record
         }
       });
       if (isTold && this.#place.over) {
-        for (const event of ending(this.#place)) say(written(event, wire, this.#place));
+        for (const event of ending(this.#place)) write(written(event, wire, this.#place));
         return;
       }
-      if (performance.now() - spokeAt >= quietTime) say(Buffer.from(wire.keepAlive));
+      if (performance.now() - spokeAt >= quietTime) write(Buffer.from(wire.keepAlive));
     }
   }
 
@@ -177,7 +177,7 @@ class Broadcast {
     }
   }
 
-  #leaveAll(tell: (member: PromiseWithResolvers<Place | undefined>) => void): void {
+  #leaveAll(tell: (member: PromiseWithResolvers<ReadPosition | undefined>) => void): void {
     for (const member of this.#members.values()) tell(member);
     this.#members.clear();
   }

@@ -14,12 +14,12 @@ export type StreamEvent =
 export interface Followed {
   id: bigint;
   /** The record's current data, in one query; undefined when the record was deleted. */
-  look(after: bigint | undefined): Promise<Sight | undefined>;
+  read(after: bigint | undefined): Promise<Snapshot | undefined>;
   isFinal(state: string): boolean;
 }
 
 /** A record at one moment. */
-export interface Sight {
+export interface Snapshot {
   /** The states since the one that the reader saw last; at first the current one alone. */
   states: SeenState[];
   /** The size of its log. */
@@ -40,16 +40,16 @@ export interface TailParts {
 /** The longest piece of log in one event. */
 const largestPiece = 64 * 1024;
 /** How long to rely on announcements before looking again. */
-export const lookAgainMs = 2000;
+export const readAgainMs = 2000;
 
 /** A reader's position in one record. */
-export interface Place {
+export interface ReadPosition {
   /** The first byte of the log that was not sent yet. */
   at: bigint;
   /** The last state that was read. */
   seen?: bigint | undefined;
   /** The last state that was sent. A reader gets the current state first, whatever it is. */
-  told?: string;
+  sent?: string;
   /** Set when only the rest of the log is missing. A new final state is sent after that. */
   over?: { state: string | undefined } | undefined;
 }
@@ -62,31 +62,35 @@ export function topicsOf(id: bigint): string[] {
 }
 
 /** The events since the reader's position, except the final state. Advances the position. */
-export async function* news(parts: Reading, subject: Followed, place: Place): AsyncGenerator<StreamEvent> {
-  yield* newsOf(parts, subject, place, await subject.look(place.seen));
+export async function* newEvents(
+  parts: Reading,
+  subject: Followed,
+  position: ReadPosition,
+): AsyncGenerator<StreamEvent> {
+  yield* newEventsIn(parts, subject, position, await subject.read(position.seen));
 }
 
 /** The same, with data that was already read. */
-export async function* newsOf(
+export async function* newEventsIn(
   parts: Reading,
   subject: Pick<Followed, 'id' | 'isFinal'>,
-  place: Place,
-  sight: Sight | undefined,
+  position: ReadPosition,
+  snapshot: Snapshot | undefined,
 ): AsyncGenerator<StreamEvent> {
-  const { states, size = 0n } = sight ?? {};
+  const { states, size = 0n } = snapshot ?? {};
   const last = states?.at(-1);
-  const isOver = states === undefined || (last ? subject.isFinal(last.state) : place.over !== undefined);
-  const isFirst = place.seen === undefined;
-  place.seen = last?.sequence ?? place.seen;
+  const isOver = states === undefined || (last ? subject.isFinal(last.state) : position.over !== undefined);
+  const isFirst = position.seen === undefined;
+  position.seen = last?.sequence ?? position.seen;
   // Before the log, because a reader that cannot read it to the end continues from this position.
-  place.over = isOver ? { state: last?.state ?? place.over?.state } : undefined;
+  position.over = isOver ? { state: last?.state ?? position.over?.state } : undefined;
   for (const { state } of states ?? []) {
     if (subject.isFinal(state) && !isFirst) continue;
-    place.told = state;
+    position.sent = state;
     yield { type: 'state', state };
   }
-  for await (const event of pieces(parts, subject, [place.at, size], isOver)) {
-    place.at = BigInt(event.next);
+  for await (const event of pieces(parts, subject, [position.at, size], isOver)) {
+    position.at = BigInt(event.next);
     yield event;
   }
 }
@@ -95,21 +99,21 @@ export async function* newsOf(
  * The identifier that a reader sends after it got the end: the offset of the log, and the last state of the record. A
  * reader that got the whole log but not the end does not have it, and gets the rest.
  */
-export function endMark(at: bigint | string, { seen = 0n }: Place): string {
+export function endMark(at: bigint | string, { seen = 0n }: ReadPosition): string {
   return `${at};${seen}`;
 }
 
 /** Whether a record is unchanged since a reader got its end. */
 export async function isStillOver(subject: Followed, seen: bigint): Promise<boolean> {
-  const last = (await subject.look(undefined))?.states.at(-1);
+  const last = (await subject.read(undefined))?.states.at(-1);
   return last !== undefined && last.sequence === seen && subject.isFinal(last.state);
 }
 
 /** The final state, unless it was sent already. */
-export function* lastWord(place: Place): Generator<StreamEvent> {
-  const state = place.over?.state;
-  if (state === undefined || state === place.told) return;
-  place.told = state;
+export function* finalState(position: ReadPosition): Generator<StreamEvent> {
+  const state = position.over?.state;
+  if (state === undefined || state === position.sent) return;
+  position.sent = state;
   yield { type: 'state', state };
 }
 

@@ -3,7 +3,7 @@ import { html, type Html } from './html.ts';
 import { keyField, notice, type Page } from './layout.ts';
 import { mistakeIn, newPasswordFields } from './password.ts';
 import { waitFor } from './sign-in.ts';
-import { forPeople, type PersonVisit, type Place } from './site.ts';
+import { forPeople, type PersonVisit, type PageRoute } from './site.ts';
 
 interface Shown {
   message?: Html;
@@ -38,7 +38,7 @@ function accountPage({ person, formKey }: PersonVisit, { message, mistake, statu
   };
 }
 
-export const places: Place[] = [
+export const routes: PageRoute[] = [
   forPeople({
     method: 'GET',
     path: '/ui/account',

@@ -7,7 +7,7 @@ import { notice, type Page } from './layout.ts';
 import { moment } from './moments.ts';
 import { page, type PageVisit } from './pages.ts';
 import { counted } from './parts.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 
 /**
  * Everything that acts for a user: the API key, the applications that the user allowed, and those that the user
@@ -176,7 +176,7 @@ const tooMany = `You have ${mostRecords.oauth_clients.most} applications, and ma
 const withSecret = (made: SecretApplication, visit: PageVisit): Page =>
   applicationPage(Object.assign(visit, { path: `${path}/${made.id_str}` }), made, made.client_secret);
 
-export const places: Place[] = [
+export const routes: PageRoute[] = [
   ...page({
     path,
     showsSecrets: true,

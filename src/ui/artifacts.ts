@@ -1,4 +1,4 @@
-import { inUnits } from '../lib/byte-units.ts';
+import { formatBytes } from '../lib/byte-units.ts';
 import type { BuildDetails } from '../records/overview.ts';
 import { html, type Html } from './html.ts';
 import { counted, empty, table } from './parts.ts';
@@ -22,7 +22,7 @@ export async function artifactsPart(
   const data = `/ui/data${address}/artifacts`;
   return html`<section id="artifacts" aria-label="Artifacts" data-live>
     <div class="title">
-      <p class="aside">${counted(count, 'file')}, ${inUnits(bytes)}</p>
+      <p class="aside">${counted(count, 'file')}, ${formatBytes(bytes)}</p>
       <a class="button quiet" href="${data}.zip" download>Download all</a>
     </div>
     ${table(
@@ -32,7 +32,7 @@ export async function artifactsPart(
         ({ id_str: id, path, size }) =>
           html`<tr>
             <td><a class="file" href="${data}/${id}" download>${path}</a></td>
-            <td class="nowrap">${inUnits(size)}</td>
+            <td class="nowrap">${formatBytes(size)}</td>
           </tr>`,
       ),
     )}

@@ -2,7 +2,7 @@ import { reasonInWords } from '../lifecycle/reasons.ts';
 import type { Commit } from '../records/commit.ts';
 import type { BuildDetails } from '../records/overview.ts';
 import { artifactsPart } from './artifacts.ts';
-import { buildName, suiteName } from './build-rows.ts';
+import { buildName } from './build-rows.ts';
 import { failedTests, testsPart } from './build-tests.ts';
 import { type AskedFor, askedFor, commitAtForge, type ForgeLinks, forgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
@@ -12,7 +12,7 @@ import { downloadLink, linesIn, logPart } from './log-viewer.ts';
 import { ago, duration, moment } from './moments.ts';
 import { copyable, fact, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
 
 /** One attempt at one suite on one commit: what became of it, and a tab each for its log and what else it left. */
@@ -74,9 +74,13 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
       </p>
       <div class="actions" id="actions" data-live>
         ${
+          build.build_state === 'waiting_for_approval' &&
+          pageForm(visit, 'approve').wrap(html``, { button: 'Approve', kind: 'main' })
+        }
+        ${
           isUnderWay(build.build_state)
             ? cancel.wrap(html``, { button: 'Cancel', kind: 'danger' })
-            : build.suite_name !== null && again.wrap(html``, { button: 'Run again', kind: 'main' })
+            : build.suite_exists && again.wrap(html``, { button: 'Run again', kind: 'main' })
         }
         ${downloadLink(address)}
       </div>
@@ -138,12 +142,12 @@ async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, cur
 function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownBuild): Html {
   const { build, commit, request, links } = shown;
   const { started_at: started, finished_at: finished, exit_status: status, failure_reason: reason } = build;
-  const suite = suiteName(build);
+  const { suite_name: suite } = build;
   const settings = `${path}/settings/suites/${build.suite_id}`;
   return html`<section id="details" aria-label="Details" data-live>
     <dl class="facts card">
       ${fact('Number', html`<code>${build.id_str}</code>`)}
-      ${fact('Suite', project.owned && build.suite_name !== null ? html`<a href="${settings}">${suite}</a>` : suite)}
+      ${fact('Suite', project.owned && build.suite_exists ? html`<a href="${settings}">${suite}</a>` : suite)}
       ${build.variant !== '' && fact('Variant', html`<code>${build.variant}</code>`)}
       ${fact(
         'Commit',
@@ -155,6 +159,7 @@ function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownB
         html`<a href="${path}/requests/${build.build_request_id_str}">${ago(build.created_at)}</a>,
           ${askedFor(request, links)}`,
       )}
+      ${build.approved_by !== '' && fact('Approved by', build.approved_by)}
       ${fact('Began', started === null ? 'not yet' : ago(started))}
       ${fact('Ended', finished === null ? 'not yet' : ago(finished))}
       ${fact('Took', started === null ? '–' : duration(started, finished))}
@@ -199,7 +204,7 @@ async function show(visit: ProjectVisit, tab: Tab): Promise<Page> {
   };
 }
 
-export const places: Place[] = tabs.flatMap((tab) =>
+export const routes: PageRoute[] = tabs.flatMap((tab) =>
   projectPage({
     path: `/builds/:build_id${below(tab)}`,
     tab: 'commits',
@@ -208,6 +213,11 @@ export const places: Place[] = tabs.flatMap((tab) =>
       cancel: {
         route: `POST ${record}/cancel`,
         done: 'cancelled',
+      },
+      approve: {
+        route: `POST ${record}/approve`,
+        done: 'build_approved',
+        refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
       },
       restart: {
         route: `POST ${record}/restart`,

@@ -1,13 +1,14 @@
+import type { Build } from '../records/build.ts';
 import type { CommitDetails } from '../records/overview.ts';
-import { buildName, groupedBuilds, named, type Named } from './build-rows.ts';
+import { buildName, groupedBuilds } from './build-rows.ts';
 import { branchAtForge, commitAtForge, forgeLinks, type ForgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { ago, duration } from './moments.ts';
 import { counted, empty, fact, subjectOf } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
-import type { Place } from './site.ts';
-import { suiteChoice } from './suite-choice.ts';
+import type { PageRoute } from './site.ts';
+import { askedFrom, runChoices } from './suite-choice.ts';
 import { buildBadge, stateBadge } from './states.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
 
@@ -50,7 +51,7 @@ function filesPart({ files: list }: CommitDetails): Html | false {
   </details>`;
 }
 
-function buildItem(build: Named, path: string): Html {
+function buildItem(build: Build, path: string): Html {
   const { id, started_at: started, finished_at: finished, failure_reason: reason } = build;
   return html`<li id="build-${id}" class="build">
     <span class="build-state">${buildBadge(build)}</span>
@@ -84,7 +85,7 @@ async function show(visit: ProjectVisit) {
   const { api, project, projectPath } = visit;
   const commit = await api.get('/projects/:project_id/commits/:commit_id/details');
   const suites = await api.get('/projects/:project_id/suites');
-  const builds = named(await api.all('/projects/:project_id/commits/:commit_id/builds'), suites);
+  const builds = await api.all('/projects/:project_id/commits/:commit_id/builds');
   const run = pageForm(visit, 'run');
   const rest = commit.message.trimStart().split('\n').slice(1).join('\n').trim();
   return {
@@ -94,7 +95,7 @@ async function show(visit: ProjectVisit) {
     main: html`<div class="title">
         <h1>${subjectOf(commit.message)}</h1>
         <div class="actions">
-          ${run.wrap(html`${run.hidden('commit_ref', commit.ref)} ${suiteChoice(run, suites, visit)}`, {
+          ${run.wrap(html`${run.hidden('commit_ref', commit.ref)} ${runChoices(run, suites, visit)}`, {
             button: 'Run build',
           })}
         </div>
@@ -113,13 +114,14 @@ async function show(visit: ProjectVisit) {
   };
 }
 
-export const places: Place[] = projectPage({
+export const routes: PageRoute[] = projectPage({
   path: '/commits/:commit_id',
   tab: 'commits',
   show,
   actions: {
     run: {
       route: 'POST /projects/:project_id/build_requests',
+      fields: askedFrom,
       done: ({ id_str: id }, { param }) => ({ goTo: `/ui/projects/${param('project_id')}/requests/${id}` }),
     },
     deploy: {

@@ -6,7 +6,7 @@ import { ago, duration } from './moments.ts';
 import { page } from './pages.ts';
 import { empty, subjectOf } from './parts.ts';
 import { failingSince } from './project-overview.ts';
-import { notFound, type Place } from './site.ts';
+import { notFound, type PageRoute } from './site.ts';
 import { isUnderWay, lookOf, stateBadge, stateWord } from './states.ts';
 
 function invitedNotice(emails: string[]): Html {
@@ -57,7 +57,7 @@ const nothingYet = empty(
   'A project is a git repository and what is done with its commits. Make the first one with “New project”.',
 );
 
-export const places: Place[] = [
+export const routes: PageRoute[] = [
   ...page({
     path: '/ui/',
     async show({ api, person, queryText }) {

@@ -7,7 +7,7 @@ import type { Person } from '../auth/sessions.ts';
 import { ApiError } from '../errors.ts';
 import { answerError, sendJson } from '../http/json-answers.ts';
 import type { Incoming } from '../http/route.ts';
-import { hearOut } from '../http/unread-bodies.ts';
+import { drainBody } from '../http/unread-bodies.ts';
 import { withRawBodies } from '../http/uploads.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import { protect } from './answers.ts';
@@ -78,7 +78,7 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
 
 function errorHandler(error: unknown, request: FastifyRequest, reply: FastifyReply): unknown {
   if (!(error instanceof ApiError)) throw error; // handled by the server
-  return hearOut(request, reply).then(() => answerError(error, request, protect(reply)));
+  return drainBody(request, reply).then(() => answerError(error, request, protect(reply)));
 }
 
 async function demandFormKey(request: FastifyRequest, reply: FastifyReply, services: DataServices): Promise<void> {

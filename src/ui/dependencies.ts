@@ -1,11 +1,11 @@
 import type { OwnDependency } from '../records/dependency.ts';
-import { inUnits } from '../lib/byte-units.ts';
+import { formatBytes } from '../lib/byte-units.ts';
 import { dependencyFields } from './dependency-form.ts';
 import { html, type Html } from './html.ts';
 import { pageForm } from './forms.ts';
 import { page } from './pages.ts';
 import { empty, pagination, table } from './parts.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
 /** The dependencies of an account, the form for a new one, and the marketplace. */
@@ -45,7 +45,7 @@ function row({
   return html`<tr id="dependency-${id}">
     <td><a href="/ui/dependencies/${id}">${name}</a></td>
     <td>${stateBadge(state)}</td>
-    <td class="nowrap">${size === null ? '–' : inUnits(size)}</td>
+    <td class="nowrap">${size === null ? '–' : formatBytes(size)}</td>
     <td class="brief">${description}</td>
   </tr>`;
 }
@@ -109,4 +109,4 @@ function sharedRow({ id_str: id, name, prefix, description }: OwnDependency): Ht
   </tr>`;
 }
 
-export const places: Place[] = [...list, ...creation, ...marketplace];
+export const routes: PageRoute[] = [...list, ...creation, ...marketplace];

@@ -1,6 +1,6 @@
 import { ApiError } from '../errors.ts';
 import type { DependencyUses, OwnDependency } from '../records/dependency.ts';
-import { inUnits } from '../lib/byte-units.ts';
+import { formatBytes } from '../lib/byte-units.ts';
 import { dependencyFields } from './dependency-form.ts';
 import { html, type Html } from './html.ts';
 import { pageForm } from './forms.ts';
@@ -9,7 +9,7 @@ import { logPart } from './log-viewer.ts';
 import { page, upload, type PageDefinition, type PageVisit } from './pages.ts';
 import { fact } from './parts.ts';
 import { confirmation, deletionButton } from './project-pages.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { isUnderWay, stateBadge } from './states.ts';
 
 /** One dependency: its source, its compile with the log, its uses, and whether it is shared. */
@@ -68,7 +68,7 @@ async function ownMain(visit: PageVisit, dependency: OwnDependency, uses: Depend
     <div id="dependency-facts" data-live>
       ${dependency.waiting_reason !== undefined && notice('bad', `It cannot start: ${dependency.waiting_reason}.`)}
       <dl class="facts">
-        ${fact('State', stateBadge(state))} ${fact('Source', size === null ? 'none yet' : inUnits(size))}
+        ${fact('State', stateBadge(state))} ${fact('Source', size === null ? 'none yet' : formatBytes(size))}
         ${fact('Number', html`<code>${id}</code>`)}
       </dl>
     </div>
@@ -233,7 +233,7 @@ const deletion = page({
   },
 });
 
-export const places: Place[] = [
+export const routes: PageRoute[] = [
   ...page(definition),
   upload(definition, {
     name: 'upload',

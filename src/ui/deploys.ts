@@ -10,7 +10,7 @@ import { ago, duration } from './moments.ts';
 import { empty, fact, pagination, shortSha, subjectOf, table } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import { strategiesOf } from './settings-deploys.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { isUnderWay, stateBadge } from './states.ts';
 
 /** The deploys of a project, and the page of each with its log. */
@@ -30,6 +30,9 @@ function commitLink({ projectPath }: ProjectVisit, { id_str: id, ref, message }:
 function strategyName(strategies: readonly DeployStrategy[], { deploy_strategy_id_str: id }: FetchedDeploy): string {
   return strategies.find((one) => one.id_str === id)?.name ?? 'deleted strategy';
 }
+
+const started = ({ id_str: id }: { id_str: string }, { path }: { path: string }) =>
+  ({ goTo: `${path}/${id}`, notice: 'started' }) as const;
 
 const list = projectPage({
   path: '/deploys',
@@ -58,7 +61,14 @@ const list = projectPage({
   actions: {
     deploy: {
       route: `POST ${of}`,
-      done: ({ id_str: id }, visit) => ({ goTo: `${visit.path}/${id}`, notice: 'started' }),
+      done: started,
+    },
+    roll_back: {
+      route: `POST ${of}`,
+      done: started,
+      refusals: {
+        not_found: 'Fewer than two deploys of this strategy have succeeded: there is nothing to go back to.',
+      },
     },
   },
 });
@@ -99,7 +109,21 @@ async function deployForm(visit: ProjectVisit, strategies: readonly DeployStrate
         [id, `${shortSha(ref)} ${subjectOf(message).slice(0, 80)} (${state.replaceAll('_', ' ')})`] as const,
     ),
   ])}`;
-  return form.wrap(fields, { button: 'Deploy', isCard: true, label: 'Deploy' });
+  return html`${form.wrap(fields, { button: 'Deploy', isCard: true, label: 'Deploy' })}
+  ${rollbackForm(visit, strategies)}`;
+}
+
+function rollbackForm(visit: ProjectVisit, strategies: readonly DeployStrategy[]): Html {
+  const form = pageForm(visit, 'roll_back');
+  const choices = strategies.map(({ id_str: id, name }) => [id, name] as const);
+  return html`<details class="group" ${visit.refused?.action === 'roll_back' && html`open`}>
+    <summary>Back to what was deployed before</summary>
+    ${form.wrap(
+      html`${form.select('deploy_strategy_id', 'Strategy', choices)} ${form.hidden('rollback', 'true')}
+        <p class="hint">Deploys the commit of the last deploy that succeeded before the newest successful one.</p>`,
+      { button: 'Roll back', kind: 'plain', label: 'Roll back' },
+    )}
+  </details>`;
 }
 
 const one = projectPage({
@@ -156,4 +180,4 @@ async function strategyOf({ api }: ProjectVisit, deploy: FetchedDeploy): Promise
   }
 }
 
-export const places: Place[] = [...list, ...one];
+export const routes: PageRoute[] = [...list, ...one];

@@ -16,7 +16,7 @@ import * as setup from './setup.ts';
 import * as shell from './shell.ts';
 import * as tests from './tests.ts';
 import * as signIn from './sign-in.ts';
-import { addSite, type Place, type SiteServices } from './site.ts';
+import { addSite, type PageRoute, type SiteServices } from './site.ts';
 import * as dashboard from './dashboard.ts';
 import * as dependencies from './dependencies.ts';
 import * as dependency from './dependency.ts';
@@ -57,13 +57,13 @@ const ofProjects = [dashboard, search, newProject, setup, project, request, comm
 const ofPeople = [signIn, password, account, authorize, applications, registries];
 
 /** The pages for people, rendered on the server and complete without scripts. */
-export const allPlaces: readonly Place[] = [...ofPeople, ...ofProjects, ...ofSettings, ...others].flatMap(
-  ({ places }) => places,
+export const allRoutes: readonly PageRoute[] = [...ofPeople, ...ofProjects, ...ofSettings, ...others].flatMap(
+  ({ routes }) => routes,
 );
 
 export function addPages(server: FastifyInstance, services: SiteServices): void {
   addAssets(server);
-  addSite(server, allPlaces, services);
+  addSite(server, allRoutes, services);
   // The root belongs to the API, which has nothing there. A browser is sent to the pages.
   server.get('/', { config: { provenBy: 'none' } }, (request, reply) => {
     if (!/\btext\/html\b/.test(request.headers.accept ?? '')) throw new ApiError('api_does_not_exists');

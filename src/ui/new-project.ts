@@ -14,7 +14,7 @@ export function steps(current: 1 | 2 | 3): Html {
   </ol>`;
 }
 
-export const places = page({
+export const routes = page({
   path: '/ui/projects/new',
   async show(visit) {
     await visit.api.admit('POST /projects');

@@ -1,5 +1,5 @@
 import type { InvitedUser, Operations, Runner } from '../records/installation.ts';
-import { inUnits } from '../lib/byte-units.ts';
+import { formatBytes } from '../lib/byte-units.ts';
 import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
 import { durationInWords } from './browser/time-words.ts';
@@ -7,7 +7,7 @@ import { ago } from './moments.ts';
 import { accountsPart } from './operations-accounts.ts';
 import { page, type PageVisit } from './pages.ts';
 import { copyable, empty, table } from './parts.ts';
-import { notFound, type Place } from './site.ts';
+import { notFound, type PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
 /** The state of the installation, for operators. Other users get the page for a missing address. */
@@ -82,7 +82,7 @@ function disksPart({ disks }: Operations): Html {
           optimum="0"
           value="${used}"
         ></meter>
-        ${inUnits(free)} of ${inUnits(size)} free, ${inUnits(reserve)} kept in reserve
+        ${formatBytes(free)} of ${formatBytes(size)} free, ${formatBytes(reserve)} kept in reserve
       </p>`;
     })}
     <p class="aside">Of the server that answered; other servers and runners have their own.</p>
@@ -208,7 +208,7 @@ const all = page({
   },
 });
 
-export const places: Place[] = all.map((place) => ({
+export const routes: PageRoute[] = all.map((place) => ({
   ...place,
   visit: async (visit) => (visit.visitor.person?.operator === 0 ? notFound : place.visit(visit)),
 }));

@@ -6,7 +6,7 @@ import type { Refused } from './forms.ts';
 import { html } from './html.ts';
 import { notice, type Page } from './layout.ts';
 import { notices, type NoticeName } from './notices.ts';
-import { forPeople, type PersonVisit, type Place, type Response } from './site.ts';
+import { forPeople, type PersonVisit, type PageRoute, type Response } from './site.ts';
 import type { Answers } from '../resources/index.ts';
 import type { RouteName } from './visit-api.ts';
 
@@ -43,7 +43,7 @@ interface ActionOf<Name extends RouteName> {
 
 type Next = { goTo: string; notice?: NoticeName } | Page;
 
-export function page(definition: PageDefinition): Place[] {
+export function page(definition: PageDefinition): PageRoute[] {
   const { path, actions } = definition;
   const shown = forPeople({ method: 'GET', path, visit: (visit) => show(definition, visiting(visit)) });
   if (!actions) return [shown];
@@ -113,7 +113,7 @@ const closed = new Set<ErrorCode>(['unauthorized', 'payment_required', 'account_
  * action="PATH/NAME?form_key=KEY">`, with one file in the field that the API's upload route names. When it is refused,
  * the page is shown again, with the name in `refused.action`.
  */
-export function upload(of: PageDefinition, action: PageAction & { name: string }): Place {
+export function upload(of: PageDefinition, action: PageAction & { name: string }): PageRoute {
   const { name } = action;
   return forPeople({
     method: 'POST',

@@ -2,7 +2,7 @@ import { ownerOfLink } from '../auth/password-links.ts';
 import { setPasswordByLink, weaknessOf } from '../auth/set-password.ts';
 import { html, type Html } from './html.ts';
 import { keyField, problem, type Page } from './layout.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 
 interface Shown {
   formKey: string;
@@ -64,7 +64,7 @@ const worksNoMore = problem(
  * The target of the link that an operator gives to a user. Opening it does not use it up, because previews of messages
  * open links too.
  */
-export const places: Place[] = [
+export const routes: PageRoute[] = [
   {
     method: 'GET',
     path: '/ui/password',

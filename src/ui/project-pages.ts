@@ -3,7 +3,7 @@ import { html, type Html } from './html.ts';
 import type { Page, ProjectTab } from './layout.ts';
 import { pageForm } from './forms.ts';
 import { page, type DeletionName, type PageDefinition, type PageVisit } from './pages.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 
 export type ProjectVisit = PageVisit & { project: Project; projectPath: string };
 
@@ -15,7 +15,7 @@ interface ProjectPage extends Omit<PageDefinition, 'show'> {
 }
 
 /** A page of a project. Users without access to the project get the page for a missing record. */
-export function projectPage({ path, tab, show, ...rest }: ProjectPage): Place[] {
+export function projectPage({ path, tab, show, ...rest }: ProjectPage): PageRoute[] {
   return page({
     ...rest,
     path: `/ui/projects/:project_id${path}`,
@@ -43,7 +43,7 @@ interface Confirmation {
  * Asks once before a record is deleted, and says what is deleted with it. The button that leads here is a form with
  * method GET. Who may not delete it is told so at once.
  */
-export function deletionPage({ path, route, what, back, next = back }: Confirmation): Place[] {
+export function deletionPage({ path, route, what, back, next = back }: Confirmation): PageRoute[] {
   return projectPage({
     path: `/settings${path}`,
     tab: 'settings',

@@ -1,22 +1,22 @@
 import { longest } from '../shared/bounds.ts';
 import type { BuiltCommit, Overview, RequestLine } from '../records/overview.ts';
-import type { Suite } from '../records/suite.ts';
+import type { Build } from '../records/build.ts';
 import { pageForm } from './forms.ts';
-import { buildName, named, newestOfSuites, type Named } from './build-rows.ts';
+import { buildName, newestOfSuites } from './build-rows.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
 import { empty, pagination, shortSha, subjectOf } from './parts.ts';
 import { overviewLine } from './project-overview.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
-import type { Place } from './site.ts';
-import { suiteChoice } from './suite-choice.ts';
+import type { PageRoute } from './site.ts';
+import { askedFrom, runChoices } from './suite-choice.ts';
 import { buildMark, buildWord, isUnderWay, lookOfBuild, stateBadge } from './states.ts';
 
 const commitsOnPage = 25;
 /** More suites would fill the list of commits. */
 const mostMarks = 30;
 
-function marks(builds: readonly Named[], projectPath: string): Html {
+function marks(builds: readonly Build[], projectPath: string): Html {
   const newest = newestOfSuites(builds);
   // Users look for suites that did not pass.
   const ordered = newest.length <= mostMarks ? newest : newest.toSorted((a, b) => weight(a) - weight(b));
@@ -30,11 +30,11 @@ function marks(builds: readonly Named[], projectPath: string): Html {
   >`;
 }
 
-function weight(build: Named): number {
+function weight(build: Build): number {
   return { bad: 0, warn: 1, busy: 2, wait: 3, held: 3, none: 4, good: 5 }[lookOfBuild(build)];
 }
 
-function commitItem(commit: BuiltCommit, suites: readonly Suite[], projectPath: string): Html {
+function commitItem(commit: BuiltCommit, projectPath: string): Html {
   const { id, ref, build_state: state, message, branch, newest_request: request } = commit;
   return html`<li id="commit-${id}" class="commit">
     <span class="commit-state">${stateBadge(state)}</span>
@@ -46,7 +46,7 @@ function commitItem(commit: BuiltCommit, suites: readonly Suite[], projectPath: 
         ${request?.from_fork && 'from a fork'}
       </p>
     </div>
-    <span class="commit-marks">${marks(named(commit.builds, suites), projectPath)}</span>
+    <span class="commit-marks">${marks(commit.builds, projectPath)}</span>
     <span class="commit-when aside"
       >${request !== null && html`<a href="${projectPath}/requests/${request.id_str}">${ago(request.created_at)}</a>`}</span
     >
@@ -74,9 +74,11 @@ function branchFilter(branch: string, path: string): Html {
   </form>`;
 }
 
-async function commitList(visit: ProjectVisit, shown: Shown): Promise<Html> {
+async function commitList(
+  visit: ProjectVisit,
+  { overview, branch }: { overview: Overview; branch: string },
+): Promise<Html> {
   const { api, projectPath, queryText } = visit;
-  const { overview, suites, branch } = shown;
   const [before, after] = [cursor(queryText('before')), cursor(queryText('after'))];
   const query = { branch, before, after, limit: commitsOnPage };
   const commits = await api.list('/projects/:project_id/history', { query });
@@ -101,7 +103,7 @@ async function commitList(visit: ProjectVisit, shown: Shown): Promise<Html> {
         commits.items.length === 0
           ? nothing
           : html`<ul class="commits">
-              ${commits.items.map((commit) => commitItem(commit, suites, projectPath))}
+              ${commits.items.map((commit) => commitItem(commit, projectPath))}
             </ul>`
       }
       ${pagination(commits, { path: projectPath, query: { branch } })}
@@ -119,12 +121,6 @@ function runningList({ under_way: requests }: Overview, path: string): Html {
       ${requestItems(requests, path) || empty('Nothing runs now', 'What was running is over.')}
     </div>
     <p><a href="${path}">All commits</a></p>`;
-}
-
-interface Shown {
-  overview: Overview;
-  suites: readonly Suite[];
-  branch: string;
 }
 
 async function show(visit: ProjectVisit) {
@@ -152,7 +148,7 @@ async function show(visit: ProjectVisit) {
           isCode: true,
           wrong: 'This cannot be the name of a branch, a tag or a commit.',
         })}
-        ${suiteChoice(run, suites, visit)}`,
+        ${runChoices(run, suites, visit)}`,
         { button: 'Run build', isInline: true, label: 'Run build' },
       )}
       ${
@@ -162,17 +158,18 @@ async function show(visit: ProjectVisit) {
           <a href="${projectPath}/setup">Set up the first one</a>.
         </p>`
       }
-      ${isOfRunning ? runningList(overview, projectPath) : await commitList(visit, { overview, suites, branch })}`,
+      ${isOfRunning ? runningList(overview, projectPath) : await commitList(visit, { overview, branch })}`,
   };
 }
 
-export const places: Place[] = projectPage({
+export const routes: PageRoute[] = projectPage({
   path: '',
   tab: 'commits',
   show,
   actions: {
     run: {
       route: 'POST /projects/:project_id/build_requests',
+      fields: askedFrom,
       done: ({ id_str: id }, { path }) => ({ goTo: `${path}/requests/${id}` }),
     },
   },

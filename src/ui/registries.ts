@@ -4,7 +4,7 @@ import { html, type Html } from './html.ts';
 import { page } from './pages.ts';
 import { empty, table } from './parts.ts';
 import { confirmation, deletionButton } from './project-pages.ts';
-import { notFound, type Place } from './site.ts';
+import { notFound, type PageRoute } from './site.ts';
 
 /** The account's credentials for registries of images, and the field that names an image. */
 
@@ -90,4 +90,4 @@ const deletion = page({
   actions: { delete: { route: 'DELETE /registries/:registry_id', done: () => ({ goTo: path, notice: 'deleted' }) } },
 });
 
-export const places: Place[] = [...list, ...deletion];
+export const routes: PageRoute[] = [...list, ...deletion];

@@ -1,27 +1,48 @@
 import type { BuildRequest } from '../records/build-request.ts';
 import type { CommitDetails, SaidBuild } from '../records/overview.ts';
-import { attemptKey, buildName, groupedBuilds, named, newestOfSuites, type Named } from './build-rows.ts';
+import { attemptKey, buildName, groupedBuilds, newestOfSuites } from './build-rows.ts';
 import { askedFor, branchAtForge, commitAtForge, forgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
+import { depths, graphPart } from './graph.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { downloadLink, logPart } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
 import { empty, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
 
 const record = '/projects/:project_id/build_requests/:build_request_id';
 
-type ShownBuild = Named<SaidBuild>;
+/** What it said last, or waits for. */
+function saying(visit: ProjectVisit, build: SaidBuild, describedBy: string): Html {
+  const { id_str, build_state: state, last_line: said, waiting_reason: waits } = build;
+  if (state === 'waiting_for_approval') {
+    const approve = pageForm(visit, 'approve_build', { build_id: id_str });
+    return html`<div class="build-said">
+      ${approve.wrap(html``, { button: 'Approve', kind: 'main', describedBy })}
+    </div>`;
+  }
+  const waiting = waits !== '' && html`<em class="aside">${waits}</em>`;
+  return html`<span class="build-said">${said === '' ? waiting : html`<code>${said}</code>`}</span>`;
+}
 
-function buildItem(build: ShownBuild, earlier: readonly ShownBuild[], path: string): Html {
-  const { id, started_at: started, finished_at: finished, last_line: said } = build;
-  return html`<li id="${attemptKey(build)}" class="build">
+/** A build, with the suites of the request that it needs. */
+function buildItem(
+  visit: ProjectVisit,
+  build: SaidBuild,
+  earlier: readonly SaidBuild[],
+  needs: readonly string[],
+): Html {
+  const { id, started_at: started, finished_at: finished } = build;
+  const path = visit.projectPath;
+  const key = attemptKey(build);
+  return html`<li id="${key}" class="build">
     <span class="build-state">${buildBadge(build)}</span>
     <span class="build-name">
-      <a href="${path}/builds/${id}">${buildName(build)}</a>
+      <a id="${key}-name" href="${path}/builds/${id}">${buildName(build)}</a>
+      ${needs.length > 0 && html`<span class="aside build-needs">needs: ${needs.join(', ')}</span>`}
       ${build.flaky && html`<span class="aside">flaky</span>`}
       ${
         earlier.length > 0 &&
@@ -30,23 +51,29 @@ function buildItem(build: ShownBuild, earlier: readonly ShownBuild[], path: stri
         >`
       }
     </span>
-    <span class="build-said">${said !== '' && html`<code>${said}</code>`}</span>
+    ${saying(visit, build, `${key}-name`)}
     <span class="build-took aside">${started !== null && duration(started, finished)}</span>
   </li>`;
 }
 
-function buildList(builds: readonly ShownBuild[], path: string): Html {
+/** In an order in which each stands behind what it needs, and drawn so, where some need others. */
+function buildList(visit: ProjectVisit, builds: readonly SaidBuild[]): Html {
   const attempts = Map.groupBy(builds, attemptKey);
-  return groupedBuilds(newestOfSuites(builds), (build) => {
+  const newest = newestOfSuites(builds);
+  const depth = depths(newest);
+  const ordered = newest.toSorted((a, b) => (depth.get(a.suite_name) ?? 0) - (depth.get(b.suite_name) ?? 0));
+  const list = groupedBuilds(ordered, (build) => {
     const earlier = (attempts.get(attemptKey(build)) ?? []).filter(({ id }) => id !== build.id).toReversed();
-    return buildItem(build, earlier, path);
+    const needs = build.needs.filter((name) => depth.has(name));
+    return buildItem(visit, build, earlier, needs);
   });
+  return html`${graphPart(newest, visit.projectPath)} ${list}`;
 }
 
-async function leftOutList({ api }: ProjectVisit, builds: readonly ShownBuild[]) {
-  const built = new Set(builds.map(({ suite_id: suite }) => suite));
+async function leftOutList({ api }: ProjectVisit, builds: readonly SaidBuild[]) {
+  const built = new Set(builds.map(({ suite_name: suite }) => suite));
   const explained = await api.get(`${record}/explanation`);
-  const leftOut = explained.filter(({ runs, suite_id: suite }) => !runs && !built.has(suite));
+  const leftOut = explained.filter(({ runs, name }) => !runs && !built.has(name));
   if (leftOut.length === 0) return false;
   return html`<section aria-labelledby="left-out">
     <h2 id="left-out">Left out</h2>
@@ -56,13 +83,28 @@ async function leftOutList({ api }: ProjectVisit, builds: readonly ShownBuild[])
   </section>`;
 }
 
+function variablesPart({ variables }: BuildRequest): Html | false {
+  const given = Object.entries(variables);
+  if (given.length === 0) return false;
+  return html`<section class="card" aria-labelledby="request-variables">
+    <h2 id="request-variables">Variables</h2>
+    <dl>
+      ${given.map(
+        ([name, value]) =>
+          html`<dt><code>${name}</code></dt>
+            <dd><code class="content">${value}</code></dd>`,
+      )}
+    </dl>
+  </section>`;
+}
+
 function suitesPart(
   { build_state: state }: BuildRequest,
   commit: CommitDetails | undefined,
-  builds: readonly ShownBuild[],
-  path: string,
+  builds: readonly SaidBuild[],
+  visit: ProjectVisit,
 ): Html {
-  if (builds.length > 0) return buildList(builds, path);
+  if (builds.length > 0) return buildList(visit, builds);
   if (commit) return empty('No suite was run', 'None of the suites of this project applies to the commit.');
   if (state === 'waiting_for_approval') return html`<p class="aside">Nothing of it was fetched yet.</p>`;
   return isUnderWay(state)
@@ -70,7 +112,7 @@ function suitesPart(
     : empty('Nothing was run', 'The commit could not be fetched: the log below says why.');
 }
 
-function buttons(visit: ProjectVisit, { build_state: state }: BuildRequest, builds: readonly ShownBuild[]): Html {
+function buttons(visit: ProjectVisit, { build_state: state }: BuildRequest, builds: readonly SaidBuild[]): Html {
   const [cancel, rerun, failed] = [
     pageForm(visit, 'cancel'),
     pageForm(visit, 'rerun'),
@@ -89,7 +131,7 @@ function buttons(visit: ProjectVisit, { build_state: state }: BuildRequest, buil
 async function show(visit: ProjectVisit) {
   const { api, project, projectPath } = visit;
   const request = await api.get(record);
-  const builds = named(await api.all(`${record}/builds`), await api.get('/projects/:project_id/suites'));
+  const builds = await api.all(`${record}/builds`);
   const { commit_id } = request;
   const commit =
     commit_id === null
@@ -133,13 +175,14 @@ async function show(visit: ProjectVisit) {
             be deployed.
           </p>`
         }
+        ${variablesPart(request)}
         ${
           request.build_state === 'waiting_for_approval' &&
           notice('bad', 'It waits until somebody of the project approves it. Look at what it changes first.')
         }
         ${request.build_state !== 'waiting_for_approval' && waitingLine(request.waiting_reason)}
         <h2>Suites</h2>
-        ${suitesPart(request, commit, builds, projectPath)} ${commit && (await leftOutList(visit, builds))}
+        ${suitesPart(request, commit, builds, visit)} ${commit && (await leftOutList(visit, builds))}
       </div>
       ${fetchLog}`,
   };
@@ -147,7 +190,7 @@ async function show(visit: ProjectVisit) {
 
 const again = { resource_temporary_unavailable: 'Something of it is not over yet, or was begun again already.' };
 
-export const places: Place[] = projectPage({
+export const routes: PageRoute[] = projectPage({
   path: '/requests/:build_request_id',
   tab: 'commits',
   show,
@@ -155,6 +198,11 @@ export const places: Place[] = projectPage({
     approve: {
       route: `POST ${record}/approve`,
       done: 'approved',
+    },
+    approve_build: {
+      route: 'POST /projects/:project_id/builds/:build_id/approve',
+      done: 'build_approved',
+      refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
     },
     cancel: { route: `POST ${record}/cancel`, done: 'cancelled' },
     rerun: {

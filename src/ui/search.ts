@@ -2,7 +2,7 @@ import type { Found } from '../records/project.ts';
 import { html, type Html } from './html.ts';
 import { page } from './pages.ts';
 import { empty, shortSha, subjectOf } from './parts.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { stateMark } from './states.ts';
 
 /** What was found for the text in the header's field. `browser/search.ts` shows the same list in a dialog. */
@@ -59,7 +59,7 @@ function searchable(typed: string): string {
     .toWellFormed();
 }
 
-export const places: Place[] = page({
+export const routes: PageRoute[] = page({
   path: '/ui/search',
   async show({ api, queryText }) {
     const wanted = searchable(queryText('q'));

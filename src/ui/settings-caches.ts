@@ -1,15 +1,18 @@
-import { inUnits } from '../lib/byte-units.ts';
+import { formatBytes } from '../lib/byte-units.ts';
 import { html } from './html.ts';
 import { ago } from './moments.ts';
 import { empty, orMissing, table } from './parts.ts';
 import { deletionButton, deletionPage } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import type { VisitApi } from './visit-api.ts';
 
 /** What the suites of a project keep from build to build. */
 
 const of = '/projects/:project_id/caches';
+
+/** For a suite that the project does not have. */
+const ofBranch = 'a suite of the branch’s own file';
 
 async function suiteNames(api: VisitApi): Promise<Map<string, string>> {
   const suites = await api.get('/projects/:project_id/suites');
@@ -38,9 +41,9 @@ const list = settingsPage({
           caches.map(
             (cache) =>
               html`<tr>
-                <td id="cache-${cache.id_str}">${names.get(cache.suite_id_str) ?? ''}</td>
+                <td id="cache-${cache.id_str}">${names.get(cache.suite_id_str) ?? ofBranch}</td>
                 <td><code>${cache.branch}</code></td>
-                <td class="nowrap">${inUnits(cache.size)}</td>
+                <td class="nowrap">${formatBytes(cache.size)}</td>
                 <td>used ${ago(cache.last_used_at)}, saved ${ago(cache.created_at)}</td>
                 <td class="number">${deletionButton(`${path}/${cache.id_str}/delete`, `cache-${cache.id_str}`)}</td>
               </tr>`,
@@ -57,12 +60,12 @@ const deletion = deletionPage({
   async what(visit) {
     const caches = await visit.api.get(of);
     const cache = orMissing(caches.find(({ id_str: id }) => id === visit.param('cache_id')));
-    const suite = (await suiteNames(visit.api)).get(cache.suite_id_str) ?? '';
+    const suite = (await suiteNames(visit.api)).get(cache.suite_id_str) ?? ofBranch;
     return {
       title: `Delete the cache of ${cache.branch}?`,
       goes: html`<p>
         What builds of <strong>${suite}</strong> on <strong>${cache.branch}</strong> have kept goes
-        (${inUnits(cache.size)}). The next one begins without it, or with the cache of the default branch.
+        (${formatBytes(cache.size)}). The next one begins without it, or with the cache of the default branch.
       </p>`,
     };
   },
@@ -85,4 +88,4 @@ const deletionOfAll = deletionPage({
   back: (visit) => `${settingsPath(visit)}/caches`,
 });
 
-export const places: Place[] = [...list, ...deletion, ...deletionOfAll];
+export const routes: PageRoute[] = [...list, ...deletion, ...deletionOfAll];

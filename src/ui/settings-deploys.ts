@@ -4,7 +4,7 @@ import { pageForm, type PageForm } from './forms.ts';
 import { empty, table } from './parts.ts';
 import { deletionButton, deletionPage, recordHead } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import type { VisitApi } from './visit-api.ts';
 
 /** Deploy strategies: the targets that commits are pushed to. */
@@ -125,4 +125,4 @@ const deletion = deletionPage({
   back: (visit) => `${settingsPath(visit)}/deploys`,
 });
 
-export const places: Place[] = [...list, ...one, ...deletion];
+export const routes: PageRoute[] = [...list, ...one, ...deletion];

@@ -3,7 +3,7 @@ import { html, type Html } from './html.ts';
 import { copyable } from './parts.ts';
 import { deletionButton, deletionPage, type ProjectVisit } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { addProjectVariable, projectVariables } from './variables.ts';
 
 const general = settingsPage({
@@ -86,4 +86,4 @@ const deletion = deletionPage({
   next: () => '/ui/',
 });
 
-export const places: Place[] = [...general, ...deletion];
+export const routes: PageRoute[] = [...general, ...deletion];

@@ -4,7 +4,7 @@ import { ago } from './moments.ts';
 import { empty, orMissing, table } from './parts.ts';
 import { deletionButton, deletionPage } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 
 /** The collaborators of a project. */
 
@@ -75,4 +75,4 @@ const deletion = deletionPage({
   back: (visit) => `${settingsPath(visit)}/members`,
 });
 
-export const places: Place[] = [...list, ...deletion];
+export const routes: PageRoute[] = [...list, ...deletion];

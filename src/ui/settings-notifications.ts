@@ -7,7 +7,7 @@ import type { PageAction, PageVisit } from './pages.ts';
 import { copyable, empty } from './parts.ts';
 import { deletionPage, type ProjectVisit, recordHead } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 
 /** Notifications: the receivers of a project's events, and the deliveries to them. */
 
@@ -142,4 +142,4 @@ const deletion = deletionPage({
   back: (visit) => `${settingsPath(visit)}/notifications`,
 });
 
-export const places: Place[] = [...list, ...one, ...deletion];
+export const routes: PageRoute[] = [...list, ...one, ...deletion];

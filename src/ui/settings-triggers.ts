@@ -3,7 +3,7 @@ import { html, type Html } from './html.ts';
 import { copyable, fact } from './parts.ts';
 import type { ProjectVisit } from './project-pages.ts';
 import { settingsPage } from './settings.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { createHook, hooksPart } from './trigger-hooks.ts';
 import { createSchedule, pollingPart, schedulesPart } from './trigger-schedules.ts';
 import { createStatusTarget, statusTargetsPart } from './trigger-statuses.ts';
@@ -89,4 +89,4 @@ const triggers = settingsPage({
   },
 });
 
-export const places: Place[] = triggers;
+export const routes: PageRoute[] = triggers;

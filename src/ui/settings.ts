@@ -2,7 +2,7 @@ import { html, type Html } from './html.ts';
 import type { Page } from './layout.ts';
 import type { PageDefinition } from './pages.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 
 /** The settings of a project, with a page for each kind. */
 
@@ -30,7 +30,7 @@ interface SettingsPage extends Omit<PageDefinition, 'show'> {
   show: (visit: ProjectVisit) => Promise<Page>;
 }
 
-export function settingsPage({ path, show, ...rest }: SettingsPage): Place[] {
+export function settingsPage({ path, show, ...rest }: SettingsPage): PageRoute[] {
   return projectPage({
     ...rest,
     path: `/settings${path}`,

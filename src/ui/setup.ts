@@ -7,7 +7,7 @@ import { notice } from './layout.ts';
 import { steps } from './new-project.ts';
 import { copyable } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { suggestedSuite } from './suggestions.ts';
 
 /**
@@ -101,7 +101,7 @@ async function setupPage(visit: ProjectVisit) {
   };
 }
 
-export const places: Place[] = projectPage({
+export const routes: PageRoute[] = projectPage({
   path: '/setup',
   tab: 'commits',
   show: setupPage,

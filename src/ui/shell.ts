@@ -1,10 +1,10 @@
 import { html } from './html.ts';
 import { orMissing } from './parts.ts';
 import { projectPage } from './project-pages.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 
 /** A shell in the files of a failed build, as `headrace shell` opens one: `browser/shell.ts` does the rest. */
-export const places: Place[] = projectPage({
+export const routes: PageRoute[] = projectPage({
   path: '/builds/:build_id/shell',
   tab: 'commits',
   async show({ api, projectPath, formKey }) {

@@ -3,7 +3,7 @@ import { endSession } from '../auth/sessions.ts';
 import { signIn, type SignedIn } from '../auth/sign-in.ts';
 import { html } from './html.ts';
 import { keyField, notice, type Page } from './layout.ts';
-import type { Place, SiteVisit } from './site.ts';
+import type { PageRoute, SiteVisit } from './site.ts';
 
 interface Shown {
   formKey: string;
@@ -53,8 +53,8 @@ export function localPath(text: string): string {
   const here = 'https://headrace.invalid';
   if (!text.startsWith('/') || !URL.canParse(text, here)) return '/ui/';
   const { origin, pathname, search } = new URL(text, here);
-  const isOurs = origin === here && (pathname.startsWith('/ui/') || pathname === '/oauth2/authorize');
-  return isOurs ? `${pathname}${search}` : '/ui/';
+  const isOwnPage = origin === here && (pathname.startsWith('/ui/') || pathname === '/oauth2/authorize');
+  return isOwnPage ? `${pathname}${search}` : '/ui/';
 }
 
 function refusal(refused: Exclude<SignedIn, { session: string }>): Pick<Shown, 'message' | 'status' | 'headers'> {
@@ -72,7 +72,7 @@ export function waitFor(seconds: number): { status: 429; message: string; header
   return { status: 429, message, headers: { 'retry-after': String(seconds) } };
 }
 
-async function leave({ site, visitor: { person }, address }: SiteVisit, session: string): Promise<void> {
+async function endVisit({ site, visitor: { person }, address }: SiteVisit, session: string): Promise<void> {
   const { db, ids } = site;
   await db.transaction(async (trx) => {
     if (!(await endSession(trx, session)) || !person) return;
@@ -81,7 +81,7 @@ async function leave({ site, visitor: { person }, address }: SiteVisit, session:
   });
 }
 
-export const places: Place[] = [
+export const routes: PageRoute[] = [
   {
     method: 'GET',
     path: '/ui/sign-in',
@@ -110,7 +110,7 @@ export const places: Place[] = [
     path: '/ui/sign-out',
     async visit(visit) {
       const { visitor, signOut, formText } = visit;
-      if (visitor.session !== undefined) await leave(visit, visitor.session);
+      if (visitor.session !== undefined) await endVisit(visit, visitor.session);
       signOut();
       const returnTo = new URLSearchParams({ return: localPath(formText('return')) });
       return { goTo: `/ui/sign-in?${returnTo.toString()}`, status: 303 };

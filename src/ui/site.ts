@@ -4,7 +4,7 @@ import type { Person } from '../auth/sessions.ts';
 import { parseForm } from '../http/bodies.ts';
 import { addressOf } from '../http/client-address.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
-import { hearOut } from '../http/unread-bodies.ts';
+import { drainBody } from '../http/unread-bodies.ts';
 import { withRawBodies } from '../http/uploads.ts';
 import { notFound, protect, sendError, sendPage, strayForm, type ErrorServices } from './answers.ts';
 import { addData } from './data.ts';
@@ -56,7 +56,7 @@ export type PersonVisit = Visit & { person: Person; api: VisitApi };
 export type Response = Page | { goTo: string; status: 302 | 303 };
 
 /** One address with its pages. */
-export interface Place {
+export interface PageRoute {
   method: 'GET' | 'POST';
   path: string;
   /** The form contains a file: it is not read here, and its key is in the address. */
@@ -68,12 +68,12 @@ export interface Place {
 
 /** A page for signed-in users. Others are sent to sign in first. */
 export function forPeople(place: {
-  method: Place['method'];
+  method: PageRoute['method'];
   path: string;
   takesFile?: boolean;
   largestForm?: number;
   visit: (visit: PersonVisit & SiteVisit) => Promise<Response>;
-}): Place {
+}): PageRoute {
   return {
     ...place,
     async visit(visit) {
@@ -92,12 +92,12 @@ export function signInFirst(returnTo: string): Response {
 const usualForm = 64 * 1024;
 
 /** Serves pages: finds the user, checks the keys of forms, and sets what the browser may do with the answer. */
-export function addSite(server: FastifyInstance, places: readonly Place[], services: SiteServices): void {
+export function addSite(server: FastifyInstance, places: readonly PageRoute[], services: SiteServices): void {
   const isSecure = services.hasTls || (services.baseUrl?.startsWith('https:') ?? false);
   const cookies = createCookies(services.site, { isSecure });
-  const add = (site: FastifyInstance, some: readonly Place[]): void => {
+  const add = (site: FastifyInstance, some: readonly PageRoute[]): void => {
     site.setErrorHandler(async (error, request, reply) => {
-      await hearOut(request, reply);
+      await drainBody(request, reply);
       return sendError(error, request, reply, services);
     });
     for (const place of some) {
@@ -125,7 +125,7 @@ export function addSite(server: FastifyInstance, places: readonly Place[], servi
 }
 
 async function attend(
-  place: Place,
+  place: PageRoute,
   request: FastifyRequest,
   reply: FastifyReply,
   services: SiteServices,
@@ -138,9 +138,9 @@ async function attend(
   const { person, formKey } = visitor;
   const viewer = { email: person?.email, isOperator: person?.operator === 1, formKey, path };
   const sentKey = textIn(place.takesFile ? query : form, 'form_key');
-  const isOurs = () => isFromOurPages(request, services.baseUrl) && fitsFormKey(sentKey, visitor);
-  if (place.method === 'POST' && !isOurs()) {
-    await hearOut(request, reply);
+  const isOwnForm = () => isFromOurPages(request, services.baseUrl) && fitsFormKey(sentKey, visitor);
+  if (place.method === 'POST' && !isOwnForm()) {
+    await drainBody(request, reply);
     return sendPage(strayForm, viewer, request, reply);
   }
   const params = request.params as Record<string, string>;

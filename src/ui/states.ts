@@ -5,7 +5,7 @@ import type { BuildState } from '../lifecycle/states.ts';
 
 /** How states look: each has a shape and a word in addition to its colour. */
 
-type Look = 'good' | 'bad' | 'warn' | 'busy' | 'wait' | 'held' | 'none';
+export type Look = 'good' | 'bad' | 'warn' | 'busy' | 'wait' | 'held' | 'none';
 
 const looks: Record<string, Look> = {
   passed: 'good',
@@ -40,7 +40,7 @@ const words: Record<string, string> = {
 };
 
 /** Drawn in a square of 16. */
-const shapes: Record<Look, string> = {
+export const shapes: Record<Look, string> = {
   good: 'M3.5 8.5l3 3 6-7',
   bad: 'M4 4l8 8M12 4l-8 8',
   warn: 'M8 3.5v5.5M8 12.2v.3',

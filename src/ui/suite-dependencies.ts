@@ -3,7 +3,7 @@ import { html, type Html } from './html.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { orMissing, table } from './parts.ts';
 import { deletionButton, deletionPage, type ProjectVisit } from './project-pages.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { suitePath } from './suite-rules.ts';
 
 /** The dependencies of a suite: software that is available to its command. */
@@ -93,7 +93,7 @@ function row(visit: ProjectVisit, dependency: SuiteDependency): Html {
   </tr>`;
 }
 
-export const places: Place[] = deletionPage({
+export const routes: PageRoute[] = deletionPage({
   path: '/suites/:suite_id/dependencies/:dependency_id/delete',
   route: `DELETE ${of}/:dependency_id`,
   async what(visit) {

@@ -5,7 +5,7 @@ import { pageForm, type PageForm } from './forms.ts';
 import { orMissing, table } from './parts.ts';
 import { deletionButton, deletionPage, type ProjectVisit, recordHead } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
-import type { Place, Visit } from './site.ts';
+import type { PageRoute, Visit } from './site.ts';
 
 /** The rules of a suite: which commits it runs on. */
 
@@ -122,4 +122,4 @@ const deletion = deletionPage({
   back: (visit) => `${suitePath(visit)}#rules`,
 });
 
-export const places: Place[] = [...change, ...deletion];
+export const routes: PageRoute[] = [...change, ...deletion];

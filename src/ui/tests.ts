@@ -6,13 +6,13 @@ import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
 import { counted, empty, shortSha, table } from './parts.ts';
 import { projectPage } from './project-pages.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 
 /** The flaky and the slow tests of a project. */
 
 const mostFlaky = 100;
 
-export const places: Place[] = projectPage({
+export const routes: PageRoute[] = projectPage({
   path: '/tests',
   tab: 'tests',
   async show({ api, projectPath }) {

@@ -7,7 +7,7 @@ import type { PageAction, PageVisit } from './pages.ts';
 import { copyable, empty, pagination, shortSha, table } from './parts.ts';
 import { deletionPage, type ProjectVisit, recordHead } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
 /** Hooks: their addresses, the deliveries from forges, and why each was built or not. */
@@ -201,4 +201,4 @@ const deletion = deletionPage({
   back: (visit) => `${settingsPath(visit)}/triggers`,
 });
 
-export const places: Place[] = [...one, ...deletion];
+export const routes: PageRoute[] = [...one, ...deletion];

@@ -7,7 +7,7 @@ import type { PageAction } from './pages.ts';
 import { empty, fact, table } from './parts.ts';
 import { deletionPage, type ProjectVisit, recordHead } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
 
 /** Triggers by time: polling of the repository, and schedules. */
@@ -144,4 +144,4 @@ const deletion = deletionPage({
   back: (visit) => `${settingsPath(visit)}/triggers`,
 });
 
-export const places: Place[] = [...one, ...deletion];
+export const routes: PageRoute[] = [...one, ...deletion];

@@ -6,7 +6,7 @@ import type { PageAction } from './pages.ts';
 import { empty, fact } from './parts.ts';
 import { deletionPage, type ProjectVisit, recordHead } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 
 /** Status targets: forges that get the status of each commit's suites, and the deliveries to them. */
 
@@ -113,4 +113,4 @@ const deletion = deletionPage({
   back: (visit) => `${settingsPath(visit)}/triggers`,
 });
 
-export const places: Place[] = [...one, ...deletion];
+export const routes: PageRoute[] = [...one, ...deletion];

@@ -5,7 +5,7 @@ import { table } from './parts.ts';
 import { deletionButton, deletionPage, type ProjectVisit } from './project-pages.ts';
 import type { PageVisit } from './pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
-import type { Place } from './site.ts';
+import type { PageRoute } from './site.ts';
 
 /**
  * The environment variables of a suite, and those of a project, which are for all its suites. A page contains a value
@@ -111,7 +111,7 @@ function showButton(path: string): Html {
 }
 
 /** The pages on which one is changed and deleted. */
-function variablePages({ list, page, back: backWords }: Owner): Place[] {
+function variablePages({ list, page, back: backWords }: Owner): PageRoute[] {
   const one = `${list}/:environment_variable_id` as const;
   const back = (visit: PageVisit): string =>
     `${settingsPath(visit)}${page.replace(':suite_id', () => visit.param('suite_id'))}#variables`;
@@ -164,4 +164,4 @@ function variablePages({ list, page, back: backWords }: Owner): Place[] {
   return [...change, ...deletion];
 }
 
-export const places: Place[] = [...variablePages(ofSuite), ...variablePages(ofProject)];
+export const routes: PageRoute[] = [...variablePages(ofSuite), ...variablePages(ofProject)];

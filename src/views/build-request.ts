@@ -1,8 +1,8 @@
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow } from '../db/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import type { BuildRequest } from '../records/build-request.ts';
-import { twin } from './id-string.ts';
+import { askedFields, type BuildRequest } from '../records/build-request.ts';
+import { withIdString } from './id-string.ts';
 
 export type Shown = BuildRequestRow & { created_by_email: string };
 
@@ -18,11 +18,10 @@ export function shownRequests(db: Queries) {
 /** With why it waits, in words; blank when it does not wait. */
 export function buildRequestView(request: Shown, waitingReason: string): BuildRequest {
   return {
-    ...twin('id', request.id),
+    ...withIdString('id', request.id),
     build_state: request.build_state,
     commit_ref: request.commit_ref,
-    commit_id: request.commit_id,
-    commit_id_str: request.commit_id === null ? '' : String(request.commit_id),
+    ...withIdString('commit_id', request.commit_id),
     created_by: request.trigger === '' ? request.created_by_email : request.trigger,
     created_at: timestamp(request.created_at),
     event: request.event,
@@ -30,7 +29,8 @@ export function buildRequestView(request: Shown, waitingReason: string): BuildRe
     target_branch: request.target_branch,
     from_fork: request.from_fork === 1,
     sender: request.sender,
-    suites: (JSON.parse(request.suites) as string[]).map((id) => twin('id', BigInt(id))),
+    suites: (JSON.parse(request.suites) as string[]).map((id) => withIdString('id', BigInt(id))),
+    variables: askedFields.variables.fromColumn(request.variables),
     waiting_reason: waitingReason,
   };
 }

@@ -2,14 +2,15 @@ import type { BuildRow } from '../db/schema.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import type { Build } from '../records/build.ts';
 import { stepsOf } from './build-steps.ts';
-import { twin } from './id-string.ts';
+import { withIdString } from './id-string.ts';
 
 /** With why it waits, in words; blank when it does not wait. */
 export function buildView(build: BuildRow, waitingReason: string): Build {
   return {
-    ...twin('id', build.id),
-    ...twin('suite_id', build.suite_id),
-    ...twin('commit_id', build.commit_id),
+    ...withIdString('id', build.id),
+    ...withIdString('suite_id', build.suite_id),
+    suite_name: build.suite_name,
+    ...withIdString('commit_id', build.commit_id),
     build_state: build.build_state,
     attempt: build.attempt,
     exit_status: build.exit_status,
@@ -26,6 +27,7 @@ export function buildView(build: BuildRow, waitingReason: string): Build {
     uploads_pending: build.uploads === 'pending',
     uploads_lost: build.uploads === 'pending' ? '' : build.uploads,
     waiting_reason: waitingReason,
+    approved_by: build.approved_by,
     steps: stepsOf(build),
   };
 }

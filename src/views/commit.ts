@@ -1,11 +1,11 @@
 import type { CommitRow } from '../db/schema.ts';
 import type { Commit, CommitItem } from '../records/commit.ts';
-import { twin } from './id-string.ts';
+import { withIdString } from './id-string.ts';
 
 type Item = Pick<CommitRow, 'id' | 'version' | 'ref' | 'build_state'>;
 
 export function commitItemView({ id, version, ref, build_state }: Item): CommitItem {
-  return { ...twin('id', id), version, ref, build_state };
+  return { ...withIdString('id', id), version, ref, build_state };
 }
 
 export function commitView(commit: CommitRow): Commit {

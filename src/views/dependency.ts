@@ -2,7 +2,7 @@ import type { Queries } from '../db/open.ts';
 import type { DependencyRow } from '../db/schema.ts';
 import { dependencyFields, type Dependency } from '../records/dependency.ts';
 import { valuesIn } from '../records/fields.ts';
-import { twin } from './id-string.ts';
+import { withIdString } from './id-string.ts';
 
 /** A dependency that another one is compiled against. */
 export interface Related {
@@ -25,11 +25,11 @@ export async function relatedTo(db: Queries, ids: bigint[]): Promise<Related[]> 
 
 export function dependencyView(dependency: DependencyRow, related: readonly Related[]): Dependency {
   return {
-    ...twin('id', dependency.id),
+    ...withIdString('id', dependency.id),
     ...valuesIn(dependencyFields, dependency),
     archive_content_type: dependency.archive_content_type,
     archive_file_size: dependency.archive_file_size,
-    related_dependencies: related.map(({ related_id, name }) => ({ ...twin('id', related_id), name })),
+    related_dependencies: related.map(({ related_id, name }) => ({ ...withIdString('id', related_id), name })),
     marketplace_state: dependency.state,
   };
 }

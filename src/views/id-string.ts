@@ -1,7 +1,7 @@
-/** An identifier as a number, and as text for clients that cannot hold 64 bits. */
-export function twin<Name extends string>(
+/** An identifier as a number, and as text for clients that cannot hold 64 bits; of none, null and a blank text. */
+export function withIdString<Name extends string, Id extends bigint | null>(
   name: Name,
-  id: bigint,
-): { [K in Name | `${Name}_str`]: K extends Name ? bigint : string } {
-  return { [name]: id, [`${name}_str`]: String(id) } as never;
+  id: Id,
+): { [K in Name | `${Name}_str`]: K extends Name ? Id : string } {
+  return { [name]: id, [`${name}_str`]: id === null ? '' : String(id) } as never;
 }

@@ -1,7 +1,7 @@
 import type { ProjectRow } from '../db/schema.ts';
 import { valuesIn } from '../records/fields.ts';
 import { projectFields, type Project } from '../records/project.ts';
-import { twin } from './id-string.ts';
+import { withIdString } from './id-string.ts';
 
 /** The columns that are shown. */
 const columns = Object.keys(projectFields) as (keyof typeof projectFields)[];
@@ -12,7 +12,7 @@ type Shown = Pick<ProjectRow, (typeof shownColumns)[number]>;
 /** A project without its key, which is sealed in the store and opened only where it is needed. */
 export function projectView(project: Shown, owned: boolean): Omit<Project, 'ssh_public_key'> {
   return {
-    ...twin('id', project.id),
+    ...withIdString('id', project.id),
     ...valuesIn(projectFields, project),
     build_state: project.build_state,
     owned,

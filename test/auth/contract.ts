@@ -46,7 +46,7 @@ export const contract = entries(`
   POST   /projects/ID/collaborators                                users         projects              create, collaborators
   DELETE /projects/ID/collaborators/ID                             users         projects              delete, collaborators
   GET    /projects/ID/build_requests                               both          build_requests        See build requests
-  POST   /projects/ID/build_requests                               both          build_requests_create Start, builds
+  POST   /projects/ID/build_requests                               both          build_requests_create Start builds, variables that change what they run
   GET    /projects/ID/build_requests/ID                            both          build_requests        See build requests
   GET    /projects/ID/build_requests/ID/explanation                both          build_requests        why their suites ran
   POST   /projects/ID/build_requests/ID/cancel                     both          build_requests_create cancel, builds
@@ -64,6 +64,7 @@ export const contract = entries(`
   GET    /projects/ID/builds/ID                                    both          commits               See, builds
   POST   /projects/ID/builds/ID/cancel                             both          build_requests_create cancel, builds
   POST   /projects/ID/builds/ID/restart                            both          build_requests_create repeat builds
+  POST   /projects/ID/builds/ID/approve                            both          build_requests_create approve, builds
   POST   /projects/ID/builds/ID/shell                              both          shells                Open a shell in failed builds, with their variables in clear
   GET    /projects/ID/builds/ID/shell/ID/output                    both          shells                Open a shell in failed builds, with their variables in clear
   POST   /projects/ID/builds/ID/shell/ID/input                     both          shells                Open a shell in failed builds, with their variables in clear

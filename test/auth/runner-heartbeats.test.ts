@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
-import { noteVisit, noteVisits, runnersNow, whyNobodyTakes } from '../../src/auth/runner-heartbeats.ts';
+import { recordHeartbeat, recordHeartbeats, runnersNow, whyNobodyTakes } from '../../src/auth/runner-heartbeats.ts';
 import { onOneDatabase } from '../support/databases.ts';
 
 const visit = { version: '1.0.0', trouble: '' };
@@ -12,11 +12,11 @@ describe('a runner that came', () => {
   onOneDatabase((database) => {
     test('is there for a while, and not when the clock says that it came later than now', async () => {
       const db = await database.open();
-      await noteVisit(db, { holder: 'local' }, visit);
+      await recordHeartbeat(db, { holder: 'local' }, visit);
       const setSeen = async (ms: number): Promise<void> => {
         await db.transaction((trx) =>
           trx
-            .updateTable('runner_visits')
+            .updateTable('runner_heartbeats')
             .set({ seen_at: sql<bigint>`${db.clock} + ${BigInt(ms)}` })
             .execute(),
         );
@@ -40,16 +40,16 @@ describe('a runner that came', () => {
 
       // When it comes again it is there, whatever stood there before.
       await setSeen(3_600_000);
-      await noteVisit(db, { holder: 'local' }, visit);
+      await recordHeartbeat(db, { holder: 'local' }, visit);
       assert.deepEqual(await stateNow(), there);
     });
 
     test('is there as long as it is connected', async () => {
       const db = await database.open();
       const connected = new Set<string>();
-      const visits = noteVisits(db, () => connected, 10);
+      const visits = recordHeartbeats(db, () => connected, 10);
       const past = async (): Promise<unknown> =>
-        db.transaction((trx) => trx.updateTable('runner_visits').set({ seen_at: 0n }).execute());
+        db.transaction((trx) => trx.updateTable('runner_heartbeats').set({ seen_at: 0n }).execute());
       const until = async (state: string): Promise<void> => {
         while ((await runnersNow(db))[0]?.state !== state) await pause(5);
       };

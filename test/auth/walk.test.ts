@@ -5,7 +5,7 @@ import { databaseUrl } from '../../src/cli/store.ts';
 import { openSnapshot } from '../../src/db/snapshot.ts';
 import { exactJson } from '../../src/lib/exact-json.ts';
 import { pageRoutes, routes } from '../../src/resources/index.ts';
-import { allPlaces } from '../../src/ui/index.ts';
+import { allRoutes } from '../../src/ui/index.ts';
 import { addShell } from '../support/shells.ts';
 import type { Answer } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
@@ -201,7 +201,7 @@ describeServiceOnOne('every route', (service) => {
       assert.equal(status, 200, route.path);
     }
     for (const { path } of pageRoutes) assert.equal((await tab.get(`/ui/data${own.path(path)}`)).status, 200, path);
-    for (const { method, path } of allPlaces)
+    for (const { method, path } of allRoutes)
       if (method === 'GET') assert.ok((await tab.get(own.path(path))).status < 500, path);
     const after = await everything(service);
     assert.deepEqual([...after.symmetricDifference(before_)], []);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { noteVisit } from '../../src/auth/runner-heartbeats.ts';
+import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import { describeCommands } from '../support/commands.ts';
 import type { Terminal } from '../support/developer.ts';
 import type { Task } from '../support/runner.ts';
@@ -55,9 +55,9 @@ describeCommands('on a terminal', ['unit', '水門の試験'], ({ service, runne
   });
 
   test('a shell is offered where one can be opened, and only there', async () => {
-    await noteVisit(service.store.db, runner.self, { version: '', trouble: '' });
+    await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
     const offer = 'Open a shell where it failed with: headrace shell ID';
-    const files = { keeper: 'keeper', name: 'name', key: 'ab'.repeat(32) };
+    const files = { location: 'location', name: 'name', key: 'ab'.repeat(32) };
     for (const [kept, offers] of [
       [files, [offer]],
       [undefined, []],

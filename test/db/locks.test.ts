@@ -206,7 +206,7 @@ async function perform(runner: ScriptedRunner, order: Order, chance: Chance): Pr
     const ref = (fetchRef || commitRef).replace('refs/heads/', '');
     const names = { branches: [ref], branch: ref, ref: `refs/heads/${ref}` };
     const sha = fetchRef === '' ? shaOf(ref) : commitRef;
-    const commit: CommitReport = { ...aCommit, ...names, sha, trunk: 'kept' };
+    const commit: CommitReport = { ...aCommit, ...names, sha, defaultHead: 'kept' };
     await task.finishAt(size, { kind: 'fetched', commit });
   }
 }
@@ -214,8 +214,8 @@ async function perform(runner: ScriptedRunner, order: Order, chance: Chance): Pr
 /** A repository is due again, as it is after its interval. */
 async function passInterval({ store: { db } }: Service): Promise<void> {
   const polls = db.read.selectFrom('polls').select('project_id').where('claim', 'is', null);
-  const poll = await polls.orderBy('next_look_at').executeTakeFirst();
-  const due = { next_look_at: BigInt(Date.now()) };
+  const poll = await polls.orderBy('next_poll_at').executeTakeFirst();
+  const due = { next_poll_at: BigInt(Date.now()) };
   if (poll)
     await db.transaction((trx) =>
       trx.updateTable('polls').set(due).where('project_id', '=', poll.project_id).execute(),
@@ -224,14 +224,14 @@ async function passInterval({ store: { db } }: Service): Promise<void> {
 
 /** Looks at the repositories that are due, and finds that a branch has moved, or nothing, or nobody there. */
 async function look({ dispatch, self }: ScriptedRunner, chance: Chance): Promise<void> {
-  const orders = await dispatch.looks(self, { room: 8 }, AbortSignal.abort());
+  const orders = await dispatch.polls(self, { room: 8 }, AbortSignal.abort());
   const reports = orders.map(({ claim, source: { projectId } }) => {
     const branches = ['one', 'two', 'three'].map((name) => [`refs/heads/${name}`, shaOf(String(chance(5)))] as const);
     const listing = writeListing(new Map(branches));
     const seen = chance(3) === 0 ? { failed: 'unreachable', message: 'on purpose' } : { listing };
     return { projectId, claim, seen };
   });
-  await dispatch.looked(self, { reports });
+  await dispatch.polled(self, { reports });
 }
 
 const over = new Set(['passed', 'failed', 'errored', 'cancelled']);

@@ -22,7 +22,7 @@ describeService('kept files and shells', (service) => {
   test('are locked by all in one order', async () => {
     const owner = await service.user();
     for (let round = 0; round < rounds; round += 1) {
-      const { project, keeper, holder, shells } = await opened(service, owner);
+      const { project, location, holder, shells } = await opened(service, owner);
       const { store } = service;
       const begun: string[] = [];
       const counting = (name: string): Database => ({
@@ -38,7 +38,7 @@ describeService('kept files and shells', (service) => {
         await db.transaction((trx) => work(db, trx as never));
       };
       const take = (name: string) =>
-        inOne(name, (_, trx) => takeShells(trx, store.vault, { keeper, holder, running: [], room: shellsEach }));
+        inOne(name, (_, trx) => takeShells(trx, store.vault, { location, holder, running: [], room: shellsEach }));
       const [first, second] = shells;
       assert.ok(second);
       await Promise.all([
@@ -64,7 +64,7 @@ async function opened(service: Service, owner: User) {
   const commit = await addCommit(store, project);
   const buildRequest = await owner.requestBuild(project);
   const build = await addBuild(store, project, { commit, buildRequest, suite }, { build_state: 'failed' });
-  const { keeper, holder } = await addKept(store, { path: (name) => idFor(name, project, build.id) });
+  const { location, holder } = await addKept(store, { path: (name) => idFor(name, project, build.id) });
   const now = BigInt(Date.now());
   const users = store.db.read.selectFrom('users').select('id').where('email', '=', owner.email);
   const { id: account } = await users.executeTakeFirstOrThrow();
@@ -74,7 +74,7 @@ async function opened(service: Service, owner: User) {
     build_id: build.id,
     account_id: account,
     via: 'api_key',
-    keeper,
+    location,
     state: 'waiting',
     reason: '',
     created_at: now,
@@ -84,7 +84,7 @@ async function opened(service: Service, owner: User) {
   }));
   // Whoever does not sort them finds the newest first.
   await store.db.transaction((trx) => trx.insertInto('shells').values(shells.toReversed()).execute());
-  return { project, keeper, holder, shells };
+  return { project, location, holder, shells };
 }
 
 function idFor(name: string, project: Record_, build: bigint): string {

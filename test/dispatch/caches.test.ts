@@ -33,7 +33,7 @@ describeWithRunner(
         branch,
         branches: [branch],
         ref: `refs/heads/${branch}`,
-        trunk: isDefault ? 'this' : 'kept',
+        defaultHead: isDefault ? 'this' : 'kept',
         ...(isDefault && { defaultBranch: 'main' }),
       });
       return runner.take('run_suite');
@@ -155,7 +155,14 @@ describeWithRunner(
       const found = { id: String((await shown(project))[0]?.id_str), branch: 'main', ...tree };
       await alice.requestBuild(project, 'refs/pull/1/head');
       const fetch = await runner.take('fetch_commit');
-      await fetch.fetched({ sha: 'b'.repeat(40), branch: null, branches: [], tags: [], ref: null, trunk: 'kept' });
+      await fetch.fetched({
+        sha: 'b'.repeat(40),
+        branch: null,
+        branches: [],
+        tags: [],
+        ref: null,
+        defaultHead: 'kept',
+      });
       const fork = await runner.take('run_suite');
       assert.deepEqual(cacheOf(fork), { paths: ['deps'], found, mostBytes });
       assert.deepEqual(await store(fork, 'evil'), { gone: true });

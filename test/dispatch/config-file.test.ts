@@ -15,12 +15,12 @@ describeWithRunner('a project that is configured by a file in its repository', (
   let project: Record_;
   let path: string;
   /** The newest commit of the default branch, as the server knows it. */
-  let trunk: string | null;
+  let defaultHead: string | null;
   beforeEach(async () => {
     alice = await service.user();
     project = await alice.createProject({ config_file: '.headrace.toml' });
     path = `/projects/${project.id}`;
-    trunk = null;
+    defaultHead = null;
   });
 
   const ask = (fields: Record<string, string> = {}) =>
@@ -32,7 +32,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
     return {
       kind: 'fetched' as const,
       commit: { ...aCommit, sha, ...commit },
-      ...(config && { config: { ...config, before: trunk } }),
+      ...(config && { config: { ...config, before: defaultHead } }),
     };
   };
   /** Builds a commit with this file, and answers the request and its log. */
@@ -40,14 +40,14 @@ describeWithRunner('a project that is configured by a file in its repository', (
     const { record } = await ask();
     const task = await runner.take('fetch_commit');
     assert.equal(task.order.work.configFile, '.headrace.toml');
-    assert.equal(task.order.work.trunk, trunk);
+    assert.equal(task.order.work.defaultHead, defaultHead);
     await task.say('Found it.\n');
     const isRead = typeof file === 'object' && ('problem' in file || 'text' in file);
     const config = isRead ? file : { text: typeof file === 'string' ? file : stringify(file) };
     const outcome = found(config, commit);
     assert.deepEqual(await task.finish(outcome), { taken: true });
     const request = (await alice.get(`${path}/build_requests/${record.id}`)).record;
-    if (request.build_state !== 'errored') trunk = outcome.commit.sha;
+    if (request.build_state !== 'errored') defaultHead = outcome.commit.sha;
     return { request, log: await logOf(record), sha: outcome.commit.sha };
   };
   const endBuilds = async (count: number): Promise<string[]> => {
@@ -245,9 +245,9 @@ describeWithRunner('a project that is configured by a file in its repository', (
     await endBuilds(1);
     const evil = { text: stringify({ suites: [{ name: 'evil', command: 'evil' }] }) };
     const elsewhere: Partial<CommitReport>[] = [
-      { trunk: 'kept', branches: ['feature'], branch: 'feature', ref: 'refs/heads/feature' },
-      { trunk: 'kept' },
-      { trunk: 'none', branches: [], branch: null, ref: 'refs/pull/7/head' },
+      { defaultHead: 'kept', branches: ['feature'], branch: 'feature', ref: 'refs/heads/feature' },
+      { defaultHead: 'kept' },
+      { defaultHead: 'none', branches: [], branch: null, ref: 'refs/pull/7/head' },
     ];
     for (const commit of elsewhere) {
       await ask();
@@ -264,7 +264,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
       });
       const task = await runner.take('fetch_commit');
       assert.equal(task.order.work.configFile, undefined, 'the runner is not even told');
-      await task.finish(found(evil, { trunk: 'this' }));
+      await task.finish(found(evil, { defaultHead: 'this' }));
       assert.deepEqual(await endBuilds(1), ['make']);
     }
     assert.deepEqual(
@@ -284,7 +284,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
     assert.deepEqual(await second.finish(newer), { taken: true });
     assert.deepEqual(await first.finish(found(file('older'))), { taken: true });
     assert.equal((await suites())[0]?.command, 'newer');
-    trunk = newer.commit.sha;
+    defaultHead = newer.commit.sha;
     const tasks: string[] = [];
     for (let at = 0; at < 2; at += 1) {
       const order = await runner.dispatch.next(
@@ -294,7 +294,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
       );
       assert.ok(order);
       tasks.push(order.work.kind);
-      if (order.work.kind === 'fetch_commit') assert.equal(order.work.trunk, trunk, 'it is compared anew');
+      if (order.work.kind === 'fetch_commit') assert.equal(order.work.defaultHead, defaultHead, 'it is compared anew');
     }
     assert.deepEqual(tasks.toSorted(), ['fetch_commit', 'run_suite']);
   });

@@ -10,12 +10,12 @@ import { connectionPath, protocolHeader, protocolNumber } from '../../src/protoc
 import { RefusedError } from '../../src/runner/failures.ts';
 import { RawRunner } from '../support/raw-runner.ts';
 import { authorityOf, registered } from '../support/registered.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 const patient = new AbortController().signal;
 
-describeService('the connection of a runner', (service) => {
+describeServiceOnOne('the connection of a runner', (service) => {
   let alice: User;
   before(async () => {
     alice = await service.user();
@@ -24,7 +24,7 @@ describeService('the connection of a runner', (service) => {
 
   test('brings what comes: looks and orders, and the same order again to who asks again', async () => {
     const { link } = await registered(service);
-    const looks = link.looks({ room: 1 }, patient);
+    const looks = link.polls({ room: 1 }, patient);
     const claim = randomName();
     const order = link.next({ claim }, patient);
     const polled = await alice.createProject({ poll_interval: '60' });
@@ -46,7 +46,7 @@ describeService('the connection of a runner', (service) => {
     const [bad, good] = [await registered(service), await registered(service)];
     const refused = [
       assert.rejects(bad.link.next({ claim: randomName() }, patient), RefusedError),
-      assert.rejects(bad.link.looks({ room: 1 }, patient), RefusedError),
+      assert.rejects(bad.link.polls({ room: 1 }, patient), RefusedError),
     ];
     const waiting = good.link.next({ claim: randomName() }, patient);
     await good.link.gone({ projects: [] }, patient);

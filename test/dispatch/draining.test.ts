@@ -68,7 +68,11 @@ describeService('a runner that is drained', (service) => {
       (await operator.get('/runners')).list.find(({ name }) => name === runner.name);
     await runner.link.key({ claim: randomName() }, patient);
     await service.store.db.transaction((trx) =>
-      trx.updateTable('runner_visits').set({ seen_at: 0n }).where('holder', 'not like', `%${runner.name}%`).execute(),
+      trx
+        .updateTable('runner_heartbeats')
+        .set({ seen_at: 0n })
+        .where('holder', 'not like', `%${runner.name}%`)
+        .execute(),
     );
     assert.deepEqual([(await shown())?.state, (await shown())?.draining], ['idle', false]);
     const request = `/projects/${project.id}/build_requests/${(await ask()).id}`;
@@ -89,10 +93,10 @@ describeService('a runner that is drained', (service) => {
     await drain(runner);
     const polled = await alice.createProject({ poll_interval: '60' });
     await service.store.db.transaction((trx) =>
-      trx.updateTable('polls').set({ next_look_at: 0n }).where('project_id', '=', polled.id).execute(),
+      trx.updateTable('polls').set({ next_poll_at: 0n }).where('project_id', '=', polled.id).execute(),
     );
-    assert.deepEqual(await runner.link.looks({ room: 1 }, patient), []);
-    assert.equal((await other.link.looks({ room: 1 }, patient)).length, 1);
+    assert.deepEqual(await runner.link.polls({ room: 1 }, patient), []);
+    assert.equal((await other.link.polls({ room: 1 }, patient)).length, 1);
   });
 });
 

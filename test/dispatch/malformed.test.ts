@@ -7,13 +7,13 @@ import { randomName } from '../../src/lib/random-name.ts';
 import { RawRunner } from '../support/raw-runner.ts';
 import { registered, type Registered } from '../support/registered.ts';
 import { aCommit } from '../support/runner.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { archiveOf } from '../support/software.ts';
 
 const patient = new AbortController().signal;
 
 /** Whatever a runner sends, it is answered in the API's form, and nothing of it is taken for our own failure. */
-describeService('a message that makes no sense', (service) => {
+describeServiceOnOne('a message that makes no sense', (service) => {
   let runner: Registered;
   let raw: RawRunner;
   let claim: string;
@@ -71,7 +71,7 @@ describeService('a message that makes no sense', (service) => {
   /** What once went wrong, or comes to mind. */
   const kept = (): Message[] => [
     ...[undefined, null, 7, {}, 'toString', '__proto__', 'nothing'].map((call) => ({ call })),
-    ...['next', 'extend', 'finish', 'key', 'log', 'tests', 'looked', 'shells', 'shellOutput'].flatMap((call) => [
+    ...['next', 'extend', 'finish', 'key', 'log', 'tests', 'polled', 'shells', 'shellOutput'].flatMap((call) => [
       { call },
       { call, fields: { claim: { toString: 1 }, claims: { length: 1 } } },
       { call, bytes: Buffer.from('x') },
@@ -89,7 +89,7 @@ describeService('a message that makes no sense', (service) => {
     { call: 'extend', fields: { claims: Array.from({ length: 5000 }, () => randomName()) } },
     { call: 'next', fields: { claim: randomName(), more: 'x'.repeat(100_000) } },
     ...[-1, 1.5, 2 ** 60, '0', null].map((holdMs) => ({ call: 'next', fields: { claim: randomName(), holdMs } })),
-    ...['', 'anything', 7, null].map((place) => ({ call: 'next', fields: { claim: randomName(), place } })),
+    ...['', 'anything', 7, null].map((slot) => ({ call: 'next', fields: { claim: randomName(), slot } })),
     ...[-1, 1.5, 2 ** 60, '0', null, {}].map((logSize) => finish({ logSize })),
     ...[undefined, null, 7, [], {}, { kind: 'toString' }, { kind: 'exited' }, { kind: 'exited', status: 256 }].map(
       (outcome) => finish({ outcome, logSize: 0 }),

@@ -6,7 +6,7 @@ import { randomName } from '../../src/lib/random-name.ts';
 import { RawRunner } from '../support/raw-runner.ts';
 import { registered, type Registered } from '../support/registered.ts';
 import { aCommit } from '../support/runner.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 
 const aTest = { name: '', class: '', suite: '', file: '', state: 'passed', durationMs: 0, message: '' };
 
@@ -37,7 +37,7 @@ const inLooked = (name: string, of: (length: number) => unknown, bound: number):
   call: 'finish',
   field: `outcome[${name}]`,
   most: bound,
-  message: finish((length) => ({ kind: 'looked', defaultBranch: null, branches: [], files: [], [name]: of(length) })),
+  message: finish((length) => ({ kind: 'checked', defaultBranch: null, branches: [], files: [], [name]: of(length) })),
 });
 const inTest = (name: string, bound: number): Bound => ({
   call: 'tests',
@@ -62,15 +62,15 @@ const bounds: Bound[] = [
     message: (length) => ({ trees: list(length, { project: '1', name: '1' }) }),
   },
   {
-    call: 'looked',
+    call: 'polled',
     field: 'reports',
-    most: most.lookReports,
+    most: most.pollReports,
     message: (length) => ({
       reports: list(length, { projectId: '1', claim: randomName(), seen: { unchanged: true } }),
     }),
   },
   {
-    call: 'looked',
+    call: 'polled',
     field: 'reports[seen][listing]',
     most: bytes.refListing,
     message: (length) => ({ reports: [{ projectId: '1', claim: randomName(), seen: { listing: text(length) } }] }),
@@ -129,12 +129,12 @@ const bounds: Bound[] = [
 const messages = {
   extend: bytes.body,
   finish: bytes.runnerReport,
-  looked: bytes.lookReports,
+  polled: bytes.pollReports,
   tests: bytes.testReports,
 };
 
 /** Whoever has a runner can write its messages. */
-describeService('a message of a runner', (service) => {
+describeServiceOnOne('a message of a runner', (service) => {
   let runner: Registered;
   before(async () => {
     runner = await registered(service);
@@ -181,10 +181,10 @@ describeService('a message of a runner', (service) => {
   test('has words that are cut where they are too long [promise: bounds]', async () => {
     const alice = await service.user();
     await alice.createProject({ poll_interval: '60' });
-    const [look = assert.fail()] = await runner.link.looks({ room: 1 }, new AbortController().signal);
+    const [look = assert.fail()] = await runner.link.polls({ room: 1 }, new AbortController().signal);
     const seen = { failed: 'unreachable', message: text(longest.runnerWords + 1) };
     const report = { projectId: look.source.projectId, claim: look.claim, seen };
-    assert.deepEqual(await raw.call('looked', { reports: [report] }), {});
+    assert.deepEqual(await raw.call('polled', { reports: [report] }), {});
     const { reason } = await service.store.db.read.selectFrom('polls').select('reason').executeTakeFirstOrThrow();
     assert.equal(reason, text(longest.runnerWords));
   });

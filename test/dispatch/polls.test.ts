@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
-import { noteVisit } from '../../src/auth/runner-heartbeats.ts';
+import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import { insertRunner } from '../../src/auth/runners.ts';
 import { digestOf, writeListing } from '../../src/shared/ref-listings.ts';
-import { claimLooks, type ClaimedLook } from '../../src/lifecycle/poll-claims.ts';
-import { hurryStrandedPolls } from '../../src/lifecycle/polls.ts';
+import { claimPolls, type ClaimedPoll } from '../../src/lifecycle/poll-claims.ts';
+import { pollStrandedNow } from '../../src/lifecycle/polls.ts';
 import { waitAfter, withJitter } from '../../src/lifecycle/poll-waits.ts';
-import type { LookOrder, LookReport } from '../../src/protocol/index.ts';
+import type { PollOrder, PollReport } from '../../src/protocol/index.ts';
 import type { Record_ } from '../support/client.ts';
 import { describeWithRunner, ScriptedRunner } from '../support/runner.ts';
 import type { User } from '../support/user.ts';
@@ -33,25 +33,25 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
   beforeEach(() => service.store.db.transaction((trx) => trx.deleteFrom('polls').execute()));
 
   /** What is due at this moment. */
-  const due = (by: ScriptedRunner = runner, room = 64): Promise<LookOrder[]> =>
-    by.dispatch.looks(by.self, { room }, AbortSignal.abort());
-  const tell = (order: LookOrder, seen: LookReport['seen']): Promise<void> =>
-    runner.dispatch.looked(runner.self, {
+  const due = (by: ScriptedRunner = runner, room = 64): Promise<PollOrder[]> =>
+    by.dispatch.polls(by.self, { room }, AbortSignal.abort());
+  const tell = (order: PollOrder, seen: PollReport['seen']): Promise<void> =>
+    runner.dispatch.polled(runner.self, {
       reports: [{ projectId: order.source.projectId, claim: order.claim, seen }],
     });
-  const see = (order: LookOrder, refs: Record<string, string>): Promise<void> =>
+  const see = (order: PollOrder, refs: Record<string, string>): Promise<void> =>
     tell(order, { listing: writeListing(new Map(Object.entries(refs))) });
   const polled = (user = alice, more: Record<string, string> = {}): Promise<Record_> =>
     user.createProject({ poll_interval: '60', ...more });
   const change = (values: object, { id }: { id: bigint }): Promise<unknown> =>
     service.store.db.transaction((trx) => trx.updateTable('polls').set(values).where('project_id', '=', id).execute());
-  const lookNow = (project: Record_): Promise<unknown> => change({ next_look_at: 0n }, project);
-  const one = async (): Promise<LookOrder> => {
+  const lookNow = (project: Record_): Promise<unknown> => change({ next_poll_at: 0n }, project);
+  const one = async (): Promise<PollOrder> => {
     const [order, ...more] = await due();
     assert.equal(more.length, 0);
     return order ?? assert.fail('nothing is due');
   };
-  const again = async (project: Record_): Promise<LookOrder> => {
+  const again = async (project: Record_): Promise<PollOrder> => {
     await lookNow(project);
     return one();
   };
@@ -155,7 +155,7 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
   test('are one runner’s each, also when two servers are asked at once, and are given again when they are lost', async () => {
     const projects = await Promise.all(Array.from({ length: 12 }, () => polled()));
     const all = [runner, other, runner.beside('a'), runner.beside('b')];
-    const taken: LookOrder[] = [];
+    const taken: PollOrder[] = [];
     // Who comes at the same moment as another may go away with less, and asks again.
     while (taken.length < 12) taken.push(...(await Promise.all(all.map((by) => due(by, 6)))).flat());
     assert.equal(new Set(taken.map(({ source }) => source.projectId)).size, taken.length);
@@ -192,12 +192,12 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     assert.deepEqual([failed.outcome, failed.reason, failed.failures], ['failed', 'The host h does not answer.', 5]);
     assert.deepEqual(await due(), []);
     // A runner is there: one that was not seen for a while would not be waited for.
-    await noteVisit(service.store.db, { holder: 'scripted' }, { version: '0.1.0', trouble: '' });
+    await recordHeartbeat(service.store.db, { holder: 'scripted' }, { version: '0.1.0', trouble: '' });
     const checked = alice.post(`/projects/${project.id}/check_connection`);
     const jobs = service.store.db.read.selectFrom('jobs').select('id').where('kind', '=', 'check_connection');
     while ((await jobs.execute()).length === 0) await new Promise(setImmediate);
     const task = await runner.take('check_connection');
-    await task.finish({ kind: 'looked', defaultBranch: null, branches: [], files: [] });
+    await task.finish({ kind: 'checked', defaultBranch: null, branches: [], files: [] });
     await checked;
     await see(await one(), {});
     assert.deepEqual([(await polling(project)).failures, (await waitOf(project)) <= 66], [0, true]);
@@ -227,7 +227,7 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     assert.deepEqual([(await polling(project)).outcome, await requests(project)], ['first_look', []]);
 
     assert.deepEqual(await due(), []);
-    await change({ last_looked_at: BigInt(Date.now() - 120_000) }, project);
+    await change({ last_polled_at: BigInt(Date.now() - 120_000) }, project);
     await alice.put(path, { poll_interval: '15', name: `${String(project.name)} again` });
     await see(await one(), { 'refs/heads/main': sha('5') });
     assert.equal((await requests(project)).length, 1);
@@ -244,8 +244,8 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     );
     const modest = await polled(alice, { repository_url: 'git@h1.example.org:b.git' });
     const { db } = service.store;
-    const take = (holder: string, room = 64): Promise<ClaimedLook[]> =>
-      db.transaction((trx) => claimLooks(db, trx, { holder, room, most: 64, claimMs: 60_000 }));
+    const take = (holder: string, room = 64): Promise<ClaimedPoll[]> =>
+      db.transaction((trx) => claimPolls(db, trx, { holder, room, most: 64, claimMs: 60_000 }));
     const first = await take('one', 2);
     assert.ok(
       first.some(({ id }) => id === modest.id),
@@ -299,15 +299,15 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     const { outcome, reason } = await row.executeTakeFirstOrThrow();
     assert.equal(outcome, 'ignored');
     assert.match(reason, /not paid for/);
-    await change({ next_look_at: BigInt(Date.now() + 3_600_000) }, project);
+    await change({ next_poll_at: BigInt(Date.now() + 3_600_000) }, project);
     assert.deepEqual(await due(), [], 'so far ahead it waits for nothing');
-    await hurryStrandedPolls(service.store.db); // the clock was set back by an hour
+    await pollStrandedNow(service.store.db); // the clock was set back by an hour
     assert.equal((await due()).length, 1);
-    await change({ next_look_at: BigInt(Date.now() + 3_600_000), wait_ms: 3_600_000n }, project);
+    await change({ next_poll_at: BigInt(Date.now() + 3_600_000), wait_ms: 3_600_000n }, project);
   });
 
   test('wait for who asks: a look that becomes due is answered at once', async () => {
-    const held = runner.dispatch.looks(runner.self, { room: 64 }, new AbortController().signal);
+    const held = runner.dispatch.polls(runner.self, { room: 64 }, new AbortController().signal);
     const project = await polled();
     const began = performance.now();
     const [order] = await held;

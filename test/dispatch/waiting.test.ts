@@ -46,7 +46,7 @@ describeService('work that nobody can take', (service) => {
   };
   /** As if it had not come for a while. */
   const leave = async (name: string): Promise<void> => {
-    const past = sql`update runner_visits set seen_at = seen_at - 60000 where holder like ${`% ${name} %`}`;
+    const past = sql`update runner_heartbeats set seen_at = seen_at - 60000 where holder like ${`% ${name} %`}`;
     await service.store.db.transaction((trx) => past.execute(trx));
   };
   const runners = async (): Promise<Fields[]> => (await operator.get('/runners')).list;
@@ -181,7 +181,7 @@ describeService('work that nobody can take', (service) => {
   test('says how many places are busy, and fetches wait for none of them', async () => {
     const erin = await service.user();
     const far = await registered(service, [erin]);
-    const link = linkWith(service, far.token, { places: 2 });
+    const link = linkWith(service, far.token, { slots: 2 });
     const own = await erin.createProject({ fork_builds: 'approval' });
     const at = `/projects/${own.id}`;
     for (const name of ['one', 'two', 'three']) await erin.createSuite(own, { name });
@@ -189,8 +189,8 @@ describeService('work that nobody can take', (service) => {
     const ask = async (commit: string): Promise<string> =>
       `${at}/build_requests/${(await erin.post(`${at}/build_requests`, { commit_ref: commit })).record.id}`;
     const reasonAt = async (path: string): Promise<unknown> => (await erin.get(path)).record.waiting_reason;
-    const take = async (place: 'builds' | 'fetches') => {
-      const order = await link.next({ claim: randomName(), place }, patient);
+    const take = async (slot: 'builds' | 'fetches') => {
+      const order = await link.next({ claim: randomName(), slot }, patient);
       assert.ok(order);
       return order;
     };
@@ -219,9 +219,9 @@ describeService('work that nobody can take', (service) => {
     assert.equal(await reasonAt(fetches[0] ?? ''), '');
     assert.equal(await reasonAt(fetches[2] ?? ''), '2 of 2 places for fetches are busy');
 
-    const finish = async (claim: string, place: 'builds' | 'fetches', outcome: Outcome) => {
+    const finish = async (claim: string, slot: 'builds' | 'fetches', outcome: Outcome) => {
       await link.finish({ claim, outcome, logSize: 0 }, patient);
-      return (await take(place)).work.kind;
+      return (await take(slot)).work.kind;
     };
     const [build, fetch] = [running[0]?.claim ?? '', fetching[0]?.claim ?? ''];
     assert.equal(await finish(build, 'builds', { kind: 'exited', status: 0 }), 'run_suite');

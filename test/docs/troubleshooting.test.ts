@@ -37,6 +37,7 @@ describe('docs/troubleshooting.md', () => {
     const reasons = [
       ...words('dispatch/run-suite.ts', said),
       ...words('lifecycle/builds.ts', said),
+      ...words('lifecycle/held-back.ts', /'skipped', '(\w+)'/g),
       ...words('runner/run-suite.ts', /\breason: '(\w+)'/g),
       ...union('runner/sandbox/types.ts', 'Reason'),
       ...union('runner/images/failures.ts', 'ImageFailure'),
@@ -67,9 +68,12 @@ describe('docs/troubleshooting.md', () => {
     const [said = ''] = judging.split('export interface RunnerNow');
     const ofRunners = Array.from(said.matchAll(/return\s+(['`])(.*)\1;/g), ([, , text = '']) => text);
     assert.ok(ofRunners.length > 4);
-    const others = ['resources/waiting.ts', 'resources/build-requests.ts', 'shared/runner-slots.ts'].flatMap((path) =>
-      words(path, /'(waits for [^']+)'/g),
-    );
+    const others = [
+      'resources/waiting.ts',
+      'resources/build-requests.ts',
+      'shared/runner-slots.ts',
+      'lifecycle/held-back.ts',
+    ].flatMap((path) => words(path, /['`](waits for [^'`]+)['`]/g));
     const rows = listed('Why something waits');
     /** What is filled in stands for some characters; the word for fetches may be there or not. */
     const form = (text: string): RegExp => {

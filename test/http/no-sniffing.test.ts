@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { before, test } from 'node:test';
 import { connect } from 'node:tls';
 import { routes } from '../../src/resources/index.ts';
-import { allPlaces } from '../../src/ui/index.ts';
+import { allRoutes } from '../../src/ui/index.ts';
 import type { Answer, Asking } from '../support/client.ts';
 import { describeServiceOnOne } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
@@ -48,7 +48,7 @@ describeServiceOnOne('no browser guesses what an answer is', (service) => {
     const [tab, stranger] = [new Tab(service), new Tab(service)];
     check(await tab.signIn(alice.credentials), 'signing in');
     const loaded = new Set<string>();
-    for (const { method, path } of allPlaces) {
+    for (const { method, path } of allRoutes) {
       const address = own.path(path.replace(':client_id', '1'));
       for (const one of [stranger, tab]) {
         const answer = await (method === 'GET' ? one.get(address) : one.post(address, {}));

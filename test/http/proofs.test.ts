@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import Fastify from 'fastify';
-import { addBareRoutes, demandProofs } from '../../src/http/plain-routes.ts';
+import { addPlainRoutes, demandProofs } from '../../src/http/plain-routes.ts';
 
 test('a route that does not say what proves who calls it is not served', () => {
   const server = Fastify();
@@ -18,7 +18,7 @@ test('nothing of a body is read before its sender is admitted', async () => {
   server.decorateRequest('admitted', undefined);
   demandProofs(server);
   const read: string[] = [];
-  addBareRoutes(server, {
+  addPlainRoutes(server, {
     provenBy: 'runner',
     admit: async ({ headers }) => {
       if (headers.authorization !== 'right') throw Object.assign(new Error('a stranger'), { statusCode: 401 });

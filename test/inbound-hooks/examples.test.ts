@@ -21,7 +21,7 @@ describe('everything that GitHub sends', () => {
       for (const example of its) {
         count += 1;
         const facts = providers.github.read(name, example);
-        assert.ok(facts.changes.length <= 1 && facts.left === 0, name);
+        assert.ok(facts.changes.length <= 1 && facts.unread === 0, name);
         assert.equal(facts.idle === '', facts.changes.length === 1, `${name} ${example.action}`);
         if (example.sender) assert.equal(facts.sender, example.sender.login);
         const [change] = facts.changes;

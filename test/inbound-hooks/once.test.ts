@@ -3,7 +3,7 @@ import { before, test } from 'node:test';
 import { receive } from '../../src/inbound-hooks/hook-deliveries.ts';
 import { openStore } from '../../src/cli/store.ts';
 import { movedRef } from '../../src/inbound-hooks/facts.ts';
-import { tell } from '../../src/inbound-hooks/payload-readers.ts';
+import { completeFacts } from '../../src/inbound-hooks/payload-readers.ts';
 import { forgetOldHookDeliveries } from '../../src/inbound-hooks/retention.ts';
 import type { Record_ } from '../support/client.ts';
 import { describeService } from '../support/service.ts';
@@ -63,7 +63,7 @@ describeService('a delivery', (service, database) => {
       throw error;
     });
     try {
-      const facts = tell({ event: 'push', changes: [movedRef('refs/heads/main', sha, '')] });
+      const facts = completeFacts({ event: 'push', changes: [movedRef('refs/heads/main', sha, '')] });
       const take = ({ db, ids, observers }: typeof other) =>
         db.transaction((trx) => receive({ db, trx, ids, observers }, hook.id, { key: 'sent twice', facts }));
       const all = await Promise.all([service.store, other, service.store, other].map((store) => take(store)));

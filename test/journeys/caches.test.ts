@@ -8,7 +8,7 @@ import { randomName } from '../../src/lib/random-name.ts';
 import { openLink } from '../../src/runner/link.ts';
 import { command } from '../support/command.ts';
 import { onOneDatabase } from '../support/databases.ts';
-import { growingPauses } from '../support/looks.ts';
+import { growingPauses } from '../support/pauses.ts';
 import {
   commandsWith,
   startInstallation,

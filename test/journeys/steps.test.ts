@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test, type TestContext } from 'node:test';
 import { onEveryDatabase } from '../support/databases.ts';
-import { growingPauses } from '../support/looks.ts';
+import { growingPauses } from '../support/pauses.ts';
 import { startInstallation, type Installation, type Project } from '../support/installation.ts';
 
 interface Step {

@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { onOneDatabase } from '../support/databases.ts';
 import { startFaultyProxy, type Fault, type FaultyProxy } from '../support/faulty-proxy.ts';
 import { startInstallation, type Build, type Installation, type Item, type Project } from '../support/installation.ts';
-import { growingPauses } from '../support/looks.ts';
+import { growingPauses } from '../support/pauses.ts';
 import { archiveOf, dependenciesOf } from '../support/software.ts';
 import { startSwift, type Swift } from '../support/swift.ts';
 

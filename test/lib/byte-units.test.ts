@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { inUnits } from '../../src/lib/byte-units.ts';
+import { formatBytes } from '../../src/lib/byte-units.ts';
 
 test('a size is written with two or three digits, in a unit that fits', () => {
   const sizes: [number | bigint, string][] = [
@@ -16,5 +16,5 @@ test('a size is written with two or three digits, in a unit that fits', () => {
     [2 ** 30, '1.1 GB'],
     [5e15, '5000 TB'],
   ];
-  for (const [bytes, words] of sizes) assert.equal(inUnits(bytes), words);
+  for (const [bytes, words] of sizes) assert.equal(formatBytes(bytes), words);
 });

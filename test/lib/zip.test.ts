@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { attachment } from '../../src/lib/content-disposition.ts';
+import { attachmentHeader } from '../../src/lib/content-disposition.ts';
 import { run } from '../../src/lib/processes.ts';
 import { zip, zipNames, type ZipEntry } from '../../src/lib/zip.ts';
 import { temporaryFolder } from '../support/databases.ts';
@@ -123,5 +123,5 @@ describe('the name of a download', () => {
     ["it's(1)*", `filename="it_s(1)_"; filename*=UTF-8''it%27s%281%29%2A`],
   ];
   for (const [name, told] of names)
-    test(`is safe: ${JSON.stringify(name)}`, () => assert.equal(attachment(name), `attachment; ${told}`));
+    test(`is safe: ${JSON.stringify(name)}`, () => assert.equal(attachmentHeader(name), `attachment; ${told}`));
 });

@@ -31,7 +31,7 @@ describeService('the roll-up of a commit that was built thousands of times', (se
         // As it is where there are too many builds to read them all.
         if (database.kind === 'postgres') await sql`set local enable_seqscan = off`.execute(trx);
         const start = database.kind === 'postgres' ? await blocks(trx) : performance.now();
-        await rollUpCommits({ db, trx, ids, observers }, [commit.id], []);
+        await rollUpCommits({ db, trx, ids, observers }, { commits: [commit.id], requests: [], groups: [] });
         return (database.kind === 'postgres' ? await blocks(trx) : performance.now()) - start;
       });
     const cost = async (): Promise<number> => {
@@ -55,9 +55,9 @@ async function buildAgain(trx: Transaction, commit: bigint, many: number): Promi
     with recursive counted (number) as (
       select 2 union all select number + 1 from counted where number < ${sql.lit(many)}
     )
-    insert into builds (id, project_id, build_request_id, commit_id, suite_id, variant, build_state, attempt,
+    insert into builds (id, project_id, build_request_id, commit_id, suite_id, suite_name, variant, build_state, attempt,
       failure_reason, created_at)
-    select row_number() over (), project_id, build_request_id, commit_id, suite_id, variant, 'passed', number, '', 1
+    select row_number() over (), project_id, build_request_id, commit_id, suite_id, suite_name, variant, 'passed', number, '', 1
     from builds cross join counted where commit_id = ${commit}`.execute(trx);
 }
 

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { type BuildFact, buildRequestState, commitState, projectState } from '../../src/lifecycle/rollup.ts';
+import {
+  type BuildFact,
+  buildRequestState,
+  commitState,
+  newestAttempts,
+  projectState,
+} from '../../src/lifecycle/rollup.ts';
 import {
   buildMachine,
   buildRequestMachine,
@@ -13,14 +19,14 @@ import { buildStates, commitStates } from '../../src/records/states.ts';
 
 /** One build for each state, each of another suite. */
 const suites = (...states: BuildState[]): BuildFact[] =>
-  states.map((state, index) => ({ suiteId: BigInt(index), attempt: 1, state }));
+  states.map((state, index) => ({ suite_name: String(index), attempt: 1, state }));
 
 /** The attempts at one suite, the first one first. */
 const attempts = (...states: (BuildState | 'lost')[]): BuildFact[] =>
   states.map((state, index) =>
     state === 'lost'
-      ? { suiteId: 7n, attempt: index + 1, state: 'errored', failureReason: 'runner_lost' }
-      : { suiteId: 7n, attempt: index + 1, state },
+      ? { suite_name: '7', attempt: index + 1, state: 'errored', failureReason: 'runner_lost' }
+      : { suite_name: '7', attempt: index + 1, state },
   );
 
 const commit = (...builds: BuildFact[]) => commitState(builds, 'chosen');
@@ -36,30 +42,35 @@ describe('the state of a commit', () => {
   it('is of its only build', () => {
     const expected = {
       enqueued: 'waiting_for_builds',
+      waiting_for_approval: 'waiting_for_builds',
       running: 'building',
       passed: 'passed',
       failed: 'failed',
       errored: 'errored',
       timed_out: 'failed',
       cancelled: 'cancelled',
+      skipped: 'skipped',
     } as const;
     for (const state of buildStates) assert.equal(commit(...suites(state)), expected[state], state);
   });
 
   it('is of its two builds as this table says', () => {
     const table = `
-                enqueued  running   passed    failed    errored   timed_out cancelled
-      enqueued  waiting   building  building  building  building  building  building
-      running   building  building  building  building  building  building  building
-      passed    building  building  passed    failed    errored   failed    cancelled
-      failed    building  building  failed    failed    failed    failed    failed
-      errored   building  building  errored   failed    errored   failed    errored
-      timed_out building  building  failed    failed    failed    failed    failed
-      cancelled building  building  cancelled failed    errored   failed    cancelled`;
+                enqueued  held      running   passed    failed    errored   timed_out cancelled skipped
+      enqueued  waiting   waiting   building  building  building  building  building  building  waiting
+      held      waiting   waiting   building  building  building  building  building  building  waiting
+      running   building  building  building  building  building  building  building  building  building
+      passed    building  building  building  passed    failed    errored   failed    cancelled passed
+      failed    building  building  building  failed    failed    failed    failed    failed    failed
+      errored   building  building  building  errored   failed    errored   failed    errored   errored
+      timed_out building  building  building  failed    failed    failed    failed    failed    failed
+      cancelled building  building  building  cancelled failed    errored   failed    cancelled cancelled
+      skipped   waiting   waiting   building  passed    failed    errored   failed    cancelled skipped`;
     const [header = [], ...rows] = table
       .trim()
       .split('\n')
-      .map((line) => line.trim().split(/\s+/));
+      .map((line) => line.trim().split(/\s+/))
+      .map((words) => words.map((word) => (word === 'held' ? 'waiting_for_approval' : word)));
     assert.deepEqual(header, buildStates);
     assert.equal(rows.length, buildStates.length);
     for (const [first, ...cells] of rows) {
@@ -79,11 +90,12 @@ describe('the state of a commit', () => {
     const gravity = ['failed', 'timed_out', 'errored', 'cancelled', 'passed'];
     for (const count of [1, 2, 3, 4]) {
       for (const states of combinations(count)) {
-        const over = states.filter((state) => gravity.includes(state)).length;
-        const gravest = gravity.find((state) => (states as string[]).includes(state));
+        const counted = states.filter((state) => state !== 'skipped');
+        const over = counted.filter((state) => gravity.includes(state)).length;
+        const gravest = gravity.find((state) => (states as string[]).includes(state)) ?? 'skipped';
         const decided = gravest === 'timed_out' ? 'failed' : gravest;
-        const waiting = states.every((state) => state === 'enqueued');
-        const expected = over === count ? decided : waiting ? 'waiting_for_builds' : 'building';
+        const waiting = counted.every((state) => state === 'enqueued' || state === 'waiting_for_approval');
+        const expected = over === counted.length ? decided : waiting ? 'waiting_for_builds' : 'building';
         assert.equal(commit(...suites(...states)), expected, states.join(' + '));
       }
     }
@@ -99,7 +111,9 @@ describe('the state of a commit', () => {
       for (const other of buildStates) {
         const builds = [...attempts(earlier, later), ...suites(other)];
         const withoutEarlier = commit(...attempts(earlier, later).slice(1), ...suites(other));
-        const goesOn = earlier === 'running' && later === 'enqueued' && other === 'enqueued';
+        const notBegun = ['enqueued', 'waiting_for_approval', 'skipped'];
+        const isOver = later === 'skipped' && other === 'skipped';
+        const goesOn = earlier === 'running' && notBegun.includes(later) && notBegun.includes(other) && !isOver;
         assert.equal(commit(...builds), goesOn ? 'building' : withoutEarlier, `${earlier}, ${later} + ${other}`);
       }
     }
@@ -120,7 +134,7 @@ describe('the state of a commit', () => {
 
   it('counts the newest attempt of each variant', () => {
     const of = (variant: string, attempt: number, state: BuildState): BuildFact => ({
-      suiteId: 7n,
+      suite_name: '7',
       variant,
       attempt,
       state,
@@ -131,22 +145,38 @@ describe('the state of a commit', () => {
   });
 
   it('counts the variants of each suite’s last series; a request counts all that it has', () => {
-    const of = (suiteId: bigint, variant: string, series: bigint, state: BuildState): BuildFact => ({
-      suiteId,
+    const of = (suite_name: string, variant: string, series: bigint, state: BuildState): BuildFact => ({
+      suite_name,
       variant,
       attempt: 1,
       state,
       series,
     });
-    const builds = [of(7n, 'A=1', 1n, 'failed'), of(7n, 'A=2', 2n, 'passed'), of(8n, '', 1n, 'passed')];
+    const builds = [of('7', 'A=1', 1n, 'failed'), of('7', 'A=2', 2n, 'passed'), of('8', '', 1n, 'passed')];
     assert.equal(commit(...builds), 'passed');
     assert.equal(request(...builds), 'failed');
-    assert.equal(commit(...builds, of(8n, 'A=1', 1n, 'failed')), 'failed');
+    assert.equal(commit(...builds, of('8', 'A=1', 1n, 'failed')), 'failed');
+  });
+
+  it('counts a suite that was renamed under the name with which it was last started', () => {
+    const of = (suite_id: bigint | null, suite_name: string, series: bigint, state: BuildState): BuildFact => ({
+      suite_id,
+      suite_name,
+      attempt: Number(series),
+      state,
+      series,
+    });
+    const before = of(7n, 'unit', 1n, 'failed');
+    assert.equal(commit(before, of(7n, 'tests', 2n, 'passed')), 'passed');
+    assert.equal(commit(before, of(8n, 'tests', 2n, 'passed')), 'failed', 'that is another suite');
+    assert.equal(commit(before, of(8n, 'unit', 2n, 'passed')), 'passed', 'it was made again under its old name');
+    assert.equal(commit(of(null, 'unit', 1n, 'failed'), of(7n, 'unit', 2n, 'passed')), 'passed');
+    assert.equal(commit(of(null, 'unit', 1n, 'failed'), of(null, 'tests', 2n, 'passed')), 'failed');
   });
 
   it('is not failed by what is allowed to fail, timed out or errored; it is cancelled by what is cancelled', () => {
     for (const state of buildStates) {
-      const allowed: BuildFact = { suiteId: 7n, attempt: 1, state, isAllowedToFail: true };
+      const allowed: BuildFact = { suite_name: '7', attempt: 1, state, isAllowedToFail: true };
       const expected = { failed: 'passed', timed_out: 'passed', errored: 'passed' } as Partial<
         Record<BuildState, string>
       >;
@@ -164,7 +194,7 @@ describe('the state of a commit', () => {
 
   it('does not depend on the order in which builds are listed', () => {
     const fact = fc.record({
-      suiteId: fc.bigInt(1n, 3n),
+      suite_name: fc.constantFrom('1', '2', '3'),
       variant: fc.constantFrom('', 'A=1'),
       series: fc.bigInt(1n, 2n),
       isAllowedToFail: fc.boolean(),
@@ -173,7 +203,7 @@ describe('the state of a commit', () => {
       failureReason: fc.constantFrom(null, 'runner_lost', 'out_of_memory'),
     });
     const builds = fc.uniqueArray(fact, {
-      selector: ({ suiteId, variant, attempt }) => `${suiteId}/${variant}/${attempt}`,
+      selector: ({ suite_name, variant, attempt }) => `${suite_name}/${variant}/${attempt}`,
       maxLength: 12,
     });
     const shuffled = builds.chain((all) =>
@@ -202,7 +232,8 @@ describe('the state of a build request', () => {
       for (const states of combinations(count)) {
         const builds = suites(...states);
         const ofCommit = commit(...builds);
-        assert.equal(request(...builds), ofCommit === 'waiting_for_builds' ? 'building' : ofCommit, states.join(' + '));
+        const expected = { waiting_for_builds: 'building', skipped: 'cancelled' }[ofCommit as string] ?? ofCommit;
+        assert.equal(request(...builds), expected, states.join(' + '));
       }
     }
   });
@@ -226,14 +257,20 @@ describe('the state of a project', () => {
   });
 });
 
+const ended: readonly BuildState[] = ['failed', 'errored', 'timed_out', 'cancelled'];
+
 /** All that one step can make of some builds: any build moves on, or is lost or fails and gets its next attempt. */
 function* steps(builds: BuildFact[]): Generator<BuildFact[]> {
   for (const [index, build] of builds.entries()) {
-    for (const state of buildMachine.moves[build.state]) yield builds.with(index, { ...build, state });
+    const others = newestAttempts(builds).filter(({ suite_name }) => suite_name !== build.suite_name);
+    // Only what never began is skipped, when another one that is over did not pass.
+    const isVain = build.attempt === 1 && others.some(({ state }) => ended.includes(state));
+    for (const state of [...buildMachine.moves[build.state], ...buildMachine.again[build.state]])
+      if (state !== 'skipped' || isVain) yield builds.with(index, { ...build, state });
     if (build.state !== 'running') continue;
     const lost: BuildFact = { ...build, state: 'errored', failureReason: 'runner_lost' };
-    const { suiteId, isRetry = false } = build;
-    const next: BuildFact = { suiteId, attempt: build.attempt + 1, state: 'enqueued', isRetry };
+    const { suite_name, isRetry = false } = build;
+    const next: BuildFact = { suite_name, attempt: build.attempt + 1, state: 'enqueued', isRetry };
     yield build.attempt < 3 ? [...builds.with(index, lost), next] : builds.with(index, lost);
     const failed: BuildFact = { ...build, state: 'failed' };
     if (build.attempt < 2 && builds.length < 5) yield [...builds.with(index, failed), { ...next, isRetry: true }];
@@ -242,7 +279,9 @@ function* steps(builds: BuildFact[]): Generator<BuildFact[]> {
 
 function keyOf(builds: BuildFact[]): string {
   return builds
-    .map((build) => `${build.suiteId}/${build.attempt} ${build.state} ${build.failureReason} ${build.isRetry ?? false}`)
+    .map(
+      (build) => `${build.suite_name}/${build.attempt} ${build.state} ${build.failureReason} ${build.isRetry ?? false}`,
+    )
     .sort()
     .join();
 }

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
 import {
   isQuick,
-  judge,
+  evaluate,
   fitsOperator,
   largestExpression,
   type Operator,
@@ -28,7 +28,7 @@ const facts: Texts = {
 };
 
 const applies = (rules: Rule[], texts: Texts): boolean => {
-  const [judged] = judge({ suites: [{ id: '1', rules }], texts });
+  const [judged] = evaluate({ suites: [{ id: '1', rules }], texts });
   return judged?.unmet === undefined;
 };
 const holds = (subject: Subject, operator: Operator, value: string, of = facts): boolean =>
@@ -228,7 +228,7 @@ describe('judging rules', () => {
       { id: 'quick', rules: [rule('ab', 'starts_with')] },
     ];
     let looks = 0;
-    const judged = judge({ suites, texts: long }, () => (looks += 1) > 2); // the two plain rules
+    const judged = evaluate({ suites, texts: long }, () => (looks += 1) > 2); // the two plain rules
     assert.deepEqual(
       judged.map(({ id, slow: named, unmet }) => [id, named ?? unmet?.rule.value]),
       [['slow', slow], ['decided', 'nowhere'], ['quick', undefined]], // prettier-ignore

@@ -6,14 +6,14 @@ import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { run } from '../../src/lib/processes.ts';
-import { addressJudge, outsideJudge } from '../../src/lib/address-filter.ts';
+import { publicAddressFilter, outsideAddressFilter } from '../../src/lib/address-filter.ts';
 import type { Resolve } from '../../src/lib/resolve.ts';
 import { Receiver } from '../support/receiver.ts';
 import { describeService } from '../support/service.ts';
 import { isDelivered, startTelling } from './support.ts';
 
 describe('the judge of addresses', () => {
-  const judge = addressJudge([]);
+  const judge = publicAddressFilter([]);
 
   test('lets public ones through', () => {
     for (const address of [
@@ -96,7 +96,7 @@ describe('the judge of addresses', () => {
   });
 
   test('lets through what the operator lists, and nothing beside it', () => {
-    const listed = addressJudge(['10.1.0.0/16', 'fd00:1::/32', '127.0.0.1/32']);
+    const listed = publicAddressFilter(['10.1.0.0/16', 'fd00:1::/32', '127.0.0.1/32']);
     for (const address of ['10.1.2.3', '::ffff:10.1.2.3', 'fd00:1::5', '127.0.0.1', '8.8.8.8']) {
       assert.equal(listed(address), true, address);
     }
@@ -109,7 +109,7 @@ describe('the judge of addresses', () => {
 test('what repositories name never reaches this machine, also where its whole network is allowed [promise: git-addresses]', () => {
   const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   const networks = own.filter(({ family }) => family === 'IPv4').map(({ address }) => `${address}/8`);
-  const judge = outsideJudge(['10.1.0.0/16', '127.0.0.0/8', '169.254.0.0/16', ...networks]);
+  const judge = outsideAddressFilter(['10.1.0.0/16', '127.0.0.0/8', '169.254.0.0/16', ...networks]);
   for (const { address } of own) assert.equal(judge(address), false, address);
   for (const address of [
     '127.0.0.1',

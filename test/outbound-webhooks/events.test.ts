@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { tellOfDependency } from '../../src/lifecycle/webhook-events.ts';
+import { notifyOfDependency } from '../../src/lifecycle/webhook-events.ts';
 import type { Record_ } from '../support/client.ts';
 import { compiled, compiling } from '../support/compiling.ts';
 import { assertFields, assertRecent } from '../support/expect.ts';
@@ -12,7 +12,7 @@ import type { User } from '../support/user.ts';
 import { moveDependency } from './support.ts';
 
 const buildFields =
-  'id id_str suite_id suite_id_str commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped uploads_pending uploads_lost waiting_reason';
+  'id id_str suite_id suite_id_str commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped uploads_pending uploads_lost waiting_reason approved_by';
 
 describeService(
   'webhooks tell',
@@ -199,7 +199,7 @@ describeService(
       await receiver.received(1);
       const { db, ids } = service.store;
       const undone = db.transaction(async (trx) => {
-        await tellOfDependency({ db, trx, ids }, dependency.id);
+        await notifyOfDependency({ db, trx, ids }, dependency.id);
         throw new Error('no');
       });
       await assert.rejects(undone);
@@ -207,7 +207,7 @@ describeService(
       assert.deepEqual(await receiver.types(2), ['ping', 'dependency.compiled']);
       const [, key = ''] = String(project.ssh_public_key).split(' ');
       assert.ok(receiver.calls[1]?.body.includes(key));
-      const stored = await db.read.selectFrom('deliveries').select('payload').execute();
+      const stored = await db.read.selectFrom('webhook_deliveries').select('payload').execute();
       assert.ok(stored.every(({ payload }) => !payload.includes(key)));
     });
   },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { tellOfDependency } from '../../src/lifecycle/webhook-events.ts';
+import { notifyOfDependency } from '../../src/lifecycle/webhook-events.ts';
 import { forgetOldDeliveries } from '../../src/outbound-webhooks/retention.ts';
 import { assertDestroyed } from '../support/expect.ts';
 import { payloadOf, Receiver, reply } from '../support/receiver.ts';
@@ -25,7 +25,7 @@ describeService(
       }
       await receiver.received(many + 1);
       const stored = await db.read
-        .selectFrom('deliveries')
+        .selectFrom('webhook_deliveries')
         .select('id')
         .where('notification_id', '=', telling.notification.id)
         .orderBy('position')
@@ -49,7 +49,7 @@ describeService(
       receiver.answer = reply(200);
       const { db, ids } = service.store;
       await db.transaction(async (trx) => {
-        await tellOfDependency({ db, trx, ids }, dependency.id);
+        await notifyOfDependency({ db, trx, ids }, dependency.id);
         answer();
         // Long enough for the server to note the answer, if it did not wait for this transaction.
         await new Promise((resolve) => setTimeout(resolve, 300));
@@ -82,7 +82,10 @@ describeService(
         await read.selectFrom('jobs').select('id').where('subject_id', '=', notificationId).execute(),
         [],
       );
-      const deliveries = read.selectFrom('deliveries').select('id').where('notification_id', '=', notificationId);
+      const deliveries = read
+        .selectFrom('webhook_deliveries')
+        .select('id')
+        .where('notification_id', '=', notificationId);
       assert.deepEqual(await deliveries.execute(), []);
     }
 

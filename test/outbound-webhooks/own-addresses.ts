@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { run } from '../../src/lib/processes.ts';
-import { addressJudge } from '../../src/lib/address-filter.ts';
+import { publicAddressFilter } from '../../src/lib/address-filter.ts';
 import { createMask } from '../../src/shared/masking.ts';
 import { makeCall } from '../../src/outbound-webhooks/http-call.ts';
 import { createResolve } from '../../src/lib/resolve.ts';
@@ -22,7 +22,7 @@ await once(server, 'listening');
 const { port } = server.address() as AddressInfo;
 
 // Made before there is any address: what comes later counts too.
-const judge = addressJudge(['9.9.9.8/32', '2a00:9::8/128']);
+const judge = publicAddressFilter(['9.9.9.8/32', '2a00:9::8/128']);
 const results: Record<string, string> = {};
 async function call(host: string): Promise<void> {
   const { status, error } = await makeCall(

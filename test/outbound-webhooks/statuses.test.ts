@@ -231,7 +231,7 @@ describeWithRunner(
       await trigger(service.store, reported.project, sha, fromFork);
       await (
         await runner.take('fetch_commit')
-      ).fetched({ branches: [], branch: '', ref: 'refs/pull/7/head', trunk: 'kept' });
+      ).fetched({ branches: [], branch: '', ref: 'refs/pull/7/head', defaultHead: 'kept' });
       await (await runner.take('run_suite')).exit(0);
       await (await runner.take('run_suite')).exit(1);
       const told = (await forge.received(8)).map(({ body }) => JSON.parse(body) as Told);
@@ -396,7 +396,7 @@ describeWithRunner(
         assertDestroyed(await reported.user.delete(path));
         const { id } = reported.target;
         assert.deepEqual(await read.selectFrom('jobs').select('id').where('subject_id', '=', id).execute(), []);
-        const left = read.selectFrom('deliveries').select('id').where('notification_id', '=', id);
+        const left = read.selectFrom('webhook_deliveries').select('id').where('notification_id', '=', id);
         assert.deepEqual(await left.execute(), []);
         assertNotFound(await reported.user.get(reported.path));
       }
@@ -423,8 +423,8 @@ describeWithRunner(
       const { db } = service.store;
       const rows = await Promise.all([
         db.read.selectFrom('notifications').selectAll().execute(),
-        db.read.selectFrom('deliveries').selectAll().execute(),
-        db.read.selectFrom('delivery_attempts').selectAll().execute(),
+        db.read.selectFrom('webhook_deliveries').selectAll().execute(),
+        db.read.selectFrom('webhook_attempts').selectAll().execute(),
         db.read.selectFrom('audit_entries').selectAll().execute(),
       ]);
       const seen = [

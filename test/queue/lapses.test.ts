@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, mock, test } from 'node:test';
 import type { Database } from '../../src/db/open.ts';
 import { watchClaims, type LapseWatch } from '../../src/queue/lapses.ts';
-import { leave } from '../../src/queue/queue.ts';
+import { detachHolder } from '../../src/queue/queue.ts';
 import { onEveryDatabase } from '../support/databases.ts';
 
 const fiveHours = 5 * 3_600_000;
@@ -47,7 +47,7 @@ describe('a claim', () => {
           const lapsed = new Set<string>();
           for (let at = 0; at < seconds; at += 2) {
             passed += 2000;
-            for (const { claim } of await watch.look()) lapsed.add(claim);
+            for (const { claim } of await watch.findLapsed()) lapsed.add(claim);
           }
           return [...lapsed];
         });
@@ -61,9 +61,9 @@ describe('a claim', () => {
       await db.transaction((trx) =>
         trx.updateTable('jobs').set({ holder: 'far' }).where('claim', '=', 'dead').execute(),
       );
-      await db.transaction((trx) => leave(db, trx, 'somebody'));
+      await db.transaction((trx) => detachHolder(db, trx, 'somebody'));
       await watching(async (watch, wait) => {
-        await watch.look();
+        await watch.findLapsed();
         assert.deepEqual(await wait(60), ['dead']);
         await extended('back again', Date.now() + 15_000);
         assert.deepEqual(await wait(20), ['dead', 'back again']);
@@ -74,7 +74,7 @@ describe('a claim', () => {
     test('lapses when it is not extended for its time, each by its kind', async () => {
       await jobs(['dead', 'quick'], ['alive', 'quick'], ['slow one', 'slow']);
       await watching(async (watch, wait) => {
-        assert.deepEqual(await watch.look(), []);
+        assert.deepEqual(await watch.findLapsed(), []);
         assert.deepEqual(await wait(12), []);
         await extended('alive', Date.now() + 20_000);
         assert.deepEqual(await wait(10), ['dead']);
@@ -87,7 +87,7 @@ describe('a claim', () => {
       for (const jump of [fiveHours, -fiveHours]) {
         await jobs(['dead', 'quick'], ['alive', 'quick']);
         await watching(async (watch, wait) => {
-          await watch.look();
+          await watch.findLapsed();
           await extended('alive', Date.now() - jump);
           await extended('dead', Date.now() - jump);
           assert.deepEqual(await wait(12), []);
@@ -104,9 +104,9 @@ describe('a claim', () => {
       const clock = mock.method(performance, 'now', () => real() + stoodStill);
       try {
         const watch = watchClaims(db, times);
-        await watch.look();
+        await watch.findLapsed();
         stoodStill = 600_000;
-        assert.deepEqual(await watch.look(), []);
+        assert.deepEqual(await watch.findLapsed(), []);
       } finally {
         clock.mock.restore();
       }
@@ -115,7 +115,7 @@ describe('a claim', () => {
     test('whose holder is known to be gone lapses at once', async () => {
       await jobs(['gone', 'quick']);
       await extended('gone', 0);
-      const lapsed = await watchClaims(db, times).look();
+      const lapsed = await watchClaims(db, times).findLapsed();
       assert.deepEqual(
         lapsed.map(({ claim }) => claim),
         ['gone'],

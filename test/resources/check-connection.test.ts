@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { noteVisit } from '../../src/auth/runner-heartbeats.ts';
+import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import { longestCheckMs } from '../../src/lifecycle/connection-checks.ts';
 import { allEntries, AuditWatch } from '../support/audit.ts';
 import { assertNotFound } from '../support/expect.ts';
@@ -18,7 +18,7 @@ async function untilQueued(service: Service): Promise<void> {
 
 /** From now on there seems to be a runner that takes work. */
 const noteRunner = (service: Service): Promise<void> =>
-  noteVisit(service.store.db, { holder: 'scripted' }, { version: '0.1.0', trouble: '' });
+  recordHeartbeat(service.store.db, { holder: 'scripted' }, { version: '0.1.0', trouble: '' });
 
 const pathOf = (project: { id: bigint }): string => `/projects/${project.id}/check_connection`;
 
@@ -57,7 +57,7 @@ describeWithRunner('a look at a repository', (service, runner) => {
     assert.match(source.privateKey, /BEGIN OPENSSH PRIVATE KEY/);
     assert.ok(timeoutMs > 0 && timeoutMs <= 14_000);
     const seen = { defaultBranch: 'trunk', branches: ['trunk', 'x'], files: ['go.mod'] };
-    assert.deepEqual(await task.finish({ kind: 'looked', ...seen }), { taken: true });
+    assert.deepEqual(await task.finish({ kind: 'checked', ...seen }), { taken: true });
     for (const { status, record } of await Promise.all(answers)) {
       assert.equal(status, 200);
       assert.deepEqual(Object.keys(record), ['connected', 'message', 'default_branch', 'branches']);
@@ -93,7 +93,7 @@ describeWithRunner('a look at a repository', (service, runner) => {
     await untilQueued(service);
     const task = await runner.take('check_connection');
     await alice.delete(`/projects/${project.id}`);
-    assert.deepEqual(await task.finish({ kind: 'looked', defaultBranch: null, branches: [], files: [] }), {
+    assert.deepEqual(await task.finish({ kind: 'checked', defaultBranch: null, branches: [], files: [] }), {
       gone: true,
     });
     assertNotFound(await asked);
@@ -128,7 +128,7 @@ describeWithRunner(
       assert.match((await tab.get(setup)).text, /role="alert">\s*A runner began to look at the repository/);
       assert.deepEqual(await task.hears(), 'gone');
       const late = { defaultBranch: 'main', branches: ['main'], files: [] };
-      assert.deepEqual(await task.finish({ kind: 'looked', ...late }), { gone: true });
+      assert.deepEqual(await task.finish({ kind: 'checked', ...late }), { gone: true });
       assert.doesNotMatch((await tab.get(setup)).text, /Connected\./);
       await runner.assertIdle();
     });

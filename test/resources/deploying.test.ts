@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { Record_ } from '../support/client.ts';
-import { assertNotFound } from '../support/expect.ts';
+import { assertNotFound, assertRefused, assertWrongFields } from '../support/expect.ts';
+import { Developer } from '../support/developer.ts';
 import { Listener, logOf, statesOf } from '../support/firehose.ts';
 import { addCommit } from '../support/rows.ts';
 import { describeWithRunner } from '../support/runner.ts';
+import { Tab } from '../support/tab.ts';
 import { freshName, type User } from '../support/user.ts';
 
 const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$/;
@@ -273,5 +275,54 @@ describeWithRunner('a deploy', (service, runner) => {
     assert.equal(one.text, two.text);
     await (await runner.take('push_deploy')).finish({ kind: 'pushed' });
     await runner.assertIdle();
+  });
+
+  test('goes back to what was deployed before, by API, page and command line', async () => {
+    const first = await deploy();
+    const { project, strategy } = first;
+    const path = `/projects/${project.id}/deploys`;
+    const back = { deploy_strategy_id: strategy.id, rollback: 'true' };
+    const end = async (kind: 'pushed' | 'refused' = 'pushed') => (await runner.take('push_deploy')).finish({ kind });
+    assertRefused(await alice.post(path, back), 404, { commit_id: ['not_found'] });
+    await end();
+    assertRefused(await alice.post(path, back), 404, { commit_id: ['not_found'] });
+    const second = await deployOf(project, strategy);
+    await end();
+    await deployOf(project, strategy); // that failed
+    await end('refused');
+    // Another strategy's deploys are its own.
+    const other = await alice.createStrategy(project);
+    assertRefused(await alice.post(path, { ...back, deploy_strategy_id: other.id }), 404, { commit_id: ['not_found'] });
+    const [one, two] = [(await first.look()).commit_id, (await second.look()).commit_id];
+    assertWrongFields(await alice.post(path, { ...back, commit_id: one as bigint }), { commit_id: 'invalid_format' });
+    const rolledBack = await alice.post(path, back);
+    assert.deepEqual([rolledBack.status, rolledBack.record.commit_id], [201, one]);
+    await end();
+    const entries = service.store.db.read.selectFrom('audit_entries').select('details');
+    const [entry] = await entries.where('subject_id', '=', rolledBack.record.id).execute();
+    assert.match(entry?.details ?? '', /"rollback":true/);
+    const again = await alice.post(path, { ...back, rollback: '1' });
+    assert.equal(again.record.commit_id, two, 'the last but one is now what was left');
+    await end();
+
+    const tab = new Tab(service);
+    await tab.signIn(alice.credentials);
+    const page = await tab.get(`/ui${path}`);
+    assert.match(page.text, /Roll back/);
+    const fields = { do: 'roll_back', rollback: 'true' };
+    const refused = await tab.submit(page, `/ui${path}`, { ...fields, deploy_strategy_id: other.id_str });
+    assert.match(refused.text, /there is nothing to go back to/);
+    const done = await tab.submit(page, `/ui${path}`, { ...fields, deploy_strategy_id: strategy.id_str });
+    assert.equal(done.status, 303);
+    await end();
+    const developer = await Developer.of(service, alice);
+    const named = ['deploy', String(strategy.name), '--project', project.id_str];
+    const run = await developer.run([...named, '--rollback', '--json']);
+    assert.equal((JSON.parse(run.out) as { commit_id_str: string }).commit_id_str, String(two), run.err);
+    await end();
+    const both = await developer.run([...named, 'main', '--rollback']);
+    assert.deepEqual([both.status, both.err.includes('leave out the commit')], [2, true]);
+    // Somebody who is no part of the project learns nothing of it.
+    assertNotFound(await (await service.user()).post(path, back));
   });
 });

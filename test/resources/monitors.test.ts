@@ -37,7 +37,7 @@ async function build(runner: ScriptedRunner, user: User, project: Record_, branc
     ref: `refs/heads/${branch}`,
     branch,
     branches: [branch],
-    trunk: branch === 'main' ? 'this' : 'kept',
+    defaultHead: branch === 'main' ? 'this' : 'kept',
   });
   await (await runner.take('run_suite')).exit(status);
 }
@@ -74,7 +74,7 @@ describeWithRunner(
       await alice.requestBuild(project, aCommit.sha);
       await (
         await runner.take('fetch_commit')
-      ).fetched({ ref: null, branch: 'quiet', branches: ['quiet'], trunk: 'kept' });
+      ).fetched({ ref: null, branch: 'quiet', branches: ['quiet'], defaultHead: 'kept' });
       await (await runner.take('run_suite')).finish({ kind: 'unfetchable', reason: 'host_unreachable' });
       assert.equal(await state('?branch=quiet'), 'build: errored');
     });
@@ -88,7 +88,7 @@ describeWithRunner(
       await trigger(service.store, project, sha, fromFork);
       await (
         await runner.take('fetch_commit')
-      ).fetched({ sha, branch: '', branches: [], ref: 'refs/pull/7/head', trunk: 'kept' });
+      ).fetched({ sha, branch: '', branches: [], ref: 'refs/pull/7/head', defaultHead: 'kept' });
       await (await runner.take('run_suite')).exit(1);
       for (const query of ['', '?branch=main'])
         assert.equal(nameOf(await look(badgeOf(project, query))), 'build: passed');
@@ -193,7 +193,7 @@ describeWithRunner(
       assert.equal((await one()).lastBuildLabel, aCommit.sha.slice(0, 10));
       const finished = Date.parse((await one()).lastBuildTime ?? '');
       assert.ok(Math.abs(finished - Date.now()) < 60_000);
-      // What is tried beside the trunk is not how the project stands.
+      // What is tried beside the default branch is not how the project stands.
       await build(runner, alice, project, 'topic', 1);
       assert.deepEqual(await stands(), ['Sleeping', 'Success']);
       await build(runner, alice, project, 'main', 3);

@@ -55,12 +55,12 @@ describeWithRunner('a build request', (service, runner) => {
     const project = await alice.createProject();
     const suite = await alice.createSuite(project);
     const state = async () => (await alice.get(`/projects/${project.id}`)).record.build_state;
-    const build = async (sha: string, trunk: 'this' | 'kept' | 'none', exit: number) => {
+    const build = async (sha: string, defaultHead: 'this' | 'kept' | 'none', exit: number) => {
       await alice.requestBuild(project, `b-${sha[0]}`);
       const fetch = await runner.take('fetch_commit');
-      await fetch.fetched({ sha, trunk });
+      await fetch.fetched({ sha, defaultHead });
       await (await runner.take('run_suite')).exit(exit);
-      return fetch.order.work.trunk;
+      return fetch.order.work.defaultHead;
     };
     const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((digit) => digit.repeat(40)) as [string, string, string, string];
     assert.equal(await build(a, 'none', 1), null);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { entryView } from '../../src/auth/audit.ts';
-import { noteVisit } from '../../src/auth/runner-heartbeats.ts';
+import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import { openStore } from '../../src/cli/store.ts';
 import { endLeftShells } from '../../src/dispatch/shells.ts';
 import { shellFrame, shellFrameReader, textOf, type ShellFrame } from '../../src/shared/shell-frames.ts';
@@ -16,7 +16,7 @@ import { runningBuild, type RunningBuild } from '../support/running-build.ts';
 import { failAndKeep } from '../support/shells.ts';
 import type { User } from '../support/user.ts';
 
-const files = { keeper: 'keeper-of-the-tests', name: 'name-of-the-files', key: 'ab'.repeat(32) };
+const files = { location: 'location-of-the-tests', name: 'name-of-the-files', key: 'ab'.repeat(32) };
 const patient = new AbortController().signal;
 
 /** The server's half of shells, with a runner that does what the test says. */
@@ -34,7 +34,7 @@ describeWithRunner(
     const failed = async (user: User, kept: Partial<typeof files> | null = {}, status = 1): Promise<RunningBuild> => {
       const running = await runningBuild(user, runner);
       assert.equal(running.task.order.work.keep?.hours, 24);
-      await noteVisit(service.store.db, runner.self, { version: '', trouble: '' });
+      await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
       const report = { claim: running.task.order.claim, outcome: { kind: 'exited', status } as const, logSize: 0 };
       await runner.dispatch.finish(runner.self, { ...report, ...(kept && { kept: { ...files, ...kept } }) });
       return running;
@@ -46,7 +46,7 @@ describeWithRunner(
       return `${path}/shell/${record.id}`;
     };
     const take = async (by = runner, running: string[] = []): Promise<ShellOrder | undefined> =>
-      (await by.dispatch.shells(by.self, { keeper: files.keeper, running, room: 4 }, patient))[0];
+      (await by.dispatch.shells(by.self, { location: files.location, running, room: 4 }, patient))[0];
     const type = (user: User, path: string, offset: number, text: string) =>
       user.post(`${path}/input`, { offset: String(offset), data: Buffer.from(text).toString('base64') });
     /** Reads what the shell shows, from a position on. */
@@ -233,7 +233,7 @@ describeWithRunner(
       const another = await failed(late);
       assertRefused(await late.post(`${another.path}/shell`), 403, { shells: ['resource_temporary_unavailable'] });
       // At another runner there is room, and so there is when one is over, or when nobody is at it any more.
-      const elsewhere = await failed(owner, { keeper: 'another-keeper' });
+      const elsewhere = await failed(owner, { location: 'another-location' });
       opened.push({ user: owner, path: await open(owner, elsewhere) });
       const [closed, left] = opened;
       assert.equal((await closed?.user.delete(closed.path))?.status, 200);
@@ -246,7 +246,7 @@ describeWithRunner(
     test('is given to the runner that has the files, and to no other [promise: shell-runner]', async () => {
       const path = await open(alice, build);
       const thief = runner.beside('another runner');
-      const asking = { keeper: files.keeper, running: [], room: 4 };
+      const asking = { location: files.location, running: [], room: 4 };
       assert.deepEqual(await thief.dispatch.shells(thief.self, asking, AbortSignal.abort()), []);
       const order = await take();
       const shell = order?.id ?? '';
@@ -398,7 +398,7 @@ describe('without shells', () => {
         const running = await runningBuild(alice, runner);
         assert.equal(running.task.order.work.keep, undefined);
         const report = { claim: running.task.order.claim, outcome: { kind: 'exited', status: 1 } as const, logSize: 0 };
-        await noteVisit(service.store.db, runner.self, { version: '', trouble: '' });
+        await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
         await runner.dispatch.finish(runner.self, { ...report, kept: files });
         assertRefused(await alice.post(`${running.path}/shell`), 404, { files: ['not_found'] });
         // Also where files are still kept from the time when shells were on.

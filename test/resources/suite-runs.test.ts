@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Outcome } from '../../src/protocol/index.ts';
 import { assertRefused, assertWrongFields } from '../support/expect.ts';
+import { addCache } from '../support/rows.ts';
 import { aCommit } from '../support/runner.ts';
 import { describeSuiteRuns } from '../support/suite-runs.ts';
 
 describeSuiteRuns(
   'a suite',
-  ({ runner, alice, begin }) => {
+  ({ service, runner, alice, begin }) => {
     test('has a time limit of its own; the server’s is the most, also where it is lower by now', async () => {
       const runs = await begin();
       for (const timeout of ['3601', '-1', '1.5', 'x', '99999999999']) {
@@ -48,6 +49,27 @@ describeSuiteRuns(
         assert.equal(await runs.rolledUp(request), 'passed passed passed', state);
         assert.deepEqual(await runs.seen('build_state', 'allow_failure'), ['passed false', `${state} true`]);
       }
+    });
+
+    test('goes by its name: another counts from its next start, and builds keep the one that they had', async () => {
+      const runs = await begin();
+      const suite = await runs.suite({ name: 'unit', 'cache[]': 'deps' });
+      await addCache(service.store, { project: runs.project, suite });
+      const request = await runs.fetched();
+      await (await runner.take('run_suite')).exit(1);
+      await runs.change(suite, { name: 'tests' });
+      const [cache] = (await alice().get(`${runs.path}/caches`)).list;
+      assert.equal(cache?.suite_id, suite.id, 'the cache goes along');
+      const again = await alice().requestBuild(runs.project, aCommit.sha);
+      const task = await runner.take('run_suite');
+      assert.equal(task.order.work.environment.HEADRACE_SUITE, 'tests');
+      await task.exit(0);
+      assert.deepEqual(await runs.seen('suite_name', 'attempt', 'build_state'), ['unit 1 failed', 'tests 1 passed']);
+      assert.equal(await runs.rolledUp(again), 'passed passed passed');
+      await alice().post(`${runs.path}/build_requests/${request.id}/rerun`);
+      await (await runner.take('run_suite')).exit(1);
+      assert.equal((await runs.seen('suite_name', 'attempt')).at(-1), 'unit 2');
+      assert.equal(await runs.rolledUp(request), 'failed passed passed', 'what it was before counts no more');
     });
 
     test('that may fail does not cover for one that may not, nor for what was cancelled', async () => {

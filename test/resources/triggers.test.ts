@@ -14,7 +14,7 @@ const foreign: Partial<CommitReport> = {
   tags: [],
   branch: null,
   ref: 'refs/pull/7/head',
-  trunk: 'kept',
+  defaultHead: 'kept',
 };
 
 describeWithRunner('a build request that was triggered', (service, runner) => {

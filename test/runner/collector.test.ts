@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { collectFiles, type CollectedFile, type Collection, type Wanted } from '../../src/runner/collector.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
-import type { Job, Left, Sandboxes } from '../../src/runner/sandbox/types.ts';
+import type { Job, RunFiles, Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { temporaryFolder } from '../support/databases.ts';
 
 const limits = { memoryBytes: 512 * 1024 * 1024, processes: 64, timeoutMs: 60_000 };
@@ -31,7 +31,7 @@ for (const isolation of ['required', 'off'] as const)
     });
 
     /** Runs a command in a copy of the checkout, and does something with what it leaves. */
-    const afterRun = async (command: string, look: (left: Left) => Promise<void>, job: Partial<Job> = {}) => {
+    const afterRun = async (command: string, look: (left: RunFiles) => Promise<void>, job: Partial<Job> = {}) => {
       const said: Buffer[] = [];
       const ended = await sandboxes.run({
         id: 'collected',

@@ -45,10 +45,10 @@ describe('a runner on a disk without room above its reserve', () => {
     registry: async () => undefined,
     gone: async () => [],
     stale: async () => [],
-    looks: async () => [],
+    polls: async () => [],
     ...noShells,
     uploaded: () => assert.fail('nothing waits'),
-    looked: async () => {},
+    polled: async () => {},
   };
   before(async () => {
     folder = temporaryFolder();

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import type { SuiteOrder } from '../../src/protocol/index.ts';
 import { openKeptBuilds, sweepKeptBuilds, type KeptBuilds } from '../../src/runner/kept-builds.ts';
-import type { Left } from '../../src/runner/sandbox/types.ts';
+import type { RunFiles } from '../../src/runner/sandbox/types.ts';
 import { wholeRun } from '../../src/runner/sandbox/types.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { open as openBench } from './sandbox/support.ts';
@@ -21,13 +21,13 @@ const roomy = { room: async () => 10 * 1024 ** 3 };
 const log = (message: string): void => assert.fail(message);
 
 /** What a run left, without a run. */
-const leaving = (text = 'left'): Pick<Left, 'keepWhole'> & Left =>
+const leaving = (text = 'left'): Pick<RunFiles, 'keepWhole'> & RunFiles =>
   ({
     keepWhole: async (directory: string) => {
       await mkdir(directory);
       writeFileSync(join(directory, 'file'), text);
     },
-  }) as Left;
+  }) as RunFiles;
 
 async function opened(
   t: TestContext,
@@ -38,12 +38,12 @@ async function opened(
   return { folder, kept: await openKeptBuilds({ folder, disk: roomy, log, ...more }) };
 }
 
-const keptIn = (folder: string): string[] => readdirSync(folder).filter((name) => name !== 'keeper');
+const keptIn = (folder: string): string[] => readdirSync(folder).filter((name) => name !== 'location');
 
 test('what is known of a build is readable with the server’s key alone [promise: shell-secrets]', async (t) => {
   const { folder, kept } = await opened(t);
-  const { name, key, keeper } = await kept.keep(leaving(), { order }, keepFor(24));
-  assert.equal(keeper, kept.keeper);
+  const { name, key, location } = await kept.keep(leaving(), { order }, keepFor(24));
+  assert.equal(location, kept.location);
   const place = join(folder, name);
   for (const file of readdirSync(place, { recursive: true, withFileTypes: true }))
     if (file.isFile()) assert.ok(!readFileSync(join(file.parentPath, file.name), 'latin1').includes(secret), file.name);
@@ -98,7 +98,7 @@ test('the next runner has them, and removes what a killed one was keeping or rem
   await sweepKeptBuilds(folder, log);
   assert.ok(!keptIn(folder).some((one) => one.includes('.')));
   const next = await openKeptBuilds({ folder, disk: roomy, log });
-  assert.equal(next.keeper, kept.keeper);
+  assert.equal(next.location, kept.location);
   assert.deepEqual(keptIn(folder), [name]);
   using build = await next.open(name, key);
   assert.ok(build);
@@ -106,7 +106,7 @@ test('the next runner has them, and removes what a killed one was keeping or rem
 
 test('a failure to keep leaves nothing', async (t) => {
   const { folder, kept } = await opened(t, { log: () => {} });
-  const broken = { keepWhole: async () => assert.fail('the disk is full') } as unknown as Left;
+  const broken = { keepWhole: async () => assert.fail('the disk is full') } as unknown as RunFiles;
   await assert.rejects(kept.keep(broken, { order }, keepFor(24)), /the disk is full/);
   assert.deepEqual(keptIn(folder), []);
 });

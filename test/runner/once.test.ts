@@ -54,10 +54,10 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
     registry: nothing,
     gone: async () => [],
     stale: async () => [],
-    looks: nothing,
+    polls: nothing,
     ...noShells,
     uploaded: () => assert.fail('nothing waits'),
-    looked: nothing,
+    polled: nothing,
   };
   const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
   const outbox = await openOutbox({

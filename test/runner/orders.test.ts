@@ -27,13 +27,13 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
   const asked = Promise.withResolvers<void>();
   let orders = [{ claim: randomName(), work: strange as never, logOffset: 0, logLimit: 1_000_000 }] as Order[];
   const link: Link = {
-    async next({ place }, signal) {
-      const [order] = place === 'fetches' ? [] : orders;
+    async next({ slot }, signal) {
+      const [order] = slot === 'fetches' ? [] : orders;
       if (order) {
         orders = [];
         return order;
       }
-      if (place !== 'fetches') asked.resolve();
+      if (slot !== 'fetches') asked.resolve();
       await once(signal, 'abort');
       return undefined;
     },
@@ -50,10 +50,10 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     registry: () => assert.fail('there is nothing to open'),
     gone: async () => [],
     stale: async () => [],
-    looks: async () => [],
+    polls: async () => [],
     ...noShells,
     uploaded: () => assert.fail('nothing waits'),
-    looked: async () => {},
+    polled: async () => {},
   };
   const mirrors = { collect: async () => ({ removed: 0, tidied: 0 }) } as unknown as Mirrors;
   const outbox = await emptyOutboxIn(folder);
@@ -96,9 +96,9 @@ test('a runner has so many places for builds, and others for fetches', async (t)
     const full = Promise.withResolvers<void>();
     /** There is always more to do, and none of it ends. */
     const link = {
-      async next({ claim, place = 'builds' }) {
-        begun[place] += 1;
-        const work = place === 'builds' ? strange : { ...strange, kind: 'check_connection' };
+      async next({ claim, slot = 'builds' }) {
+        begun[slot] += 1;
+        const work = slot === 'builds' ? strange : { ...strange, kind: 'check_connection' };
         return { claim, work: work as never, logOffset: 0, logLimit: 1_000_000 };
       },
       extend: async (_, signal) => (await once(signal, 'abort'), {}),
@@ -107,8 +107,8 @@ test('a runner has so many places for builds, and others for fetches', async (t)
         await once(signal, 'abort');
         return { taken: true };
       },
-      looks: async () => [],
-      looked: async () => {},
+      polls: async () => [],
+      polled: async () => {},
       gone: async () => [],
       stale: async () => [],
       ...noShells,

@@ -55,10 +55,10 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     registry: () => assert.fail('there is nothing to open'),
     gone: async () => [],
     stale: async () => [],
-    looks: async () => [],
+    polls: async () => [],
     ...noShells,
     uploaded: () => assert.fail('nothing waits'),
-    looked: () => assert.fail('there is nothing to tell'),
+    polled: () => assert.fail('there is nothing to tell'),
   };
   const log = (message: string): void => void said.push(message);
   const services = await openRunnerServices({

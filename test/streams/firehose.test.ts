@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { followedBuild } from '../../src/resources/followed.ts';
 import { packLog } from '../../src/streams/pack-log.ts';
-import { lastWord, news, type Place } from '../../src/streams/tail.ts';
+import { finalState, newEvents, type ReadPosition } from '../../src/streams/tail.ts';
 import type { Answer } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
 import { Listener, logOf, statesOf } from '../support/firehose.ts';
@@ -95,22 +95,22 @@ describeWithRunner('the firehose', (service, runner) => {
     const { task, id } = await runningBuild(alice, runner);
     const { db, blobs } = service.store;
     const [parts, subject] = [{ db: db.read, blobs }, followedBuild(db.read, id)];
-    const place: Place = { at: 0n };
-    for await (const _ of news(parts, subject, place));
+    const place: ReadPosition = { at: 0n };
+    for await (const _ of newEvents(parts, subject, place));
     assert.equal(place.over, undefined);
     const said = 'a word\n'.repeat(30_000);
     await task.say(said);
     await task.exit(0);
     let heard = '';
-    for await (const event of news(parts, subject, place)) {
+    for await (const event of newEvents(parts, subject, place)) {
       if (event.type !== 'log') continue;
       heard += event.text;
       break; // the database went away, or the reader was too slow
     }
     assert.ok(heard.length < said.length);
-    for await (const event of news(parts, subject, place)) heard += event.type === 'log' ? event.text : '';
+    for await (const event of newEvents(parts, subject, place)) heard += event.type === 'log' ? event.text : '';
     assert.ok(heard === said, 'the rest is told');
-    assert.deepEqual([...lastWord(place)], [{ type: 'state', state: 'passed' }]);
+    assert.deepEqual([...finalState(place)], [{ type: 'state', state: 'passed' }]);
   });
 
   test('goes on where a reader left off, without loss and without doubles', async () => {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { keepReserve, type DiskReserve } from '../../src/lib/disk-reserve.ts';
-import type { CacheOrder, FoundCache, Link, Place } from '../../src/protocol/index.ts';
+import type { CacheOrder, FoundCache, Link, Repository } from '../../src/protocol/index.ts';
 import { openCacheStore, type CacheStore } from '../../src/runner/cache-store.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
@@ -54,7 +54,7 @@ interface BuildChanges {
   /** Of another commit than the usual one. */
   sha?: string;
   checkout?: string;
-  source?: Place;
+  source?: Repository;
 }
 
 let builds = 1;
@@ -128,8 +128,8 @@ export class CachingRunner {
     } = most;
     const services = this.#services();
     const order: CacheOrder = { paths, ...(found && { found }), savesAs: id, mostBytes: 1024 ** 3, ...others };
-    const say = async (text: string): Promise<void> => void said.push(text);
-    const task = { id: `build-${id}`, source, sha, checkout, say, signal };
+    const writeLog = async (text: string): Promise<void> => void said.push(text);
+    const task = { id: `build-${id}`, source, sha, checkout, writeLog, signal };
     await using cache = await openSuiteCache(services, paths.length > 0 ? order : undefined, task);
     const part = (name: string): string[] => (cache?.tree === undefined ? [] : [join(cache.tree, name)]);
     const ended = await this.#sandboxes.run({

@@ -4,7 +4,7 @@ import type { TestDatabase } from './databases.ts';
 import type { Installation, Item, Project } from './installation.ts';
 import { createRepository, type Repository } from './repository.ts';
 import { startGitHost, type GitHost } from './sshd.ts';
-import { growingPauses } from './looks.ts';
+import { growingPauses } from './pauses.ts';
 
 /** The target of deploys: a repository on a separate host, with its own keys. */
 export interface DeployTarget {

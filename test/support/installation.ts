@@ -11,7 +11,7 @@ import { command } from './command.ts';
 import { serve, type Serving } from './program.ts';
 import { createRepository, type Repository } from './repository.ts';
 import { startGitHost, type GitHost } from './sshd.ts';
-import { growingPauses } from './looks.ts';
+import { growingPauses } from './pauses.ts';
 import { copyCertificate } from './templates.ts';
 
 /** A whole Headrace as an operator has it: the program, its runner, and a git host. */

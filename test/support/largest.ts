@@ -118,8 +118,8 @@ async function* largestLooks(service: Service, owner: User): AsyncGenerator<Larg
   const { token, link } = await registered(service);
   const headers = { authorization: `Bearer ${token}`, [protocolHeader]: protocolNumber };
   for (const [name, digit] of Object.entries({ 'a first listing of refs': 'a', 'a listing of moved refs': 'b' })) {
-    await service.store.db.transaction((trx) => trx.updateTable('polls').set({ next_look_at: 0n }).execute());
-    const [look] = await link.looks({ room: 1 }, new AbortController().signal);
+    await service.store.db.transaction((trx) => trx.updateTable('polls').set({ next_poll_at: 0n }).execute());
+    const [look] = await link.polls({ room: 1 }, new AbortController().signal);
     if (!look) throw new Error('there is no look to take');
     const refs = Array.from({ length: most.refs }, (_, at) => [
       `refs/tags/${String(at).padStart(90, 'v')}`,
@@ -127,7 +127,7 @@ async function* largestLooks(service: Service, owner: User): AsyncGenerator<Larg
     ]);
     const listing = writeListing(new Map(refs as [string, string][]));
     const report = { projectId: look.source.projectId, claim: look.claim, seen: { listing } };
-    const message = JSON.stringify({ id: 1, call: 'looked', reports: [report] });
+    const message = JSON.stringify({ id: 1, call: 'polled', reports: [report] });
     yield { name, request: { method: 'GET', path: connectionPath, headers, message } };
   }
   link.close();

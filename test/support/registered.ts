@@ -25,9 +25,9 @@ export async function registered(service: Service, accounts: User[] = []): Promi
 export function linkWith(
   service: Service,
   token: string,
-  { tags = '', ...places }: { tags?: string; places?: number } = {},
+  { tags = '', ...slots }: { tags?: string; slots?: number } = {},
 ): ReturnType<typeof openLink> {
-  return openLink({ url: service.address, token, ca: authorityOf(service), tags, ...places });
+  return openLink({ url: service.address, token, ca: authorityOf(service), tags, ...slots });
 }
 
 export function authorityOf({ folder }: Service): string {

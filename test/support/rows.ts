@@ -4,13 +4,13 @@ import type {
   BuildRow,
   CacheRow,
   CommitRow,
-  DeliveryRow,
+  WebhookDeliveryRow,
   DependencyRow,
   Schema,
 } from '../../src/db/schema.ts';
 import { receive } from '../../src/inbound-hooks/hook-deliveries.ts';
 import { contentTypeOf } from '../../src/lib/file-types.ts';
-import { tell } from '../../src/inbound-hooks/payload-readers.ts';
+import { completeFacts } from '../../src/inbound-hooks/payload-readers.ts';
 
 /** Records that only the service's own work creates, inserted directly in the same form. */
 
@@ -50,7 +50,7 @@ export async function addCommit(
 export async function addBuild(
   { db, ids }: Services,
   project: Named,
-  parts: { commit: Named; buildRequest: Named; suite: Named },
+  parts: { commit: Named; buildRequest: Named; suite: Named & { name?: unknown } },
   fields: Partial<BuildRow> = {},
 ): Promise<BuildRow> {
   const build: BuildRow = {
@@ -59,6 +59,7 @@ export async function addBuild(
     build_request_id: parts.buildRequest.id,
     commit_id: parts.commit.id,
     suite_id: parts.suite.id,
+    suite_name: String(parts.suite.name ?? parts.suite.id),
     build_state: 'enqueued',
     attempt: 1,
     exit_status: null,
@@ -78,6 +79,11 @@ export async function addBuild(
     uploads: '',
     output_from: null,
     output_to: null,
+    needs: '[]',
+    approval: 0,
+    approved_by: '',
+    concurrency_group: '',
+    held: '',
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('builds').values(build).execute());
@@ -113,9 +119,9 @@ export async function addArtifact(
 export async function addDelivery(
   { db, ids }: Services,
   notification: Named,
-  fields: Partial<DeliveryRow> = {},
-): Promise<DeliveryRow> {
-  const delivery: DeliveryRow = {
+  fields: Partial<WebhookDeliveryRow> = {},
+): Promise<WebhookDeliveryRow> {
+  const delivery: WebhookDeliveryRow = {
     id: ids.next(),
     notification_id: notification.id,
     event_type: 'build.passed',
@@ -126,7 +132,7 @@ export async function addDelivery(
     since: BigInt(Date.now()),
     ...fields,
   };
-  await db.transaction((trx) => trx.insertInto('deliveries').values(delivery).execute());
+  await db.transaction((trx) => trx.insertInto('webhook_deliveries').values(delivery).execute());
   return delivery;
 }
 
@@ -137,12 +143,12 @@ export async function addDeliveryAttempt(
 ): Promise<void> {
   const base = { id: ids.next(), delivery_id: delivery.id, duration_ms: 12, created_at: BigInt(Date.now()), error: '' };
   const row = { ...base, ...attempt };
-  await db.transaction((trx) => trx.insertInto('delivery_attempts').values(row).execute());
+  await db.transaction((trx) => trx.insertInto('webhook_attempts').values(row).execute());
 }
 
 /** A ping that arrived at a hook. */
 export async function addHookDelivery({ db, ids, observers }: Services, hook: Named): Promise<{ id: bigint }> {
-  const facts = tell({ event: 'ping', idle: 'A ping: the hook is set up.' });
+  const facts = completeFacts({ event: 'ping', idle: 'A ping: the hook is set up.' });
   return db.transaction((trx) => receive({ db, trx, ids, observers }, hook.id, { key: null, facts }));
 }
 
@@ -162,7 +168,7 @@ export async function setDependencyState(
 
 export async function addCache(
   { db, ids }: Services,
-  { project, suite }: { project: Named; suite: Named },
+  { project, suite }: { project: Named; suite: Named & { name?: unknown } },
   fields: Partial<CacheRow> = {},
 ): Promise<CacheRow> {
   const now = BigInt(Date.now());
@@ -170,6 +176,7 @@ export async function addCache(
     id: ids.next(),
     project_id: project.id,
     suite_id: suite.id,
+    suite_name: String(suite.name ?? suite.id),
     variant: '',
     branch: 'main',
     paths: '["node_modules"]',

@@ -1,10 +1,10 @@
-import { noteVisit } from '../../src/auth/runner-heartbeats.ts';
+import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import { findUser } from '../../src/auth/users.ts';
 import type { Services } from '../../src/api/call.ts';
 import { sealIn } from '../../src/db/sealing.ts';
 import { sealedPlace, type KeptBuildRow, type ShellRow } from '../../src/db/schema.ts';
 
-const keeper = 'a-keeper-without-a-runner';
+const location = 'a-location-without-a-runner';
 const holder = 'local nowhere';
 const hour = 60n * 60n * 1000n;
 
@@ -20,7 +20,7 @@ export async function addKept({ db, vault }: Services, place: Place): Promise<Ke
     const row: KeptBuildRow = {
       id,
       project_id: BigInt(place.path(':project_id')),
-      keeper,
+      location,
       holder,
       name: 'name-of-the-files',
       key: await sealIn(trx, vault, '00'.repeat(32), sealed),
@@ -48,7 +48,7 @@ export async function addShell(store: Services, place: Place, email: string): Pr
     build_id: kept.id,
     account_id: user.id,
     via: 'api_key',
-    keeper,
+    location,
     state: 'open',
     reason: '',
     created_at: now,
@@ -66,5 +66,5 @@ export async function failAndKeep(store: Services, place: Place): Promise<void> 
   await store.db.transaction((trx) =>
     trx.updateTable('builds').set({ build_state: 'failed' }).where('id', '=', id).execute(),
   );
-  await noteVisit(store.db, { holder }, { version: '', trouble: '' });
+  await recordHeartbeat(store.db, { holder }, { version: '', trouble: '' });
 }

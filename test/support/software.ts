@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { run } from '../../src/lib/processes.ts';
 import type { Caller, Item } from './installation.ts';
-import { growingPauses } from './looks.ts';
+import { growingPauses } from './pauses.ts';
 
 export type Sources = Record<string, string>;
 

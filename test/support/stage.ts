@@ -78,19 +78,19 @@ export class Stage {
 
   async #services(): Promise<RunnerServices> {
     const disk = keepReserve({ folders: [] });
-    const mirrors: Pick<Mirrors, 'fetch' | 'collect' | 'projects' | 'look'> = {
-      look: async () => ({ defaultBranch: 'main', branches: ['main'], files: ['Makefile', 'sluice.c'] }),
+    const mirrors: Pick<Mirrors, 'fetch' | 'collect' | 'projects' | 'checkAccess'> = {
+      checkAccess: async () => ({ defaultBranch: 'main', branches: ['main'], files: ['Makefile', 'sluice.c'] }),
       projects: async () => [],
       collect: async () => ({ removed: 0, tidied: 0 }),
-      fetch: async ({ commitRef, projectId, say, signal }) => {
-        await say(`looking for ${commitRef}\n`);
+      fetch: async ({ commitRef, projectId, writeLog, signal }) => {
+        await writeLog(`looking for ${commitRef}\n`);
         if (commitRef === 'missing') throw new FetchError('ref_not_found', 'there is no such ref');
         if (commitRef === 'broken') throw new Error('the disk is on fire');
         if (commitRef === 'slow') await aborted(signal);
         const sha = createHash('sha1').update(`${projectId} ${commitRef}`).digest('hex');
         const found = { ...aCommit, sha, branches: [commitRef], branch: commitRef, ref: `refs/heads/${commitRef}` };
-        const trunk = commitRef === 'main' ? 'this' : 'kept';
-        return { ...found, trunk, defaultBranch: null, filesTruncated: false, refKind: 'branch' };
+        const defaultHead = commitRef === 'main' ? 'this' : 'kept';
+        return { ...found, defaultHead, defaultBranch: null, filesTruncated: false, refKind: 'branch' };
       },
     };
     return {
@@ -112,6 +112,7 @@ export class Stage {
       caches: { projects: () => [], forget: async () => {} } as unknown as CacheStore,
       link: { read: unused, store: unused, keep: unused, key: unused, tests: unused },
       scratch: '/nowhere',
+      operatorVariables: () => ({}),
       outbox: await openOutbox({ folder: join(this.#service.folder, 'stage-outbox'), disk, log: () => {} }),
       disk,
       log: () => {},

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { allPlaces } from '../../src/ui/index.ts';
+import { allRoutes } from '../../src/ui/index.ts';
 import { describeServiceOnOne } from '../support/service.ts';
 import { failAndKeep } from '../support/shells.ts';
 import { Tab } from '../support/tab.ts';
@@ -10,7 +10,7 @@ import { buildWorld, type World } from '../support/world.ts';
 /** What no page of a project or of a dependency may do, tried on every one that is served: also on those that come later. */
 
 const markup = `"'><img src=x onerror=alert(1)><script>alert(2)</script>&`;
-const pages = allPlaces.filter(({ path }) => /:(?:project|dependency)_id/.test(path));
+const pages = allRoutes.filter(({ path }) => /:(?:project|dependency)_id/.test(path));
 
 describeServiceOnOne('every page of a project', (service) => {
   let alice: User;

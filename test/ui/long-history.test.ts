@@ -104,9 +104,9 @@ async function fill(trx: Transaction, project: bigint, owner: bigint, many: numb
     insert into build_requests (id, project_id, commit_ref, commit_id, build_state, created_by, created_at, "fetch", branch)
     select number, ${project}, 'main', number, 'passed', ${owner}, 1, 'done', 'main' from ${numbers}`.execute(trx);
   await sql`
-    insert into builds (id, project_id, build_request_id, commit_id, suite_id, build_state, attempt, exit_status,
+    insert into builds (id, project_id, build_request_id, commit_id, suite_id, suite_name, build_state, attempt, exit_status,
       failure_reason, created_at, started_at, finished_at)
-    select number, ${project}, number, number, 1, 'passed', 1, 0, '', 1, 1, 2 from ${numbers}`.execute(trx);
+    select number, ${project}, number, number, 1, 'x', 'passed', 1, 0, '', 1, 1, 2 from ${numbers}`.execute(trx);
 }
 
 async function looks(trx: Transaction, kind: 'sqlite' | 'postgres'): Promise<number> {

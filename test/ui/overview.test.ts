@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
 import type { Record_ } from '../support/client.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { SuiteRuns } from '../support/suite-runs.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
-describeWithRunner('how projects are doing', (service, runner) => {
+describeWithRunnerOnOne('how projects are doing', (service, runner) => {
   let alice: User;
   let tab: Tab;
   before(async () => {
@@ -18,13 +18,13 @@ describeWithRunner('how projects are doing', (service, runner) => {
   const one = (text: string): string => text.replaceAll(/\s+/g, ' ');
   /** Builds a commit of the default branch, or of another one; it is over when this returns. */
   const build = async (runs: SuiteRuns, sha: string, exit: number, branch = 'main'): Promise<Record_> => {
-    const [trunk, defaultBranch] = branch === 'main' ? (['this', 'main'] as const) : (['kept', null] as const);
+    const [defaultHead, defaultBranch] = branch === 'main' ? (['this', 'main'] as const) : (['kept', null] as const);
     const about = {
       sha: sha.repeat(40),
       branch,
       branches: [branch],
       ref: `refs/heads/${branch}`,
-      trunk,
+      defaultHead,
       defaultBranch,
     };
     const request = await runs.fetched({ commit_ref: branch }, about);
@@ -55,7 +55,7 @@ describeWithRunner('how projects are doing', (service, runner) => {
     await build(runs, 'd', 0, 'other');
     await alice.post(`${runs.path}/build_requests`, { commit_ref: 'main' });
     const fetching = await runner.take('fetch_commit');
-    await fetching.fetched({ sha: 'e'.repeat(40), trunk: 'this', defaultBranch: 'main' });
+    await fetching.fetched({ sha: 'e'.repeat(40), defaultHead: 'this', defaultBranch: 'main' });
     const task = await runner.take('run_suite');
     assert.deepEqual(await since(runs), first);
     assert.match(await overview(runs), /<\/span> <code>main<\/code> <span class="failing">failing since <time/);
@@ -79,7 +79,7 @@ describeWithRunner('how projects are doing', (service, runner) => {
       await sql`update builds set started_at = 1000, finished_at = 66000 where project_id = ${runs.project.id}`.execute(
         trx,
       );
-      const flake = { project_id: runs.project.id, suite_id: 1n, variant: '', class: '', suite: 's', message: '' };
+      const flake = { project_id: runs.project.id, suite_name: 'x', variant: '', class: '', suite: 's', message: '' };
       const seen = { failures: 1, passes: 1, failed_build_id: 1n, began_at: 1n, last_seen_at: BigInt(Date.now()) };
       for (const [commit_id, name] of [
         [1n, 'moody'],
@@ -104,7 +104,7 @@ describeWithRunner('how projects are doing', (service, runner) => {
     const running = (await tab.get(`/ui${runs.path}?running=yes`)).text;
     assert.match(running, /<h1>Running now<\/h1>/);
     assert.ok(running.includes(`/requests/${asked.record.id_str}"`));
-    await (await runner.take('fetch_commit')).fetched({ sha: 'a'.repeat(40), trunk: 'kept' });
+    await (await runner.take('fetch_commit')).fetched({ sha: 'a'.repeat(40), defaultHead: 'kept' });
     await (await runner.take('run_suite')).exit(0);
     assert.match((await tab.get(`/ui${runs.path}?running=yes`)).text, /Nothing runs now/);
   });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { noteVisit } from '../../src/auth/runner-heartbeats.ts';
+import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import {
   shellFrame,
   shellFrameReader,
@@ -9,16 +9,16 @@ import {
   type ShellFrame,
 } from '../../src/shared/shell-frames.ts';
 import { TestBrowser } from '../support/browser.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
-const files = { keeper: 'keeper-of-the-tests', name: 'name-of-the-files', key: 'ab'.repeat(32) };
+const files = { location: 'location-of-the-tests', name: 'name-of-the-files', key: 'ab'.repeat(32) };
 const patient = new AbortController().signal;
 
 /** The page of a shell in a real browser, with a runner that does what the test says. */
-describeWithRunner('a shell in the browser', (service, runner, database) => {
+describeWithRunnerOnOne('a shell in the browser', (service, runner, database) => {
   const browser = new TestBrowser(database);
   let alice: User;
   let path: string;
@@ -26,14 +26,14 @@ describeWithRunner('a shell in the browser', (service, runner, database) => {
     alice = await service.user();
     const { task, path: made } = await runningBuild(alice, runner);
     path = made;
-    await noteVisit(service.store.db, runner.self, { version: '', trouble: '' });
+    await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
     const outcome = { kind: 'exited', status: 1 } as const;
     await runner.dispatch.finish(runner.self, { claim: task.order.claim, outcome, logSize: 0, kept: files });
   });
 
   /** The runner's end of the next shell that somebody opens. */
   const taken = async () => {
-    const asked = { keeper: files.keeper, running: [], room: 4 };
+    const asked = { location: files.location, running: [], room: 4 };
     const [order = assert.fail()] = await runner.dispatch.shells(runner.self, asked, patient);
     const { id: shell } = order;
     const read = shellFrameReader();

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { noteVisit } from '../../src/auth/runner-heartbeats.ts';
+import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import type { Record_ } from '../support/client.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../support/running-build.ts';
 import { SuiteRuns } from '../support/suite-runs.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
-describeWithRunner('the pages of suites and their builds', (service, runner) => {
+describeWithRunnerOnOne('the pages of suites and their builds', (service, runner) => {
   let alice: User;
   let tab: Tab;
   before(async () => {
@@ -31,6 +31,20 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     assert.deepEqual([timeout, retries, mayFail, matrix], [60, 2, true, ['A=1,2', 'B=x']]);
     const page = (await tab.get(`${at}/${suite.id}`)).text;
     assert.match(page, />\s*A=1,2\nB=x<\/textarea>/);
+    const lines = { 'matrix_exclude[]': 'A=1', 'matrix_include[]': 'A=9 C=1', 'matrix_allow_failure[]': 'C=1' };
+    const wide = { ...described, 'matrix[]': 'A=1,2\nB=x' };
+    assert.equal((await send(`${at}/${suite.id}`, 'save', { ...wide, ...lines })).status, 303);
+    const again = (await tab.get(`${at}/${suite.id}`)).text;
+    assert.match(again, /Matrix: 2 variants/);
+    for (const line of Object.values(lines)) assert.match(again, new RegExp(`>\\s*${line}</textarea>`));
+    const nothing = await send(`${at}/${suite.id}`, 'save', {
+      ...wide,
+      'matrix_exclude[]': 'B=x',
+      'matrix_include[]': '',
+    });
+    assert.match(one(nothing.text), /B=x<\/textarea> <p class="mistake"[^>]*>Each line names variables with one value/);
+    const plainAgain = { 'matrix_exclude[]': '', 'matrix_include[]': '', 'matrix_allow_failure[]': '' };
+    assert.equal((await send(`${at}/${suite.id}`, 'save', { ...wide, ...plainAgain })).status, 303);
     const wrong = { name: 'unit', command: 'make', timeout: '9999', retries: '4', 'matrix[]': 'A=1,1' };
     const refused = await send(`${at}/${suite.id}`, 'save', wrong);
     assert.equal(refused.status, 403);
@@ -57,6 +71,7 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
       'Steps: none',
       'Image: none',
       'Cache: none',
+      'Needs: none',
       'Matrix: none',
       'Timeout: the server’s, retries: none',
       'Test reports: none, artifacts: none',
@@ -84,6 +99,7 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
       'Steps: none',
       'Image: node:22, tags: gpu linux',
       'Cache: 2 paths',
+      'Needs: none',
       'Matrix: 6 variants',
       'Timeout: 90 s, retries: 2, may fail',
       'Test reports: 1 pattern, artifacts: 2 patterns',
@@ -102,9 +118,9 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
       'Steps: none',
       'Image: node:24, tags: linux gpu',
       '+ Cache: 3 paths',
-      saved[3],
+      ...saved.slice(3, 5),
       '+ Timeout: 90 s, retries: 9, may fail',
-      ...saved.slice(5),
+      ...saved.slice(6),
     ]);
     // Steps in place of the command, in the rows that are there.
     const steps = { command: '', 'steps[0][name]': 'one', 'steps[0][command]': 'make', 'steps[2][name]': 'two' };
@@ -141,9 +157,30 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     assert.match(refused.text, /names nothing that is there/);
   });
 
+  test('ask for a build with variables, and show them with the request', async () => {
+    const runs = await begin();
+    await runs.suite({ name: 'unit' });
+    const at = `/ui${runs.path}`;
+    for (const variables of ['NO VALUE', 'A=1\nA=2', '=x', 'CI=no']) {
+      const refused = await send(at, 'run', { commit_ref: 'main', variables });
+      assert.equal(refused.status, 403, variables);
+      assert.match(refused.text, /id="[^"]*variables[^"]*-mistake"/);
+      assert.ok(refused.text.includes(`${variables}</textarea>`), 'what was typed stays');
+    }
+    const asked = await send(at, 'run', { commit_ref: 'main', variables: 'STAGE=<b>x</b>=y\r\n\r\nOTHER=\r\n' });
+    assert.equal(asked.status, 303);
+    await (await runner.take('fetch_commit')).fetched();
+    const build = await runner.take('run_suite');
+    const { STAGE, OTHER } = build.order.work.environment;
+    assert.deepEqual([STAGE, OTHER], ['<b>x</b>=y', '']);
+    await build.exit(0);
+    const request = one((await tab.get(String(asked.headers.location))).text);
+    assert.match(request, /<code>STAGE<\/code><\/dt> ?<dd> ?<code class="content">&lt;b&gt;x&lt;\/b&gt;=y<\/code>/);
+  });
+
   test('offer a shell in a build that failed where one can be opened, and only there', async () => {
-    await noteVisit(service.store.db, runner.self, { version: '', trouble: '' });
-    const files = { keeper: 'keeper', name: 'name', key: 'ab'.repeat(32) };
+    await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
+    const files = { location: 'location', name: 'name', key: 'ab'.repeat(32) };
     const [kept, gone] = [await runningBuild(alice, runner), await runningBuild(alice, runner)];
     await kept.task.exit(1, files);
     await gone.task.exit(1);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { Answer, Record_ } from '../support/client.ts';
 import { Receiver, reply } from '../support/receiver.ts';
-import { aCommit, describeWithRunner } from '../support/runner.ts';
+import { aCommit, describeWithRunnerOnOne } from '../support/runner.ts';
 import { Tab } from '../support/tab.ts';
 import { fromFork, trigger } from '../support/triggered.ts';
 import type { User } from '../support/user.ts';
@@ -10,7 +10,7 @@ import type { User } from '../support/user.ts';
 const markup = '<img src=x onerror=alert(1)>"\'&';
 const escaped = '&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;';
 
-describeWithRunner(
+describeWithRunnerOnOne(
   'the triggers of a project, in a browser without scripts',
   (service, runner) => {
     let owner: User;
@@ -192,7 +192,13 @@ describeWithRunner(
       assert.match(words(await theirs.get(`/ui/projects/${own.id}`)), /waiting for approval Build request for/);
       assertDone(await theirs.submit(shown, at, { do: 'approve' }), at);
       assert.ok(!(await theirs.get(at)).text.includes('value="approve"'));
-      const fork = { sha: 'b'.repeat(40), branches: [], branch: '', ref: 'refs/pull/7/head', trunk: 'none' as const };
+      const fork = {
+        sha: 'b'.repeat(40),
+        branches: [],
+        branch: '',
+        ref: 'refs/pull/7/head',
+        defaultHead: 'none' as const,
+      };
       await (await runner.take('fetch_commit')).fetched(fork);
       assert.match(words(await theirs.get(`/ui/projects/${own.id}`)), /in pull request 7 from a fork/);
       const again = await theirs.post(at, { form_key: formKeyOf(await theirs.get(at)), do: 'approve' });

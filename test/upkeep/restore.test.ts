@@ -95,8 +95,15 @@ for (const kind of kinds) {
         allow_failure: 0,
         retries: 0,
         matrix: '[]',
+        matrix_include: '[]',
+        matrix_exclude: '[]',
+        matrix_allow_failure: '[]',
         cache_save: 'passed' as const,
         artifacts: '[]',
+        needs: '[]',
+        approval: 0,
+        manual: 0,
+        concurrency_group: '',
       };
       await assert.rejects(
         db.transaction((trx) => trx.insertInto('suites').values(orphan).execute()),

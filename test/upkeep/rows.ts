@@ -33,6 +33,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     concurrency_group: awkward,
     trace: awkward,
     suites: '["9223372036854775807"]',
+    variables: JSON.stringify({ AWKWARD: awkward }),
   }));
   await db.transaction(async (trx) => {
     const put = async <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> => {
@@ -64,7 +65,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       ssh_private_key: seal({ table: 'projects', column: 'ssh_private_key' }, project),
       created_at: 1n,
       last_event: 2n,
-      trunk_commit_id: commit,
+      default_head_id: commit,
       poll_interval: 15,
       fork_builds: 'never',
       cancel_superseded: 'running',
@@ -89,10 +90,24 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       allow_failure: 1,
       retries: 3,
       matrix: '["A=1,2"]',
+      matrix_include: '["A=3 B=x"]',
+      matrix_exclude: '["A=2"]',
+      matrix_allow_failure: '["B=x"]',
       artifacts: JSON.stringify([awkward]),
+      needs: JSON.stringify([String(largestId)]),
+      approval: 1,
+      manual: 1,
+      concurrency_group: awkward,
       reports: JSON.stringify([awkward]),
     });
-    const cached = { project_id: project, suite_id: suite, variant: awkward, branch: awkward, paths: '["~/x"]' };
+    const cached = {
+      project_id: project,
+      suite_id: suite,
+      suite_name: awkward,
+      variant: awkward,
+      branch: awkward,
+      paths: '["~/x"]',
+    };
     const tree = { build_id: 1n, sha: 'c'.repeat(40), digest: 'a'.repeat(64), size: largestId };
     await put('caches', { id: 1n, ...cached, ...tree, created_at: 1n, last_used_at: 2n });
     await put('suite_rules', {
@@ -169,6 +184,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       build_request_id: 1n,
       commit_id: commit,
       suite_id: suite,
+      suite_name: awkward,
       build_state: 'failed',
       attempt: 1,
       exit_status: -1,
@@ -188,6 +204,11 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       output_from: 0n,
       output_to: largestId,
       steps: JSON.stringify([{ name: awkward, state: 'waiting' }]),
+      needs: JSON.stringify([awkward]),
+      approval: 1,
+      approved_by: awkward,
+      concurrency_group: awkward,
+      held: 'needs',
     });
     const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, tags: 'gpu' };
     const free = {
@@ -218,7 +239,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('test_runs', {
       build_id: 1n,
       project_id: project,
-      suite_id: suite,
+      suite_name: awkward,
       commit_id: commit,
       size: 1,
       bytes: 2n,
@@ -238,7 +259,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     });
     await put('test_flakes', {
       project_id: project,
-      suite_id: suite,
+      suite_name: awkward,
       commit_id: commit,
       variant: awkward,
       test_key: commit,
@@ -260,7 +281,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('uploads', { id: 1n, ...waiting, stored_blob: 'e'.repeat(64), stored_bytes: largestId });
     await put('doomed_blobs', { digest: 'd'.repeat(64), remove_after: largestId });
     const seen = { created_at: 1n, expires_at: largestId, client_seen_at: 1n, runner_seen_at: 2n };
-    const shell = { project_id: project, keeper: awkward };
+    const shell = { project_id: project, location: awkward };
     await put('kept_builds', {
       id: 1n,
       ...shell,
@@ -284,11 +305,11 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       project_id: project,
       account_id: user,
       host: awkward,
-      next_look_at: largestId,
+      next_poll_at: largestId,
       wait_ms: 1n,
       claim: awkward,
       holder: null,
-      last_looked_at: null,
+      last_polled_at: null,
       outcome: 'failed',
       reason: awkward,
       failures: 3,
@@ -317,14 +338,14 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       revoked_at: null,
       draining: 1,
     });
-    await put('runner_visits', {
+    await put('runner_heartbeats', {
       holder: 'h',
       runner_id: 1n,
       seen_at: 2n,
       version: '0.1.0',
       trouble: awkward,
       tags: 'gpu',
-      places: 3,
+      slots: 3,
     });
     await put('runner_accounts', { id: 1n, runner_id: 1n, account_id: user });
     const times = { started_at: null, finished_at: null };
@@ -351,8 +372,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       repository: awkward,
     });
     const delivery = { id: 1n, notification_id: 1n, event_type: 'ping', payload: awkward, state: 'pending' };
-    await put('deliveries', { ...delivery, position: 1n, created_at: 1n, since: 1n });
-    await put('delivery_attempts', {
+    await put('webhook_deliveries', { ...delivery, position: 1n, created_at: 1n, since: 1n });
+    await put('webhook_attempts', {
       id: 1n,
       delivery_id: 1n,
       status: null,

@@ -121,7 +121,7 @@ create table projects (
   ssh_private_key text not null,
   created_at bigint not null,
   last_event bigint not null default 0,
-  trunk_commit_id bigint,
+  default_head_id bigint,
   poll_interval integer not null default 0,
   fork_builds text not null default 'without_secrets',
   cancel_superseded text not null default 'none',
@@ -159,11 +159,18 @@ create table suites (
   allow_failure integer not null default 0,
   retries integer not null default 0,
   matrix text not null default '[]',
+  matrix_include text not null default '[]',
+  matrix_exclude text not null default '[]',
+  matrix_allow_failure text not null default '[]',
   image text not null default '',
   cache text not null default '[]',
   cache_save text not null default 'passed',
   artifacts text not null default '[]',
   reports text not null default '[]',
+  needs text not null default '[]',
+  approval integer not null default 0,
+  manual integer not null default 0,
+  concurrency_group text not null default '',
   constraint suites_name unique (project_id, name)
 );
 
@@ -326,16 +333,16 @@ create table polls (
   project_id bigint not null primary key references projects (id) on delete cascade,
   account_id bigint not null,
   host text not null,
-  next_look_at bigint not null,
+  next_poll_at bigint not null,
   wait_ms bigint not null,
   claim text,
   holder text,
-  last_looked_at bigint,
+  last_polled_at bigint,
   outcome text not null,
   reason text not null,
   failures integer not null
 );
-create index polls_by_next_look on polls (next_look_at);
+create index polls_by_next_poll on polls (next_poll_at);
 create index polls_under_way on polls (holder) where holder is not null;
 
 create table polled_refs (
@@ -413,7 +420,8 @@ create table build_requests (
   fetch_ref text not null default '',
   concurrency_group text not null default '',
   trace text not null default '',
-  suites text not null default '[]'
+  suites text not null default '[]',
+  variables text not null default '{}'
 );
 create index build_requests_newest on build_requests (project_id, id);
 create index build_requests_by_commit on build_requests (commit_id);
@@ -431,7 +439,8 @@ create table builds (
   project_id bigint not null references projects (id) on delete cascade,
   build_request_id bigint not null references build_requests (id) on delete cascade,
   commit_id bigint not null references commits (id) on delete cascade,
-  suite_id bigint not null,
+  suite_id bigint,
+  suite_name text not null,
   build_state text not null,
   attempt integer not null,
   exit_status integer,
@@ -450,12 +459,19 @@ create table builds (
   uploads text not null default '',
   output_from bigint,
   output_to bigint,
-  steps text not null default ''
+  steps text not null default '',
+  needs text not null default '[]',
+  approval integer not null default 0,
+  approved_by text not null default '',
+  concurrency_group text not null default '',
+  held text not null default ''
 );
 create index builds_of_commit on builds (commit_id, id);
 create index builds_of_project on builds (project_id, id);
 create index builds_of_request on builds (build_request_id, id);
-create unique index builds_attempt on builds (commit_id, suite_id, variant, attempt);
+create index builds_in_group on builds (project_id, concurrency_group, id)
+  where concurrency_group > '' and finished_at is null;
+create unique index builds_attempt on builds (commit_id, suite_name, variant, attempt);
 
 create table deploys (
   id bigint not null primary key,
@@ -472,6 +488,7 @@ create table deploys (
 );
 create index deploys_newest on deploys (project_id, id);
 create index deploys_of_commit on deploys (commit_id);
+create index deploys_done on deploys (deploy_strategy_id, id) where state = 'deployed';
 
 create table connection_checks (
   id bigint not null primary key,
@@ -510,7 +527,8 @@ create table uploads (
 create table caches (
   id bigint not null primary key,
   project_id bigint not null references projects (id) on delete cascade,
-  suite_id bigint not null references suites (id) on delete cascade,
+  suite_id bigint references suites (id) on delete cascade,
+  suite_name text not null,
   variant text not null,
   branch text not null,
   paths text not null,
@@ -521,15 +539,15 @@ create table caches (
   created_at bigint not null,
   last_used_at bigint not null
 );
-create unique index caches_of_suite on caches (suite_id, variant, branch);
-create index caches_of_project on caches (project_id, id);
+create index caches_of_project on caches (project_id, suite_name);
+create index caches_of_suite on caches (suite_id);
 create index caches_by_build on caches (build_id);
 create index caches_by_digest on caches (digest);
 
 create table test_runs (
   build_id bigint not null primary key references builds (id) on delete cascade,
   project_id bigint not null,
-  suite_id bigint not null,
+  suite_name text not null,
   commit_id bigint not null,
   size integer not null,
   bytes bigint not null,
@@ -540,7 +558,7 @@ create table test_runs (
   completed_at bigint
 );
 create index test_runs_of_project on test_runs (project_id, build_id);
-create index test_runs_of_commit on test_runs (commit_id, suite_id, build_id);
+create index test_runs_of_commit on test_runs (commit_id, suite_name, build_id);
 -- Tests of which the last never came are removed when their build is over.
 create index test_runs_unfinished on test_runs (build_id) where completed_at is null;
 
@@ -556,7 +574,7 @@ create table test_results (
 
 create table test_flakes (
   project_id bigint not null references projects (id) on delete cascade,
-  suite_id bigint not null,
+  suite_name text not null,
   commit_id bigint not null,
   variant text not null,
   test_key bigint not null,
@@ -569,14 +587,14 @@ create table test_flakes (
   failed_build_id bigint not null,
   began_at bigint not null,
   last_seen_at bigint not null,
-  constraint test_flakes_place primary key (commit_id, suite_id, variant, test_key)
+  constraint test_flakes_place primary key (commit_id, suite_name, variant, test_key)
 );
 create index test_flakes_of_project on test_flakes (project_id, last_seen_at);
 
 create table kept_builds (
   id bigint not null primary key references builds (id) on delete cascade,
   project_id bigint not null references projects (id) on delete cascade,
-  keeper text not null,
+  location text not null,
   holder text not null,
   name text not null,
   key text not null,
@@ -591,7 +609,7 @@ create table shells (
   build_id bigint not null references kept_builds (id) on delete cascade,
   account_id bigint not null references users (id) on delete cascade,
   via text not null,
-  keeper text not null,
+  location text not null,
   state text not null,
   reason text not null,
   created_at bigint not null,
@@ -599,7 +617,7 @@ create table shells (
   client_seen_at bigint not null,
   runner_seen_at bigint not null
 );
-create index shells_of_keeper on shells (keeper, state);
+create index shells_of_location on shells (location, state);
 create index shells_of_build on shells (build_id);
 create index shells_of_project on shells (project_id);
 create index shells_of_account on shells (account_id);
@@ -667,7 +685,7 @@ create table notifications (
 );
 create index notifications_of_project on notifications (project_id, id);
 
-create table deliveries (
+create table webhook_deliveries (
   id bigint not null primary key,
   notification_id bigint not null references notifications (id) on delete cascade,
   event_type text not null,
@@ -677,19 +695,19 @@ create table deliveries (
   position bigint not null default 0,
   since bigint not null default 0
 );
-create index deliveries_newest on deliveries (notification_id, id);
-create index deliveries_pending on deliveries (notification_id, position) where state = 'pending';
+create index webhook_deliveries_newest on webhook_deliveries (notification_id, id);
+create index webhook_deliveries_pending on webhook_deliveries (notification_id, position) where state = 'pending';
 
-create table delivery_attempts (
+create table webhook_attempts (
   id bigint not null primary key,
-  delivery_id bigint not null references deliveries (id) on delete cascade,
+  delivery_id bigint not null references webhook_deliveries (id) on delete cascade,
   status integer,
   duration_ms integer not null,
   answer text not null,
   created_at bigint not null,
   error text not null default ''
 );
-create index delivery_attempts_of_delivery on delivery_attempts (delivery_id, id);
+create index delivery_attempts_of_delivery on webhook_attempts (delivery_id, id);
 
 -- The queue, and the runners.
 
@@ -753,14 +771,14 @@ create table runner_accounts (
 );
 create index runner_accounts_of_account on runner_accounts (account_id);
 
-create table runner_visits (
+create table runner_heartbeats (
   holder text not null primary key,
   runner_id bigint unique references runners (id) on delete cascade,
   seen_at bigint not null,
   version text not null,
   trouble text not null,
   tags text not null default '',
-  places integer not null default 0
+  slots integer not null default 0
 );
 
 -- The store itself.

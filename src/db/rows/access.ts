@@ -96,10 +96,10 @@ export interface RunnerRow {
 }
 
 /** A runner that asked for work, or that a server tried to start on its machine; see auth/runner-heartbeats.ts. */
-export interface RunnerVisitRow {
+export interface RunnerHeartbeatRow {
   /** How much of an order it knows. */
-  /** How many places for builds it has; 0 where it has not said. */
-  places: number;
+  /** How many slots for builds it has; 0 where it has not said. */
+  slots: number;
   /** The holder of its claims. */
   holder: string;
   /** null for a runner on a server's own machine. */

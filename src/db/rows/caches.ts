@@ -4,7 +4,9 @@ import type { BlobDigest } from './values.ts';
 export interface CacheRow {
   id: bigint;
   project_id: bigint;
-  suite_id: bigint;
+  /** null where only the file of the branch has the suite. */
+  suite_id: bigint | null;
+  suite_name: string;
   /** The variant of the builds; blank without a matrix. */
   variant: string;
   branch: string;

@@ -11,13 +11,13 @@ export interface PollRow {
   /** The host of the repository. */
   host: string;
   /** When the next poll is due; during a poll, when another runner may take it over. */
-  next_look_at: bigint;
+  next_poll_at: bigint;
   /** The delay that was set after the last poll: a longer remaining time means that the clock was set back. */
   wait_ms: bigint;
   /** The claim on the poll under way, and its holder. */
   claim: string | null;
   holder: string | null;
-  last_looked_at: bigint | null;
+  last_polled_at: bigint | null;
   outcome: string;
   /** The reason in words. */
   reason: string;

@@ -18,7 +18,7 @@ export interface ProjectRow extends ColumnsOf<typeof projectFields> {
   /** The sequence number of its newest event. */
   last_event: bigint;
   /** The newest built commit of the repository's default branch; the project's state is that commit's state. */
-  trunk_commit_id: bigint | null;
+  default_head_id: bigint | null;
   /** The name of the repository's default branch, as of its newest build; blank while it is not known. */
   default_branch: string;
   /** Since when its state, whenever builds were over, was `passed`; null where it was not. */

@@ -6,7 +6,7 @@ export interface KeptBuildRow {
   id: bigint;
   project_id: bigint;
   /** The folder of a runner that has them, by the random name that it gave itself; and the holder of the build's claim. */
-  keeper: string;
+  location: string;
   holder: string;
   /** What the runner calls them. */
   name: string;
@@ -23,7 +23,7 @@ export interface ShellRow {
   /** Who opened it, and how they proved who they are. */
   account_id: bigint;
   via: string;
-  keeper: string;
+  location: string;
   /** `waiting` for its runner, `open`, or `ended`. */
   state: string;
   /** Why it ended, in one word. */

@@ -4,7 +4,7 @@
 export interface TestRunRow {
   build_id: bigint;
   project_id: bigint;
-  suite_id: bigint;
+  suite_name: string;
   commit_id: bigint;
   /** How many tests there are, and how many bytes their texts have. */
   size: number;
@@ -34,7 +34,7 @@ export interface TestResultRow {
 /** A test that both failed and passed on one commit, in one suite and variant. */
 export interface TestFlakeRow {
   project_id: bigint;
-  suite_id: bigint;
+  suite_name: string;
   commit_id: bigint;
   variant: string;
   test_key: bigint;

@@ -30,6 +30,8 @@ export interface BuildRequestRow {
   trace: string;
   /** The suites that were asked for, as a JSON list of texts; empty where all were. */
   suites: string;
+  /** The variables that it was asked for with, as JSON. */
+  variables: string;
 }
 
 /** Dates of the SCM are text because they keep their author's offset. Lists are JSON. */
@@ -53,13 +55,16 @@ export interface CommitRow {
   branch: string;
 }
 
-/** Suites can be deleted; their builds stay. */
+/** Suites can be renamed and deleted; their builds stay. */
 export interface BuildRow {
   id: bigint;
   project_id: bigint;
   build_request_id: bigint;
   commit_id: bigint;
-  suite_id: bigint;
+  /** null where only the file of the branch has the suite. */
+  suite_id: bigint | null;
+  /** The suite's name when the build was made. Attempts at the same name and variant follow each other. */
+  suite_name: string;
   build_state: string;
   attempt: number;
   exit_status: number | null;
@@ -88,6 +93,16 @@ export interface BuildRow {
   output_to: bigint | null;
   /** Its steps as JSON, as far as its runner told; blank for one with a command of which nothing was told yet. */
   steps: string;
+  /** The names of the suites that it needs, as a JSON list. */
+  needs: string;
+  /** 1 where somebody has to approve it before it begins. */
+  approval: number;
+  /** The address of who did; blank before. */
+  approved_by: string;
+  /** Builds of the project with the same one run one at a time; blank for none. */
+  concurrency_group: string;
+  /** What keeps it out of the queue: `needs` or its `group`; blank where nothing does (lifecycle/held-back.ts). */
+  held: string;
 }
 
 /** The commit of a branch or tag when it was last built. */
@@ -163,7 +178,7 @@ export interface EventRow {
   created_at: bigint;
 }
 
-export interface DeliveryRow {
+export interface WebhookDeliveryRow {
   id: bigint;
   notification_id: bigint;
   /** Deliveries of one notification are sent in this order. */
@@ -177,7 +192,7 @@ export interface DeliveryRow {
   since: bigint;
 }
 
-export interface DeliveryAttemptRow {
+export interface WebhookAttemptRow {
   id: bigint;
   delivery_id: bigint;
   status: number | null;

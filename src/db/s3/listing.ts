@@ -56,7 +56,12 @@ export async function abortUploads({ ask, client, place }: S3Link, before: numbe
     const list = new ListMultipartUploadsCommand({ Bucket, Prefix: place.prefix, KeyMarker, UploadIdMarker });
     const page = await ask((abortSignal) => client.send(list, { abortSignal }));
     for (const { Key, UploadId, Initiated } of page.Uploads ?? []) {
-      if (Key === undefined || !isOurs(Key.slice(place.prefix.length)) || !Initiated || Initiated.getTime() >= before)
+      if (
+        Key === undefined ||
+        !isBlobName(Key.slice(place.prefix.length)) ||
+        !Initiated ||
+        Initiated.getTime() >= before
+      )
         continue;
       await ask(async (abortSignal) => {
         try {
@@ -72,7 +77,7 @@ export async function abortUploads({ ask, client, place }: S3Link, before: numbe
 }
 
 /** Without a prefix, other programs may upload to the same bucket. */
-function isOurs(name: string): boolean {
+function isBlobName(name: string): boolean {
   return /^(incoming\/[0-9a-f-]{36}|[0-9a-f]{2}\/[0-9a-f]{64}|removed\/[0-9a-f]{64}\/[0-9a-f-]{36})$/.test(name);
 }
 

@@ -9,7 +9,7 @@ import type { Session } from './session.ts';
 import { withoutLog, type UnloggedRequest } from './without-log.ts';
 
 /** What a check of a repository finds. */
-export interface Looked {
+export interface Access {
   defaultBranch: string | null;
   branches: string[];
   /** The names at the top of the default branch; empty where they could not be read in time. */
@@ -23,7 +23,7 @@ const mostFiles = 1000;
  * Looks at a repository without keeping any of it: its branches, and the names at the top of the default branch. It
  * works in a folder of its own, so that no fetch has to wait.
  */
-export async function look(services: GitServices, request: UnloggedRequest): Promise<Looked> {
+export async function checkAccess(services: GitServices, request: UnloggedRequest): Promise<Access> {
   const folder = join(services.dir, `look-${randomName()}`);
   try {
     await mkdir(folder, { mode: 0o700 });
@@ -33,7 +33,7 @@ export async function look(services: GitServices, request: UnloggedRequest): Pro
         const way = remote.way('git-upload-pack');
         const { signal } = source;
         return services.sessions.use({ directory: folder, access: 'write', signal, way }, (session) =>
-          lookIn(session, remote),
+          checkAccessIn(session, remote),
         );
       }),
     );
@@ -42,7 +42,7 @@ export async function look(services: GitServices, request: UnloggedRequest): Pro
   }
 }
 
-async function lookIn(session: Session, remote: Remote): Promise<Looked> {
+async function checkAccessIn(session: Session, remote: Remote): Promise<Access> {
   const how = ['init', '--quiet', '--bare', '--template=', '--initial-branch=headrace'];
   expectSuccess('making a folder to look from', await session.git(how));
   const args = ['ls-remote', '--symref', '--end-of-options', remote.url, 'HEAD', 'refs/heads/*'];

@@ -1,5 +1,5 @@
 import { messageOf } from '../../lib/error-code.ts';
-import { ForbiddenAddressError, judgedAddresses, type AddressRules } from '../../lib/address-filter.ts';
+import { ForbiddenAddressError, allowedAddresses, type AddressRules } from '../../lib/address-filter.ts';
 import { run } from '../../lib/processes.ts';
 import { FetchError } from './failures.ts';
 import { notPublic } from './public-failures.ts';
@@ -11,7 +11,7 @@ import { MasterError } from './ssh-master.ts';
  * to repositories. A jump host or proxy is asked for the judged address, too. Keys of hosts are remembered by name, as
  * without this.
  */
-export async function judgedHost(
+export async function checkedHost(
   config: string,
   destination: string,
   rules: AddressRules,
@@ -29,7 +29,7 @@ export async function judgedHost(
   const [host, port] = [valueOf('hostname'), valueOf('port')];
   const known = valueOf('hostkeyalias') || (port === '22' ? host : `[${host}]:${port}`);
   try {
-    const [first] = await judgedAddresses(host, rules, signal);
+    const [first] = await allowedAddresses(host, rules, signal);
     return ['-o', `HostName=${first?.address}`, '-o', `HostKeyAlias=${known}`];
   } catch (error) {
     if (error instanceof ForbiddenAddressError) throw new FetchError('not_public', notPublic);

@@ -1,7 +1,7 @@
 import { constants, copyFile, lchown, link, mkdir, rename, writeFile } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { isThere } from '../../lib/path-exists.ts';
+import { pathExists } from '../../lib/path-exists.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { watchSize, type SizeWatch } from '../size-watch.ts';
 import { FetchError, recognize } from './failures.ts';
@@ -71,7 +71,7 @@ export interface Misses {
 
 export async function checkout(services: GitServices, request: CheckoutRequest): Promise<Misses> {
   const part = `${request.into}.part`;
-  return reportingTrouble(request.say, () =>
+  return reportingTrouble(request.writeLog, () =>
     inTime(services, request.signal, async (signal) => {
       const size = watchSize(part, services.checkoutBytes, tooLarge(services.checkoutBytes));
       try {
@@ -93,7 +93,7 @@ export async function checkout(services: GitServices, request: CheckoutRequest):
         await placeAll(services, source, making);
         await size.check();
         // If git was misled while it saw all trees, the result may not be a directory.
-        if (!(await isThere(tree, 'directory'))) throw new Error('the work tree is not a directory');
+        if (!(await pathExists(tree, 'directory'))) throw new Error('the work tree is not a directory');
         await rename(tree, request.into);
         return making.misses;
       } finally {
@@ -291,7 +291,7 @@ async function fillTree(
       if (finished.status === 0) continue;
       const error = new GitError('writing the work tree', finished);
       if (recognize(finished.stderr) !== 'malformed_repository') throw error;
-      source.narrator.line(error.said);
+      source.narrator.line(error.output);
       throw reason(source, 'malformed_repository');
     }
     await setOldTimes(session);

@@ -1,10 +1,10 @@
 import { FetchError } from './failures.ts';
-import { expectSuccess, GitError, type Said } from './git.ts';
+import { expectSuccess, GitError, type GitOutput } from './git.ts';
 import { most } from '../../shared/bounds.ts';
 import { boundedNames } from '../../shared/commit-bounds.ts';
 import type { CommitMetadata } from '../../protocol/index.ts';
 import { readCommitObject } from './commit-object.ts';
-import { remoteHead, type Place } from './refs.ts';
+import { remoteHead, type RefCandidate } from './refs.ts';
 import type { Session } from './session.ts';
 
 /** A commit in the mirror. */
@@ -28,16 +28,16 @@ export interface KnownCommit extends CommitMetadata {
 }
 
 export interface Found {
-  place: Place;
+  candidate: RefCandidate;
   sha: string;
   bytes: Buffer;
 }
 
 const mostOfCommits = 16 * 1024 * 1024;
 
-/** Looks up all places with one process. */
-export async function lookUp(session: Session, places: readonly Place[]): Promise<Found[]> {
-  const input = places.map((place) => `${place.name}^{commit}\n`).join('');
+/** Looks up all candidates with one process. */
+export async function lookUp(session: Session, candidates: readonly RefCandidate[]): Promise<Found[]> {
+  const input = candidates.map((candidate) => `${candidate.name}^{commit}\n`).join('');
   const finished = await session.git(['cat-file', '--batch'], { input, maxOutput: mostOfCommits });
   if (finished.truncated) {
     const message = `The commit is described in more than ${mostOfCommits / 1024 ** 2} MB, which is no description.`;
@@ -45,21 +45,21 @@ export async function lookUp(session: Session, places: readonly Place[]): Promis
   }
   const found: Found[] = [];
   let at = 0;
-  for (const place of places) {
+  for (const candidate of candidates) {
     const lineEnd = finished.stdout.indexOf(10, at);
     if (lineEnd < 0) throw new GitError('reading a commit', finished);
     const [sha = '', type, size] = finished.stdout.subarray(at, lineEnd).toString().split(' ');
     at = lineEnd + 1;
     if (type !== 'commit') continue; // a missing or ambiguous object has an answer of one line
-    found.push({ place, sha, bytes: finished.stdout.subarray(at, at + Number(size)) });
+    found.push({ candidate, sha, bytes: finished.stdout.subarray(at, at + Number(size)) });
     at += Number(size) + 1;
   }
   return found;
 }
 
 /** Whether a short SHA was not found only because it is too short. */
-export async function isAmbiguous(session: Session, places: readonly Place[]): Promise<boolean> {
-  for (const { name } of places.filter((place) => place.kind === 'sha')) {
+export async function isAmbiguous(session: Session, candidates: readonly RefCandidate[]): Promise<boolean> {
+  for (const { name } of candidates.filter((candidate) => candidate.kind === 'sha')) {
     const fitting = await session.git(['rev-parse', `--disambiguate=${name}`]);
     if (fitting.stdout.toString().trim().split('\n').length > 1) return true;
   }
@@ -124,12 +124,12 @@ async function changedFiles(session: Session, sha: string): Promise<Pick<KnownCo
 }
 
 /** A program whose output was cut off may end with a failing status. */
-function wholeOrCut(what: string, finished: Said): Said {
+function wholeOrCut(what: string, finished: GitOutput): GitOutput {
   return finished.truncated ? finished : expectSuccess(what, finished);
 }
 
 /** The text after the last line end is empty, or was cut off. */
-function linesOf({ stdout }: Said, end: string, limit = Infinity): string[] {
+function linesOf({ stdout }: GitOutput, end: string, limit = Infinity): string[] {
   const whole = stdout.subarray(0, stdout.lastIndexOf(end) + 1).toString();
   return whole.split(end, Math.min(limit, 2 ** 32 - 1)).filter(Boolean);
 }

@@ -1,9 +1,9 @@
 import { dirname, join } from 'node:path/posix';
-import { isThere } from '../../lib/path-exists.ts';
-import type { Place } from '../../protocol/index.ts';
+import { pathExists } from '../../lib/path-exists.ts';
+import type { Repository } from '../../protocol/index.ts';
 import { mirrorOf, sourceOf, type GitServices } from './obtain.ts';
 
-export interface DifferenceRequest extends Place {
+export interface DifferenceRequest extends Repository {
   /** Full SHAs. */
   from: string;
   to: string;
@@ -27,8 +27,8 @@ const isSha = (text: string): boolean => /^[0-9a-f]{40}([0-9a-f]{24})?$/.test(te
  */
 export async function difference(services: GitServices, request: DifferenceRequest): Promise<Difference | undefined> {
   const { from, to, signal } = request;
-  const mirror = mirrorOf(services, sourceOf({ ...request, privateKey: '', say: () => {} }));
-  if (!isSha(from) || !isSha(to) || !(await isThere(mirror.gitDir, 'directory'))) return undefined;
+  const mirror = mirrorOf(services, sourceOf({ ...request, privateKey: '', writeLog: () => {} }));
+  if (!isSha(from) || !isSha(to) || !(await pathExists(mirror.gitDir, 'directory'))) return undefined;
   return services.sessions.use({ directory: mirror.gitDir, access: 'read', signal }, async (session) => {
     const compare = ['diff-tree', '-r', '-z', '--raw', '--no-renames', `${from}^{tree}`, `${to}^{tree}`];
     const { status, truncated, stdout } = await session.git(compare, { maxOutput: mostOutput });

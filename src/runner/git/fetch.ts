@@ -1,5 +1,5 @@
 import type { CommitCache } from './commit-cache.ts';
-import type { ConfigFile, TrunkNews } from '../../protocol/index.ts';
+import type { ConfigFile, DefaultHeadChange } from '../../protocol/index.ts';
 import { readConfigFile } from './config-file.ts';
 import { descends, describe, lookUp, type Found, type KnownCommit } from './commits.ts';
 import { FetchError } from './failures.ts';
@@ -17,7 +17,7 @@ export interface FetchRequest extends SourceRequest {
   /** The commits at which refs were last built, by full name, for instance `refs/heads/main`. */
   previous?: Readonly<Record<string, string>>;
   /** The newest commit of the default branch that was built so far. */
-  trunk?: string | null;
+  defaultHead?: string | null;
   /** The file that configures the project; it is read where the commit becomes the newest of the default branch. */
   configFile?: string;
 }
@@ -30,14 +30,14 @@ export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch' | 'onDef
   branch: string | null;
   /** The branch or tag was built before at a commit that is not in this one's history. */
   overwritten: boolean;
-  trunk: TrunkNews;
+  defaultHead: DefaultHeadChange;
   config?: ConfigFile;
 }
 
 export async function fetch(services: GitServices, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
-  const { say, signal } = request;
+  const { writeLog, signal } = request;
   signal.throwIfAborted();
-  return reportingTrouble(say, () =>
+  return reportingTrouble(writeLog, () =>
     inTime(services, signal, (inTimeOnly) => find(services, cache, { ...request, signal: inTimeOnly })),
   );
 }
@@ -51,11 +51,11 @@ async function find(services: GitServices, cache: CommitCache, request: FetchReq
   }
   const mirror = mirrorOf(services, source);
   const cached = wanted.fullSha === undefined ? undefined : await cache.get(mirror, wanted.fullSha);
-  const trunk = cached && trunkAtOnce(cached, request.trunk);
-  const wantsFile = request.configFile !== undefined && trunk === 'this';
-  if (cached !== undefined && trunk !== undefined && isOn(cached, wanted.by) && !wantsFile) {
+  const defaultHead = cached && quickDefaultHead(cached, request.defaultHead);
+  const wantsFile = request.configFile !== undefined && defaultHead === 'this';
+  if (cached !== undefined && defaultHead !== undefined && isOn(cached, wanted.by) && !wantsFile) {
     await noteUse(mirror);
-    return finish(source, request, { refKind: 'sha', ref: null, commit: cached, overwritten: false, trunk });
+    return finish(source, request, { refKind: 'sha', ref: null, commit: cached, overwritten: false, defaultHead });
   }
   source.narrator.line(`Looking for ${wanted.asked} in ${source.address.url}.`);
   return withRepair(services, source, () =>
@@ -63,12 +63,14 @@ async function find(services: GitServices, cache: CommitCache, request: FetchReq
       const commit = await cache.fill(mirror, found.sha, () => describe(session, found));
       const ref = wanted.special ?? (await endingIn(session, wanted.by, commit.sha)) ?? fullName(found, commit);
       const overwritten = await isOverwritten(session, commit.sha, ref === null ? undefined : request.previous?.[ref]);
-      const trunk = trunkAtOnce(commit, request.trunk) ?? (await compareTrunk(session, commit, request.trunk ?? ''));
+      const defaultHead =
+        quickDefaultHead(commit, request.defaultHead) ??
+        (await compareDefaultHead(session, commit, request.defaultHead ?? ''));
       const config =
-        request.configFile === undefined || trunk !== 'this'
+        request.configFile === undefined || defaultHead !== 'this'
           ? undefined
           : await readConfigFile(session, commit.sha, request.configFile);
-      return finish(source, request, { refKind: found.place.kind, ref, commit, overwritten, trunk, config });
+      return finish(source, request, { refKind: found.candidate.kind, ref, commit, overwritten, defaultHead, config });
     }),
   );
 }
@@ -91,13 +93,20 @@ async function isOverwritten(session: Session, sha: string, before: string | und
 }
 
 /** Undefined where the two commits have to be compared. */
-function trunkAtOnce({ sha, onDefault }: KnownCommit, before: string | null = null): TrunkNews | undefined {
+function quickDefaultHead(
+  { sha, onDefault }: KnownCommit,
+  before: string | null = null,
+): DefaultHeadChange | undefined {
   if (before !== null && before !== sha) return undefined;
   return onDefault ? 'this' : 'none';
 }
 
 /** A commit of the default branch replaces the last built one if it is newer, or if the branch was overwritten. */
-async function compareTrunk(session: Session, { sha, onDefault }: KnownCommit, before: string): Promise<TrunkNews> {
+async function compareDefaultHead(
+  session: Session,
+  { sha, onDefault }: KnownCommit,
+  before: string,
+): Promise<DefaultHeadChange> {
   const [tip] = await lookUp(session, [{ kind: 'branch', name: remoteHead }]);
   const isKept = tip !== undefined && (await descends(session, tip.sha, before));
   if (!onDefault) return isKept ? 'kept' : 'none';
@@ -106,8 +115,8 @@ async function compareTrunk(session: Session, { sha, onDefault }: KnownCommit, b
 
 /** HEAD stands for the default branch. */
 function fullName(found: Found, commit: KnownCommit): string | null {
-  if (found.place.kind === 'sha') return null;
-  if (found.place.name !== remoteHead) return found.place.name;
+  if (found.candidate.kind === 'sha') return null;
+  if (found.candidate.name !== remoteHead) return found.candidate.name;
   const { byName } = commit.likelyBranch;
   return byName === null ? null : `refs/heads/${byName}`;
 }
@@ -117,12 +126,12 @@ interface Finding {
   ref: string | null;
   commit: KnownCommit;
   overwritten: boolean;
-  trunk: TrunkNews;
+  defaultHead: DefaultHeadChange;
   config?: ConfigFile | undefined;
 }
 
 function finish({ narrator }: Source, request: FetchRequest, finding: Finding): FetchedCommit {
-  const { refKind, ref, commit, overwritten, trunk, config } = finding;
+  const { refKind, ref, commit, overwritten, defaultHead, config } = finding;
   const { likelyBranch, onDefault: _, ...known } = commit;
   const likely = refKind === 'sha' ? likelyBranch.bySha : likelyBranch.byName;
   const branch = refKind === 'branch' && ref !== null ? ref.replace('refs/heads/', '') : likely;
@@ -133,5 +142,5 @@ function finish({ narrator }: Source, request: FetchRequest, finding: Finding): 
     narrator.line(
       `The history of ${quoted(request.fetchRef || request.commitRef)} was overwritten since it was last built.`,
     );
-  return { ...known, refKind, ref, branch, overwritten, trunk, ...(config && { config }) };
+  return { ...known, refKind, ref, branch, overwritten, defaultHead, ...(config && { config }) };
 }

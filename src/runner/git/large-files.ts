@@ -1,7 +1,7 @@
 import { lstat, mkdir } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isThere } from '../../lib/path-exists.ts';
+import { pathExists } from '../../lib/path-exists.ts';
 import { run } from '../../lib/processes.ts';
 import { FetchError } from './failures.ts';
 import { git, GitError } from './git.ts';
@@ -146,11 +146,11 @@ async function writeAgain(
     }
     await setOldTimes(session, lfsSettings(url, session.store));
     await session.run(['rm', '-rf', '--', join(directory, '.git', 'lfs'), join(session.store, 'logs')]);
-    const said = `${filtered.stderr.toString()}\n${filtered.ssh.toString()}`;
+    const output = `${filtered.stderr.toString()}\n${filtered.ssh.toString()}`;
     const left = (await findPointers(session)).pointers;
     const hasNone = way?.services !== undefined && left.length === pointers.length;
     const other = hasNone ? `the host ${source.address.host} has no Git LFS over SSH` : 'its host does not give it out';
-    return { left, why: whyUnavailable(said, filtered.troubles, { why: other, isLasting: true }) };
+    return { left, why: whyUnavailable(output, filtered.troubles, { why: other, isLasting: true }) };
   });
 }
 
@@ -192,7 +192,7 @@ function sentenceOf([first, ...more]: readonly Pointer[], why: string, { isFork 
  */
 export async function forgetLargeFiles(mirrorFolder: string, unusedForMs: number): Promise<void> {
   for (const kept of [keptForOwn, keptForForks].map((name) => join(mirrorFolder, name))) {
-    if (!(await isThere(kept, 'directory'))) continue;
+    if (!(await pathExists(kept, 'directory'))) continue;
     const old = ['-type', 'f', '-mmin', `+${Math.ceil(unusedForMs / 60_000)}`, '-delete'];
     const { status, stderr } = await run('find', ['-P', kept, '-xdev', ...old], { maxOutput: 2000 });
     if (status !== 0) throw new Error(`cleanup of ${kept} failed: ${stderr.toString().trim()}`);

@@ -1,7 +1,7 @@
 import { bytes, most } from '../../shared/bounds.ts';
 import { digestOf, writeListing, type Refs } from '../../shared/ref-listings.ts';
 import { isRefName } from '../../shared/ref-names.ts';
-import type { Slots } from '../../lib/limiter.ts';
+import type { Limiter } from '../../lib/limiter.ts';
 import type { Connections } from './connections.ts';
 import { FetchError } from './failures.ts';
 import { talk, type Remote } from './mirror.ts';
@@ -26,9 +26,9 @@ export interface Listed {
 export interface ListServices extends Pick<GitServices, 'sessions' | 'longestSilenceMs'> {
   connections: Connections;
   /** Limits the polls of one host at the same time. */
-  asking: Slots;
+  asking: Limiter;
   /** Limits the connections that are being opened to one host: an sshd refuses too many. */
-  connecting: Slots;
+  connecting: Limiter;
   /** This many stay open; further ones are closed after each poll. */
   mostOpen: number;
 }
@@ -39,7 +39,7 @@ const memoryBytes = 256 * 1024 * 1024;
 const mostOutput = 2 * bytes.refListing;
 
 export async function listRefs(services: ListServices, request: ListRequest): Promise<Listed> {
-  const { host } = sourceOf({ ...request, say: () => {} }).address;
+  const { host } = sourceOf({ ...request, writeLog: () => {} }).address;
   const done = await services.asking.take(host, request.signal);
   try {
     return await withoutLog(request, async (source) => {

@@ -1,12 +1,12 @@
 import { lchown, mkdir, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { lockFile, tryLockFile } from '../../lib/file-lock.ts';
-import { isThere } from '../../lib/path-exists.ts';
+import { pathExists } from '../../lib/path-exists.ts';
 import { run } from '../../lib/processes.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { FetchError, type RemoteFailure } from './failures.ts';
-import { expectSuccess, GitError, type Said } from './git.ts';
-import type { Narrator } from './narrator.ts';
+import { expectSuccess, GitError, type GitOutput } from './git.ts';
+import type { LogWriter } from './narrator.ts';
 import { withoutProgress } from './progress.ts';
 import { remoteHead, specialRef } from './refs.ts';
 import { SilenceError, type RunOptions, type Session } from './session.ts';
@@ -39,13 +39,13 @@ export interface Remote {
   url: string;
   /** How a session gets there, for these commands. */
   way(...services: Service[]): Way;
-  narrator: Narrator;
+  narrator: LogWriter;
   signal: AbortSignal;
   longestSilenceMs: number;
   /** The error for a failure, in words for this remote. */
   failure(kind: RemoteFailure): FetchError;
   /** The same by what programs said; undefined where that does not point to the remote. */
-  explain(said: Said): FetchError | undefined;
+  explain(said: GitOutput): FetchError | undefined;
 }
 
 const branches = 'refs/heads';
@@ -60,7 +60,7 @@ export function mirrorAt(folder: string): Mirror {
 /** Runs `work` while no other process writes to the mirror. */
 export async function whileLocked<T>(
   mirror: Mirror,
-  narrator: Narrator,
+  narrator: LogWriter,
   signal: AbortSignal,
   work: () => Promise<T>,
 ): Promise<T> {
@@ -104,7 +104,7 @@ export async function writeTo<W, T>(
   read: (session: Session, written: W) => Promise<T>,
 ): Promise<T> {
   const marker = join(mirror.folder, 'writing');
-  if (await isThere(marker)) await cleanUp(mirror);
+  if (await pathExists(marker)) await cleanUp(mirror);
   await writeFile(marker, '');
   const isNew = await makeFolder(mirror.gitDir, sessions.owner);
   let isWritten = false;
@@ -147,8 +147,8 @@ async function followHead(session: Session, remote: Remote): Promise<void> {
 }
 
 async function askForHead(session: Session, remote: Remote): Promise<string | undefined> {
-  const asked = await talk(session, remote, ['ls-remote', '--symref', remote.url, 'HEAD']);
-  return /^ref: (refs\/heads\/[^\s]{1,512})\tHEAD$/m.exec(asked.stdout.toString().slice(0, 4096))?.[1];
+  const listed = await talk(session, remote, ['ls-remote', '--symref', remote.url, 'HEAD']);
+  return /^ref: (refs\/heads\/[^\s]{1,512})\tHEAD$/m.exec(listed.stdout.toString().slice(0, 4096))?.[1];
 }
 
 /**
@@ -175,7 +175,7 @@ export async function rebuild(sessions: Sessions, mirror: Mirror, remote: Remote
     // A failure that an empty mirror has too is caused by the remote.
     throw error instanceof GitError && error.mayBeDamage ? remote.failure('remote_failed') : error;
   }
-  if (await isThere(mirror.gitDir)) await rename(mirror.gitDir, broken);
+  if (await pathExists(mirror.gitDir)) await rename(mirror.gitDir, broken);
   await rename(fresh, mirror.gitDir);
   await removeTree(broken);
   await rm(marker);
@@ -216,15 +216,15 @@ export async function talk(
   remote: Remote,
   args: readonly string[],
   options: Pick<RunOptions, 'maxOutput'> = {},
-): Promise<Said> {
+): Promise<GitOutput> {
   const { narrator, longestSilenceMs } = remote;
-  const heard = withoutProgress(narrator.output);
+  const filtered = withoutProgress(narrator.output);
   try {
-    return await session.git(args, { ...options, onStderr: heard.output, longestSilenceMs });
+    return await session.git(args, { ...options, onStderr: filtered.output, longestSilenceMs });
   } catch (error) {
     throw error instanceof SilenceError ? remote.failure('connection_lost') : error;
   } finally {
-    await heard.flush().catch(() => {}); // a log that accepts no more output ends the job elsewhere
+    await filtered.flush().catch(() => {}); // a log that accepts no more output ends the job elsewhere
   }
 }
 
@@ -238,7 +238,7 @@ const unfinished = ['*.lock', 'tmp_*', '*.keep'];
  */
 async function cleanUp(mirror: Mirror): Promise<void> {
   await Promise.all(['fresh.git', 'broken.git'].map((name) => removeTree(join(mirror.folder, name))));
-  if (!(await isThere(mirror.gitDir, 'directory'))) return;
+  if (!(await pathExists(mirror.gitDir, 'directory'))) return;
   const names = unfinished.flatMap((name) => ['-o', '-name', name]).slice(1);
   const how = ['-P', mirror.gitDir, '-xdev', '-type', 'f', '(', ...names, ')', '-delete'];
   const { status, stderr } = await run('find', how, { maxOutput: 2000 });
@@ -251,7 +251,7 @@ export async function sweepMirrors(dir: string, log: (message: string) => void):
   for (const project of await namesIn(root)) {
     for (const name of await namesIn(join(root, project))) {
       const mirror = mirrorAt(join(root, project, name));
-      if (!(await isThere(join(mirror.folder, 'writing')))) continue;
+      if (!(await pathExists(join(mirror.folder, 'writing')))) continue;
       await sweepMirror(mirror).catch((error: unknown) => log(String(error))); // the next writer tries again
     }
   }
@@ -290,11 +290,11 @@ async function makeFolder(path: string, owner: Sessions['owner']): Promise<boole
  */
 export async function packsOf(mirror: Mirror): Promise<string[]> {
   const folders = [mirror.gitDir, join(mirror.gitDir, 'objects'), join(mirror.gitDir, 'objects', 'pack')];
-  for (const folder of folders) if (!(await isThere(folder, 'directory'))) return [];
+  for (const folder of folders) if (!(await pathExists(folder, 'directory'))) return [];
   const packs: string[] = [];
   for (const name of await readdir(folders[2] ?? '')) {
     const path = join(folders[2] ?? '', name);
-    if (/^pack-[0-9a-f]{40,64}\.(pack|idx|rev)$/.test(name) && (await isThere(path, 'file'))) packs.push(path);
+    if (/^pack-[0-9a-f]{40,64}\.(pack|idx|rev)$/.test(name) && (await pathExists(path, 'file'))) packs.push(path);
   }
   return packs;
 }

@@ -4,8 +4,8 @@ import { join, resolve } from 'node:path';
 import type { DiskReserve } from '../../lib/disk-reserve.ts';
 import type { Sandboxes } from '../sandbox/types.ts';
 import { mostOpenFiles } from '../../lib/descriptors.ts';
-import { openSlots } from '../../lib/limiter.ts';
-import { outsideJudge, type AddressRules } from '../../lib/address-filter.ts';
+import { createLimiter } from '../../lib/limiter.ts';
+import { outsideAddressFilter, type AddressRules } from '../../lib/address-filter.ts';
 import { createResolve } from '../../lib/resolve.ts';
 import { checkout, type CheckoutRequest, type Misses } from './checkout.ts';
 import { collect, forget, type Collected } from './collect.ts';
@@ -14,7 +14,7 @@ import { openConnections } from './connections.ts';
 import { difference, type Difference, type DifferenceRequest } from './difference.ts';
 import { fetch, type FetchedCommit, type FetchRequest } from './fetch.ts';
 import { listRefs, type Listed, type ListRequest } from './list-refs.ts';
-import { look, type Looked } from './check-access.ts';
+import { checkAccess, type Access } from './check-access.ts';
 import type { UnloggedRequest } from './without-log.ts';
 import { namesIn } from './mirror.ts';
 import type { GitServices } from './obtain.ts';
@@ -64,7 +64,7 @@ export interface Mirrors {
   /** What differs between two commits; undefined where this runner does not have both. */
   difference(request: DifferenceRequest): Promise<Difference | undefined>;
   /** Checks a repository without keeping any of it. Throws FetchError likewise. */
-  look(request: UnloggedRequest): Promise<Looked>;
+  checkAccess(request: UnloggedRequest): Promise<Access>;
   /** Lists the branches and tags of a repository, over a connection that is kept. Throws FetchError likewise. */
   listRefs(request: ListRequest): Promise<Listed>;
   /** Pushes a commit to another repository, never by force. */
@@ -83,12 +83,12 @@ export interface Mirrors {
  * Connections for polls are kept between polls, at most this long: until then a key that was removed at the host still
  * reads names and SHAs, but never a commit, which is fetched over a separate connection.
  */
-const lookConnectionMs = 15 * 60 * 1000;
+const pollConnectionMs = 15 * 60 * 1000;
 /**
  * Uses a key exchange at a tenth of the cost: there are many of these, and a recording of their traffic is worth
  * little.
  */
-const lookDefaults = ['KexAlgorithms -sntrup761*', 'ServerAliveInterval 60'];
+const pollDefaults = ['KexAlgorithms -sntrup761*', 'ServerAliveInterval 60'];
 /** The memory of one connection's ssh. */
 const connectionBytes = 3 * 1024 ** 2;
 const mostKept = 2000;
@@ -113,10 +113,14 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const run = await openRunFolder(dir);
   const folder = run.path;
-  const rules = { mayCall: outsideJudge(options.allowedAddresses ?? []), resolve: createResolve(), ...options.https };
+  const rules = {
+    mayCall: outsideAddressFilter(options.allowedAddresses ?? []),
+    resolve: createResolve(),
+    ...options.https,
+  };
   const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, connectionMs, rules });
-  const lookFolder = join(folder, 'looks');
-  await mkdir(lookFolder, { mode: 0o700 });
+  const pollFolder = join(folder, 'polling');
+  await mkdir(pollFolder, { mode: 0o700 });
   const limits = { memoryBytes, processes: mostProcesses, timeoutMs };
   const connectMs = connectSeconds * 1000;
   const sessions = openSessions({
@@ -128,20 +132,20 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
     ca: options.https?.ca,
     disk: options.disk,
   });
-  const looks = {
+  const polling = {
     sessions,
     longestSilenceMs,
     connections: await openConnections({
       dir,
-      folder: lookFolder,
+      folder: pollFolder,
       sshConfig,
       connectSeconds,
-      connectionMs: lookConnectionMs,
-      defaults: lookDefaults,
+      connectionMs: pollConnectionMs,
+      defaults: pollDefaults,
       rules,
     }),
-    asking: openSlots(mostAtHost),
-    connecting: openSlots(mostConnecting),
+    asking: createLimiter(mostAtHost),
+    connecting: createLimiter(mostConnecting),
     mostOpen: Math.min(mostKept, Math.floor(totalmem() / 8 / connectionBytes), Math.floor(mostOpenFiles() / 4)),
   };
   const services: GitServices = {
@@ -157,14 +161,14 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
     fetch: (request) => fetch(services, cache, request),
     checkout: (request) => checkout(services, request),
     difference: (request) => difference(services, request),
-    look: (request) => look(services, request),
-    listRefs: (request) => listRefs(looks, request),
+    checkAccess: (request) => checkAccess(services, request),
+    listRefs: (request) => listRefs(polling, request),
     push: (request) => push(services, request),
     projects: () => namesIn(join(dir, 'mirrors')),
     forget: (projectId) => forget(dir, projectId),
     collect: (unusedForMs = month, signal) => collect({ dir, sessions, log }, unusedForMs, signal),
     close: async () => {
-      await Promise.all([connections.close(), looks.connections.close(), sessions.close()]);
+      await Promise.all([connections.close(), polling.connections.close(), sessions.close()]);
       await run.close();
     },
   };

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { isThere } from '../../lib/path-exists.ts';
+import { pathExists } from '../../lib/path-exists.ts';
 import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
 import type { OpenChannel, Service } from './channel.ts';
 import { descends, isAmbiguous, lookUp, type Found } from './commits.ts';
@@ -10,14 +10,14 @@ import { GitError } from './git.ts';
 import { fetchSpecial, mirrorAt, noteUse, rebuild, update, whileLocked, writeTo } from './mirror.ts';
 import type { Mirror, Remote } from './mirror.ts';
 import { presentBranches } from './present-branches.ts';
-import { narrate, type Narrator, type Say } from './narrator.ts';
+import { logWriter, type LogWriter, type WriteLog } from './narrator.ts';
 import { notObtained, whyUnavailable } from './public-failures.ts';
 import { isBranchOrTag, type WantedRef } from './refs.ts';
 import { parseRepositoryUrl, type RepositoryAddress } from './repository-url.ts';
 import type { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 import { openSshChannel } from './ssh-channel.ts';
-import { says } from './phrases.ts';
+import { containsAny } from './phrases.ts';
 
 /** The services for all work on mirrors. */
 export interface GitServices {
@@ -45,7 +45,7 @@ export interface Source {
   /** The wanted commit comes from a fork: a stranger chose everything in it. */
   isFork: boolean;
   privateKey: KeySource;
-  narrator: Narrator;
+  narrator: LogWriter;
   signal: AbortSignal;
 }
 
@@ -57,12 +57,12 @@ export interface SourceRequest {
   /** Where this is not known, the commit counts as a fork's. */
   isFork?: boolean;
   /** Takes the log as it grows. */
-  say: Say;
+  writeLog: WriteLog;
   signal: AbortSignal;
 }
 
 export function sourceOf(request: SourceRequest): Source {
-  const { projectId, repositoryUrl: url, privateKey, isFork = true, say, signal } = request;
+  const { projectId, repositoryUrl: url, privateKey, isFork = true, writeLog, signal } = request;
   if (!/^[\w-]{1,64}$/.test(projectId)) throw new Error(`${JSON.stringify(projectId)} cannot name a project`);
   const address = parseRepositoryUrl(url);
   if (address === undefined) {
@@ -71,7 +71,7 @@ export function sourceOf(request: SourceRequest): Source {
       `The address ${JSON.stringify(url)} is not of the form user@host:path. ${wherePortsGo}`,
     );
   }
-  return { projectId, address, home: address.destination, isFork, privateKey, narrator: narrate(say), signal };
+  return { projectId, address, home: address.destination, isFork, privateKey, narrator: logWriter(writeLog), signal };
 }
 
 /**
@@ -152,9 +152,9 @@ function publicRemote({ checkoutBytes, longestSilenceMs }: GitServices, source: 
     explain: ({ stderr, troubles }) => {
       const kind = recognize(stderr);
       if (kind === 'malformed_repository' || kind === 'commit_withheld') return reason(source, kind);
-      const said = stderr.toString();
-      if (blamesItself(said) && !says(said, [notObtained])) return undefined;
-      const { why, isLasting } = whyUnavailable(said, troubles);
+      const output = stderr.toString();
+      if (blamesItself(output) && !containsAny(output, [notObtained])) return undefined;
+      const { why, isLasting } = whyUnavailable(output, troubles);
       return new FetchError(isLasting ? 'not_public' : 'host_unreachable', why);
     },
   };
@@ -195,10 +195,10 @@ export async function obtain<T>(services: GitServices, source: Source, wanted: W
 /** Updates the mirror, and finds the wanted commit in it. */
 async function bring(session: Session, remote: Remote, source: Source, wanted: WantedRef): Promise<Found> {
   await update(session, remote);
-  let found = wanted.special === undefined ? await lookUp(session, wanted.places) : [];
+  let found = wanted.special === undefined ? await lookUp(session, wanted.candidates) : [];
   for (const special of specialsOf(wanted)) {
     if (found.length > 0) break;
-    if (await fetchSpecial(session, remote, special)) found = await lookUp(session, wanted.places);
+    if (await fetchSpecial(session, remote, special)) found = await lookUp(session, wanted.candidates);
   }
   const chosen = choose(wanted, found) ?? raise(await notFound(session, wanted, source));
   if (!(await isLedTo(session, wanted, chosen.sha))) {
@@ -231,10 +231,10 @@ async function ifKnown<T>(
   wanted: WantedRef,
   use: Use<T>,
 ): Promise<{ result: T } | undefined> {
-  if (!(await isThere(mirror.gitDir, 'directory'))) return undefined;
+  if (!(await pathExists(mirror.gitDir, 'directory'))) return undefined;
   return sessions.use({ directory: mirror.gitDir, access: 'read', signal }, async (session) => {
     const look = async (): Promise<Found | undefined> => {
-      const [found] = await lookUp(session, wanted.places);
+      const [found] = await lookUp(session, wanted.candidates);
       return found !== undefined && (await isLedTo(session, wanted, found.sha)) ? found : undefined;
     };
     const found = await look().catch((error: unknown) => {
@@ -247,19 +247,19 @@ async function ifKnown<T>(
 
 /** Names come before abbreviations, as in git; but a name for two different commits is ambiguous. */
 function choose(wanted: WantedRef, found: readonly Found[]): Found | undefined {
-  const [first, second] = found.filter(({ place }) => place.kind !== 'sha');
+  const [first, second] = found.filter(({ candidate }) => candidate.kind !== 'sha');
   if (first !== undefined && second !== undefined && first.sha !== second.sha) {
     throw new FetchError(
       'ambiguous_ref',
       `${quoted(wanted.asked)} is a branch and also a tag, of different commits. ` +
-        `Ask for ${second.place.name} or ${first.place.name} instead.`,
+        `Ask for ${second.candidate.name} or ${first.candidate.name} instead.`,
     );
   }
   return first ?? found[0];
 }
 
 async function notFound(session: Session, wanted: WantedRef, source: Source): Promise<FetchError> {
-  if (wanted.fullSha === undefined && (await isAmbiguous(session, wanted.places))) {
+  if (wanted.fullSha === undefined && (await isAmbiguous(session, wanted.candidates))) {
     return new FetchError('ambiguous_ref', `Several commits start with ${quoted(wanted.asked)}. Give more of the SHA.`);
   }
   if (wanted.by !== undefined) {
@@ -301,17 +301,17 @@ export async function withRepair<T>(services: GitServices, source: Source, work:
   } catch (error) {
     if (!(error instanceof GitError && error.mayBeDamage)) throw error;
     // The remote has the same data.
-    narrator.line(error.said);
+    narrator.line(error.output);
     throw reason(source, 'malformed_repository');
   }
 }
 
 /** A failure that a person can fix is written to the log before it is thrown. */
-export async function reportingTrouble<T>(say: Say, work: () => Promise<T>): Promise<T> {
+export async function reportingTrouble<T>(writeLog: WriteLog, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof FetchError) narrate(say).line(error.message);
+    if (error instanceof FetchError) logWriter(writeLog).line(error.message);
     throw error;
   }
 }

@@ -7,7 +7,7 @@
 const longestLine = 4096;
 
 /** Whether a line of the text has one of the phrases, in lower case. In a phrase, `…` stands for any text. */
-export function says(text: string, phrases: readonly string[]): boolean {
+export function containsAny(text: string, phrases: readonly string[]): boolean {
   return text.split('\n').some((line) => {
     const start = line.slice(0, longestLine).toLowerCase();
     return phrases.some((phrase) => holds(start, phrase));

@@ -1,14 +1,14 @@
 import { isRefName } from '../../shared/ref-names.ts';
 import { descends } from './commits.ts';
 import { FetchError, type FetchFailure } from './failures.ts';
-import { GitError, type Said } from './git.ts';
+import { GitError, type GitOutput } from './git.ts';
 import { talk, type Mirror, type Remote } from './mirror.ts';
 import { inTime, mirrorOf, obtain, quoted, reach, sourceOf, withRepair } from './obtain.ts';
 import type { Source, SourceRequest, GitServices } from './obtain.ts';
 import type { WantedRef } from './refs.ts';
-import { narrate } from './narrator.ts';
+import { logWriter } from './narrator.ts';
 import type { Session } from './session.ts';
-import { says } from './phrases.ts';
+import { containsAny } from './phrases.ts';
 
 /** `repositoryUrl` is the project's own repository, the source of the commit. */
 export interface PushRequest extends SourceRequest {
@@ -27,7 +27,7 @@ export type PushOutcome =
   { pushed: true; alreadyThere: boolean } | { pushed: false; reason: PushRefusal; message: string };
 
 export async function push(services: GitServices, request: PushRequest): Promise<PushOutcome> {
-  const narrator = narrate(request.say);
+  const narrator = logWriter(request.writeLog);
   let outcome: PushOutcome;
   try {
     outcome = await attempt(services, request);
@@ -72,7 +72,7 @@ async function attempt(services: GitServices, request: PushRequest): Promise<Pus
 /** The current branch: a commit that was overwritten since the build must not be deployed. */
 async function isOnBranch(services: GitServices, source: Source, sha: string, branch: string): Promise<boolean> {
   const name = `refs/heads/${branch}`;
-  const wanted: WantedRef = { asked: branch, fullSha: undefined, places: [{ kind: 'branch', name }] };
+  const wanted: WantedRef = { asked: branch, fullSha: undefined, candidates: [{ kind: 'branch', name }] };
   return obtain(services, source, wanted, (session, tip) => descends(session, tip.sha, sha));
 }
 
@@ -105,7 +105,7 @@ async function pushTo(
   const args = [...how, '--end-of-options', remote.url, `${sha}:refs/heads/${branch}`];
   const finished = await talk(session, remote, args);
   const result = resultOf(finished);
-  if (again && result?.flag === '!' && says(result.summary, wasOvertaken)) {
+  if (again && result?.flag === '!' && containsAny(result.summary, wasOvertaken)) {
     remote.narrator.line('The branch moved in that very moment. Pushing once more.');
     return pushTo(session, remote, sha, branch, false);
   }
@@ -130,7 +130,7 @@ interface Result {
 }
 
 /** The porcelain line of a ref: a flag, source and target, and a summary with the remote's reason in parentheses. */
-function resultOf({ stdout }: Said): Result | undefined {
+function resultOf({ stdout }: GitOutput): Result | undefined {
   for (const line of stdout.toString().split('\n', mostLines)) {
     const [flag = '', where, summary] = line.slice(0, longestLine).split('\t');
     if (flag.length === 1 && ' =*!'.includes(flag) && where !== undefined && summary !== undefined)
@@ -143,17 +143,17 @@ function resultOf({ stdout }: Said): Result | undefined {
 const mostLines = 100;
 const longestLine = 4096;
 
-function judge(finished: Said, result: Result | undefined, remote: Remote, branch: string): PushOutcome {
+function judge(finished: GitOutput, result: Result | undefined, remote: Remote, branch: string): PushOutcome {
   const { flag, summary } = result ?? { flag: '', summary: '' };
   if (finished.status === 0) return { pushed: true, alreadyThere: flag === '=' };
   if (flag === '!') {
-    const notForward = says(summary, ['non-fast-forward', 'fetch first', 'stale info', 'needs force']);
+    const notForward = containsAny(summary, ['non-fast-forward', 'fetch first', 'stale info', 'needs force']);
     if (notForward) {
       const message = `The branch ${quoted(branch)} of ${remote.url} has commits that this one does not build on (not a fast-forward), and nothing is ever overwritten by force. Deploy a commit that builds on them, or set the branch back by hand.`;
       return refusal('not_fast_forward', message);
     }
     // git sends its packs unchanged, so the remote is the one that finds our copy damaged.
-    if (says(summary, ['unpacker error']) && says(finished.stderr.toString(), ['inflate', 'corrupt'])) {
+    if (containsAny(summary, ['unpacker error']) && containsAny(finished.stderr.toString(), ['inflate', 'corrupt'])) {
       throw new GitError('pushing', finished);
     }
     if (summary.startsWith('[remote failure]')) throw remote.failure('connection_lost');

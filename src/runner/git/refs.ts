@@ -5,7 +5,7 @@ export interface WantedRef {
   asked: string;
   /** A full SHA always names the same commit: if the mirror has it, the remote is not asked. */
   fullSha: string | undefined;
-  places: readonly Place[];
+  candidates: readonly RefCandidate[];
   /** The ref that reached the commit when the server got it; it may have moved since. */
   by?: string;
   /** Outside branches and tags, such as `refs/pull/7/head`: it is requested separately. */
@@ -14,7 +14,7 @@ export interface WantedRef {
 
 export type RefKind = 'branch' | 'tag' | 'sha' | 'other';
 
-export interface Place {
+export interface RefCandidate {
   kind: RefKind;
   /** Its name inside the mirror. */
   name: string;
@@ -31,19 +31,19 @@ const shortestSha = 7; // as git prints it; a shorter text is more often a misty
 export function parseCommitRef(asked: string, by = ''): WantedRef | undefined {
   if (by !== '') return parseBoth(asked, by);
   const fullSha = /^[0-9a-f]{40}$/i.test(asked) ? asked.toLowerCase() : undefined;
-  if (fullSha !== undefined) return { asked, fullSha, places: [{ kind: 'sha', name: fullSha }] };
+  if (fullSha !== undefined) return { asked, fullSha, candidates: [{ kind: 'sha', name: fullSha }] };
   if (!isRefName(asked)) return undefined;
   if (asked.startsWith('refs/') && !isBranchOrTag(asked)) {
-    return { asked, fullSha, places: [{ kind: 'other', name: specialRef }], special: asked };
+    return { asked, fullSha, candidates: [{ kind: 'other', name: specialRef }], special: asked };
   }
-  return { asked, fullSha, places: placesOf(asked) };
+  return { asked, fullSha, candidates: candidatesOf(asked) };
 }
 
 /** A commit, perhaps with a short SHA, and the ref that reaches it: names are not looked up. */
 function parseBoth(asked: string, by: string): WantedRef | undefined {
   if (!/^[0-9a-f]{7,40}$/i.test(asked) || !isRefName(by)) return undefined;
   const sha = asked.toLowerCase();
-  return { asked, by, fullSha: sha.length === 40 ? sha : undefined, places: [{ kind: 'sha', name: sha }] };
+  return { asked, by, fullSha: sha.length === 40 ? sha : undefined, candidates: [{ kind: 'sha', name: sha }] };
 }
 
 /** Every fetch brings branches and tags; other refs are requested one by one. */
@@ -51,15 +51,15 @@ export function isBranchOrTag(ref: string): boolean {
   return /^refs\/(heads|tags)\//.test(ref);
 }
 
-function placesOf(asked: string): Place[] {
+function candidatesOf(asked: string): RefCandidate[] {
   if (asked === 'HEAD') return [{ kind: 'branch', name: remoteHead }];
   if (asked.startsWith('refs/heads/')) return [{ kind: 'branch', name: asked }];
   if (asked.startsWith('refs/tags/')) return [{ kind: 'tag', name: asked }];
-  const places: Place[] = [
+  const candidates: RefCandidate[] = [
     { kind: 'branch', name: `refs/heads/${asked}` },
     { kind: 'tag', name: `refs/tags/${asked}` },
   ];
   const looksLikeSha = asked.length >= shortestSha && asked.length < 40 && /^[0-9a-f]+$/i.test(asked);
-  if (looksLikeSha) places.push({ kind: 'sha', name: asked.toLowerCase() });
-  return places;
+  if (looksLikeSha) candidates.push({ kind: 'sha', name: asked.toLowerCase() });
+  return candidates;
 }

@@ -1,7 +1,7 @@
 import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { openJudgedProxy, type JudgedProxyOptions, type ProxyTrouble } from '../filtering-proxy.ts';
+import { openFilteringProxy, type FilteringProxyOptions, type ProxyTrouble } from '../filtering-proxy.ts';
 import type { Way } from './channel.ts';
 import type { OpenSession } from './session.ts';
 
@@ -22,7 +22,7 @@ export interface Doors {
 export interface DoorsOptions {
   way: Way | undefined;
   /** What public addresses are, and how long they may take. */
-  proxy: Pick<JudgedProxyOptions, 'rules' | 'connectMs' | 'silenceMs'>;
+  proxy: Pick<FilteringProxyOptions, 'rules' | 'connectMs' | 'silenceMs'>;
   /** Replaces the authorities that this machine trusts. */
   ca: string | undefined;
   signal: AbortSignal;
@@ -54,7 +54,7 @@ export async function openDoors(folder: string, options: DoorsOptions): Promise<
       await listen(service, (socket) => session.join(socket, open));
     if (way?.publicBytes === undefined) return { troubles: [], close: () => opened.disposeAsync() };
     if (ca !== undefined) await writeFile(join(folder, authoritiesFile), ca);
-    const judged = await openJudgedProxy({ ...proxy, folder, mostBytes: way.publicBytes, signal });
+    const judged = await openFilteringProxy({ ...proxy, folder, mostBytes: way.publicBytes, signal });
     opened.defer(() => judged.close());
     return { troubles: judged.troubles, close: () => opened.disposeAsync() };
   } catch (error) {

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isThere } from '../../lib/path-exists.ts';
+import { pathExists } from '../../lib/path-exists.ts';
 import { orAborted } from '../../lib/or-aborted.ts';
 import { removeTree, sweepTree } from '../../lib/remove-tree.ts';
 
@@ -213,7 +213,7 @@ async function present(
     try {
       const about = JSON.parse(await readFile(join(folder, name, 'about'), 'utf8')) as About;
       const notes = await readdir(join(folder, name, 'accounts'));
-      if (!(await isThere(treeOf(join(folder, name)), 'directory'))) throw new Error('its files are no directory');
+      if (!(await pathExists(treeOf(join(folder, name)), 'directory'))) throw new Error('its files are no directory');
       const { mtimeMs: used } = await stat(join(folder, name));
       found.push({ name, about, notes, used });
     } catch {

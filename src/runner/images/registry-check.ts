@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import type { SecureContext } from 'node:tls';
-import { judgedLookup, type AddressRules } from '../../lib/address-filter.ts';
+import { allowedLookup, type AddressRules } from '../../lib/address-filter.ts';
 import type { RegistryAccess } from '../../protocol/index.ts';
 import type { RegistrySource } from './tools.ts';
 import { readRegistryTrust, type RegistryTrust } from './registry-trust.ts';
@@ -12,7 +12,7 @@ import { readRegistryTrust, type RegistryTrust } from './registry-trust.ts';
  * the call, for every build. Whatever is not a plain "yes, this digest" is undefined here, and then that program is
  * asked, which knows every kind of registry and says what is wrong. Nothing of an answer is used but the digest.
  */
-export interface RegistryLook {
+export interface RegistryCheck {
   digestOf(source: RegistrySource, signal: AbortSignal): Promise<string | undefined>;
 }
 
@@ -26,7 +26,7 @@ const accepted = [
   'application/vnd.docker.distribution.manifest.v2+json',
 ].join(', ');
 
-export function openRegistryLook(rules: AddressRules, trust: RegistryTrust = readRegistryTrust()): RegistryLook {
+export function openRegistryCheck(rules: AddressRules, trust: RegistryTrust = readRegistryTrust()): RegistryCheck {
   return {
     async digestOf({ reference, access }, signal) {
       const { host, name, tag = 'latest', digest } = reference;
@@ -37,7 +37,7 @@ export function openRegistryLook(rules: AddressRules, trust: RegistryTrust = rea
       const call = async (url: URL, of: string, method: string, authorization?: string): Promise<IncomingMessage> => {
         const secureContext = trust.contextFor(of);
         if (url.protocol !== 'https:' || !secureContext) throw new Error('not ours to call');
-        const lookup = await judgedLookup(url, rules, within);
+        const lookup = await allowedLookup(url, rules, within);
         return answerTo(url, { method, agent, lookup, secureContext, signal: within, authorization });
       };
       try {
@@ -63,7 +63,7 @@ export function openRegistryLook(rules: AddressRules, trust: RegistryTrust = rea
 interface CallOptions {
   method: string;
   agent: Agent;
-  lookup: Awaited<ReturnType<typeof judgedLookup>>;
+  lookup: Awaited<ReturnType<typeof allowedLookup>>;
   secureContext: SecureContext;
   signal: AbortSignal;
   authorization: string | undefined;

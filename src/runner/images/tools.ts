@@ -7,7 +7,7 @@ import type { AddressRules } from '../../lib/address-filter.ts';
 import { randomName } from '../../lib/random-name.ts';
 import { sweepTree } from '../../lib/remove-tree.ts';
 import type { RegistryAccess } from '../../protocol/index.ts';
-import { openJudgedProxy, proxySocket, type JudgedProxy } from '../filtering-proxy.ts';
+import { openFilteringProxy, proxySocket, type FilteringProxy } from '../filtering-proxy.ts';
 import { machineTrust } from '../sandbox/etc.ts';
 import { quote } from '../sandbox/steps.ts';
 import type { Ended, Job, Limits, Sandboxes } from '../sandbox/types.ts';
@@ -17,7 +17,7 @@ import { sourceFile } from '../../lib/source-files.ts';
 
 /**
  * skopeo and umoci, which work on what strangers made. Each runs in a sandbox of its own, that sees one directory and has
- * no network. skopeo reaches registries through a proxy that judges addresses (judged-proxy.ts); what unpacks an image
+ * no network. skopeo reaches registries through a proxy that filters addresses (filtering-proxy.ts); what unpacks an image
  * reaches nothing.
  */
 export interface ImageTools {
@@ -69,8 +69,10 @@ const layoutPlace = '/run/headrace/layout';
 const authFile = '/dev/shm/auth.json'; // in memory, and gone with the sandbox
 
 export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: ImageToolsOptions): ImageTools {
-  const run = async (what: Omit<Job, 'id' | 'limits' | 'output' | 'environment'> & Partial<Job>): Promise<Heard> => {
-    const heard: Buffer[] = [];
+  const run = async (
+    what: Omit<Job, 'id' | 'limits' | 'output' | 'environment'> & Partial<Job>,
+  ): Promise<ToolOutput> => {
+    const output: Buffer[] = [];
     let left = mostBytesOfDocument;
     const ended = await sandboxes.run({
       id: randomName(),
@@ -78,23 +80,23 @@ export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: Ima
       limits,
       ...what,
       output: (chunk) => {
-        heard.push(chunk.subarray(0, Math.max(0, left)));
+        output.push(chunk.subarray(0, Math.max(0, left)));
         left -= chunk.length;
       },
     });
     if (ended.reason === 'cancelled') throw what.signal.reason;
     if (ended.reason === 'out_of_disk') throw new DiskFullError();
-    return { ended, bytes: Buffer.concat(heard) };
+    return { ended, bytes: Buffer.concat(output) };
   };
 
   /** Runs skopeo, and `print` when it succeeded. */
   const skopeo = async (source: RegistrySource, what: Skopeo): Promise<Buffer> => {
     const { reference, access } = source;
     const own = join(folder, randomName());
-    let proxy: JudgedProxy | undefined;
+    let proxy: FilteringProxy | undefined;
     try {
       await mkdir(own, { mode: 0o755 });
-      proxy = await openJudgedProxy({ folder: own, rules, mostBytes: what.mostBytes, signal: what.signal });
+      proxy = await openFilteringProxy({ folder: own, rules, mostBytes: what.mostBytes, signal: what.signal });
       const [address, port] = loopbackOf(reference.host);
       const relay = `perl -e ${relayProgram} ${socketPlace}/${proxySocket} ${quote(address)} ${quote(port)}`;
       const { ended, bytes } = await run({
@@ -168,7 +170,7 @@ export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: Ima
   };
 }
 
-interface Heard {
+interface ToolOutput {
   ended: Ended;
   bytes: Buffer;
 }
@@ -181,7 +183,7 @@ interface Skopeo extends Bounds {
   timeoutMs: number;
 }
 
-function failureOf(host: string, ended: Ended, said: string, troubles: JudgedProxy['troubles']): ImageError {
+function failureOf(host: string, ended: Ended, said: string, troubles: FilteringProxy['troubles']): ImageError {
   if (ended.reason === 'timed_out') return pullFailure(host, 'timeout', troubles);
   return pullFailure(host, said, troubles);
 }

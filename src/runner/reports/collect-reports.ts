@@ -4,7 +4,7 @@ import { messageOf } from '../../lib/error-code.ts';
 import { createMask, type Mask } from '../../shared/masking.ts';
 import type { Link } from '../../protocol/index.ts';
 import { collectFiles, type CollectedFile, type Collection } from '../collector.ts';
-import type { Left } from '../sandbox/types.ts';
+import type { RunFiles } from '../sandbox/types.ts';
 import { createReportDecoder } from './decoding.ts';
 import { createJunitReader } from './junit.ts';
 import { TestSender } from './test-sender.ts';
@@ -33,7 +33,7 @@ export interface ReportOptions {
  * Reads the reports that a build left, and sends their tests to the server. What goes wrong is told in the log and
  * changes nothing else.
  */
-export async function collectReports(left: Left, options: ReportOptions): Promise<void> {
+export async function collectReports(left: RunFiles, options: ReportOptions): Promise<void> {
   const { globs, tell, signal } = options;
   const mask = createMask(options.secrets);
   const sender = new TestSender(options);
@@ -44,7 +44,7 @@ export async function collectReports(left: Left, options: ReportOptions): Promis
       if (trouble !== undefined) troubles.push(trouble);
     });
     await sender.end();
-    await tell(wordsFor(found, sender, troubles));
+    await tell(summaryOf(found, sender, troubles));
   } catch (error) {
     signal.throwIfAborted();
     await tell(`\nThe test results were lost: ${messageOf(error)}.\n`);
@@ -87,7 +87,7 @@ async function readReport(
   return trouble;
 }
 
-function wordsFor(found: Collection, sender: TestSender, troubles: readonly string[]): string {
+function summaryOf(found: Collection, sender: TestSender, troubles: readonly string[]): string {
   const { passed, failed, skipped } = sender.counts;
   const reports = found.files === 1 ? '1 report' : `${found.files} reports`;
   const others = Object.entries(found.leftOutCounts).map(

@@ -13,7 +13,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { dnsAddress } from './network.ts';
-import { buildUser, places, type Identity, type Mount, type Network, type SandboxOptions } from './types.ts';
+import { buildUser, sandboxPaths, type Identity, type Mount, type Network, type SandboxOptions } from './types.ts';
 
 /**
  * The /etc that a build sees: a folder that is made once, when the sandboxes are opened.
@@ -64,7 +64,7 @@ export function composeEtc(target: string, network: Network, content: SandboxOpt
   const { name, uid, gid } = buildUser;
   const nobody = 65_534;
   const texts: Record<string, string> = {
-    passwd: `root:x:0:0:root:/:/usr/sbin/nologin\n${name}:x:${uid}:${gid}:build:${places.home}:/bin/sh\nnobody:x:${nobody}:${nobody}:nobody:/:/usr/sbin/nologin\n`,
+    passwd: `root:x:0:0:root:/:/usr/sbin/nologin\n${name}:x:${uid}:${gid}:build:${sandboxPaths.home}:/bin/sh\nnobody:x:${nobody}:${nobody}:nobody:/:/usr/sbin/nologin\n`,
     group: `root:x:0:\n${name}:x:${gid}:\nnogroup:x:${nobody}:\n`,
     hostname: `${name}\n`,
     hosts: `127.0.0.1 localhost ${name}\n::1 localhost ip6-localhost ip6-loopback\n`,

@@ -5,7 +5,7 @@ import { commonArguments } from './arguments.ts';
 import { watchDisk, type DiskWatch } from './disk.ts';
 import { composeEtc, composeOverImages } from './etc.ts';
 import { buildUsers, sharedUser } from './identity.ts';
-import { leftIn } from './run-files.ts';
+import { filesOfRun } from './run-files.ts';
 import { cgroupMaker, explainRefusal, requirePrograms, type Machine } from './machine.ts';
 import { openMountHelper } from './mount-helper.ts';
 import { openOutside } from './network.ts';
@@ -23,7 +23,7 @@ export type {
   Identity,
   Inspection,
   Job,
-  Left,
+  RunFiles,
   Limits,
   Mount,
   Network,
@@ -85,7 +85,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
       (job) =>
         pool.use(job, async (sandbox) => {
           const ended = await runInSandbox(machine, sandbox, job, disk);
-          await job.onLeft?.(leftIn(machine, sandbox, job, disk), ended);
+          await job.onLeft?.(filesOfRun(machine, sandbox, job, disk), ended);
           return ended;
         }),
       async () => {
@@ -185,14 +185,14 @@ function check(job: Job): void {
 }
 
 async function tryOut(machine: Machine, disk: DiskWatch, workspace: Job['workspace']): Promise<Error | null> {
-  const said: Buffer[] = [];
+  const output: Buffer[] = [];
   const job: Job = {
     id: 'try-out',
     steps: [{ name: 'try', command: 'true' }],
     environment: {},
     workspace,
     limits: { memoryBytes: 256 * 1024 * 1024, processes: 64, timeoutMs: 30_000 },
-    output: (chunk) => void said.push(chunk),
+    output: (chunk) => void output.push(chunk),
     signal: new AbortController().signal,
   };
   try {
@@ -200,7 +200,9 @@ async function tryOut(machine: Machine, disk: DiskWatch, workspace: Job['workspa
     try {
       const ended = await runInSandbox(machine, sandbox, job, disk);
       if (ended.exitStatus === 0) return null;
-      return new Error(`a trial run ended with ${ended.exitStatus ?? ended.reason}: ${Buffer.concat(said).toString()}`);
+      return new Error(
+        `a trial run ended with ${ended.exitStatus ?? ended.reason}: ${Buffer.concat(output).toString()}`,
+      );
     } finally {
       await sandbox.close();
     }

@@ -148,7 +148,7 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
 
   const open = ({ ownNetwork, owners, entrances, as, descriptors, command }: RunOptions): RunNamespaces => {
     const conversation = answers.from(`${++runs}`);
-    const tell = async (...fields: string[]): Promise<void> => void (await ask(conversation, ...fields));
+    const request = async (...fields: string[]): Promise<void> => void (await ask(conversation, ...fields));
     send(
       conversation.name,
       'open',
@@ -175,15 +175,15 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
     paths.catch(() => {}); // the callers of the requests below get the error
     return {
       paths,
-      directory: (path, mode, { uid, gid }) => tell('directory', path, mode.toString(8), `${uid}`, `${gid}`),
-      overlay: (target, layers) => tell('overlay', target, overlayOptions(layers, root)),
-      unmount: (target) => tell('unmount', target),
+      directory: (path, mode, { uid, gid }) => request('directory', path, mode.toString(8), `${uid}`, `${gid}`),
+      overlay: (target, layers) => request('overlay', target, overlayOptions(layers, root)),
+      unmount: (target) => request('unmount', target),
       furnish: async (folder, { uid, gid }) =>
         (await ask(conversation, 'furnish', folder, `${uid}`, `${gid}`)).split(' ').map(descriptor),
-      image: (directory, tree, path, over) => tell('image', directory, tree, path, over.join('\x01')),
-      bind: (source, target, mode, mapped, kind) => tell('bind', source, target, mode, mapped ?? '', kind ?? ''),
+      image: (directory, tree, path, over) => request('image', directory, tree, path, over.join('\x01')),
+      bind: (source, target, mode, mapped, kind) => request('bind', source, target, mode, mapped ?? '', kind ?? ''),
       start: async () => {
-        const started = tell('start');
+        const started = request('start');
         started.catch(() => {}); // thrown below, after an earlier error
         const { process, kept } = await answer;
         const ended = conversation.endOf(process);
@@ -280,7 +280,7 @@ function readAnswers(child: ChildProcess): Answers {
     for (const { resolve } of awaited.ends.values()) resolve(null);
     awaited.gone.resolve();
   };
-  const hear = (line: string): void => {
+  const onLine = (line: string): void => {
     const [name = '', word, ...rest] = line.split(' ');
     const awaited = all.get(name);
     if (!awaited) return;
@@ -294,7 +294,7 @@ function readAnswers(child: ChildProcess): Answers {
   child.stdout?.on('data', (chunk: Buffer) => {
     const lines = (rest + chunk.toString()).split('\n');
     rest = lines.pop() ?? '';
-    lines.forEach(hear);
+    lines.forEach(onLine);
   });
   const endAll = (why: string): void => {
     over ??= why;

@@ -20,7 +20,7 @@ import { openPipe } from './pipe.ts';
 import { deliver, unfinished, writtenBy } from './run.ts';
 import { openStepFiles } from './step-files.ts';
 import { leadThrough, reportDescriptor, script, scriptDescriptor } from './steps.ts';
-import { CannotMountError, type Ended, type Job, type Left } from './types.ts';
+import { CannotMountError, type Ended, type Job, type RunFiles } from './types.ts';
 import { copyTree } from './workspace.ts';
 
 const ourselves = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
@@ -48,7 +48,7 @@ export function plainRunner(options: {
     try {
       const ended = await runPlainly(job, folder, cgroup, disk);
       const workspace = { directory: workspaceOf(job, folder) };
-      const left: Left = {
+      const left: RunFiles = {
         inspect: (inspection) => start({ ...inspectionJob(inspection), workspace }),
         get layers(): never {
           throw noLayers();

@@ -7,18 +7,18 @@ import type { Machine } from './machine.ts';
 import { runInSandbox, writtenBy } from './run.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
 import {
-  places,
+  sandboxPaths,
   wholeRun,
   type Inspection,
   type Job,
-  type Left,
-  type LeftLayers,
+  type RunFiles,
+  type RunLayers,
   type Mount,
   type Workspace,
 } from './types.ts';
 
 /** What a run left in its sandbox, of which no process lives any more. */
-export function leftIn(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): Left {
+export function filesOfRun(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): RunFiles {
   return {
     async inspect(inspection) {
       // The files stay longer than their run. When the disk gets full meanwhile, they count as what fills it.
@@ -37,7 +37,7 @@ export function leftIn(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskW
   };
 }
 
-function layersOf({ folder }: Sandbox, { workspace, home = [] }: Job): LeftLayers {
+function layersOf({ folder }: Sandbox, { workspace, home = [] }: Job): RunLayers {
   const below = 'checkout' in workspace ? [workspace.checkout, ...(workspace.over ?? [])] : [];
   return {
     workspace: { below, made: join(folder, wholeRun.workspace) },
@@ -50,9 +50,9 @@ async function lookAt(machine: Machine, { folder }: Sandbox, job: Job, disk: Dis
   const own = await openSandbox(machineWithout, randomName(), { limits: inspection.limits });
   try {
     const home: Mount[] = inspection.home
-      ? [{ at: places.home, layers: [...(job.home ?? []), join(folder, 'home')] }]
+      ? [{ at: sandboxPaths.home, layers: [...(job.home ?? []), join(folder, 'home')] }]
       : [];
-    const seen = [places.workspace, ...home.map(({ at }) => at)];
+    const seen = [sandboxPaths.workspace, ...home.map(({ at }) => at)];
     const inside = (job.mounts ?? []).filter(({ at }) => seen.some((place) => at.startsWith(`${place}/`)));
     const look: Job = {
       ...inspectionJob(inspection),

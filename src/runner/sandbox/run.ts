@@ -7,7 +7,7 @@ import type { Machine } from './machine.ts';
 import type { Sandbox } from './sandbox.ts';
 import { leadThrough, script, settleIn, settingVariables } from './steps.ts';
 import { openTerminal, type Terminal } from './terminal.ts';
-import { places, type Ended, type Job } from './types.ts';
+import { sandboxPaths, type Ended, type Job } from './types.ts';
 import { mountAll } from './workspace.ts';
 
 /**
@@ -21,13 +21,15 @@ export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job,
   const { process, cgroup } = sandbox;
   await mountAll(job, sandbox, machine);
   cgroup?.limit(job.limits);
-  const preamble = [...settleIn(places.workspace), ...(cgroup ? [] : fallbackLimits(job))];
+  const preamble = [...settleIn(sandboxPaths.workspace), ...(cgroup ? [] : fallbackLimits(job))];
   const variables = settingVariables({ ...environment(job), ...process.stepFiles.variables });
   const terminal = job.terminal && (await openedTerminal(sandbox, job.terminal));
   process.release(script(job, { preamble, variables, terminal: terminal?.path }));
   const ended = await follow(sandbox, job, disk, terminal);
-  if (ended.reason !== null || ended.exitStatus === 0) return ended;
-  return (cgroup?.outOfMemoryKills() ?? 0) > 0 ? { ...ended, reason: 'out_of_memory' } : ended;
+  if (ended.exitStatus === 0 || ended.reason === 'cancelled') return ended;
+  const isOutOfMemory = ended.reason === null && (cgroup?.outOfMemoryKills() ?? 0) > 0;
+  const refused = await sandbox.refused();
+  return { ...ended, ...(isOutOfMemory && { reason: 'out_of_memory' }), ...(refused.length > 0 && { refused }) };
 }
 
 /**

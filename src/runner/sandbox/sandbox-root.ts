@@ -2,7 +2,7 @@ import { lstatSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Machine } from './machine.ts';
 import { sandboxRoot, type Base, type RunNamespaces } from './mount-helper.ts';
-import { noWorkspace, places } from './types.ts';
+import { noWorkspace, sandboxPaths } from './types.ts';
 
 /**
  * The root of a sandbox, made in the namespaces of its run. Of the machine it shows programs and libraries, and nothing
@@ -30,9 +30,9 @@ export function rootLayout(): Pick<Base, 'programs' | 'directories' | 'links'> {
       '/run',
       '/var',
       '/home',
-      places.home,
-      places.workspace,
-      `${places.workspace}/${noWorkspace}`,
+      sandboxPaths.home,
+      sandboxPaths.workspace,
+      `${sandboxPaths.workspace}/${noWorkspace}`,
     ],
     links: { ...links, '/var/run': '/run', '/var/tmp': '/tmp' },
   };

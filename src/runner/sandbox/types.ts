@@ -95,6 +95,8 @@ export interface Job {
    */
   next?: ((ended: EndedStep) => Promise<NextStep | undefined>) | undefined;
   environment: Record<string, string>;
+  /** Whether it runs a stranger's commands, which may install programs into the home and find them there. */
+  isBuild?: true;
   workspace: Workspace;
   mounts?: Mount[];
   /** The files of an image, which stand in the sandbox instead of the machine's programs; the run may change its view. */
@@ -115,12 +117,12 @@ export interface Job {
   /** Hears when a step begins and ends, by its place in `steps`. */
   onStep?: ((at: number, what: 'start' | 'end') => void) | undefined;
   /** Hears of the files that the run left: all its processes are dead, and its files go when this has settled. */
-  onLeft?: ((left: Left, ended: Ended) => Promise<void>) | undefined;
+  onLeft?: ((left: RunFiles, ended: Ended) => Promise<void>) | undefined;
   signal: AbortSignal;
 }
 
 /** The files that a run left. The runner itself opens none of them: a build made them. */
-export interface Left {
+export interface RunFiles {
   /**
    * Runs a command of ours in another sandbox, which has no network, serves this once, and sees what the run left at the
    * same places, read-only: its workspace, and its home if that is asked for. The reason is `out_of_disk` if the files
@@ -128,7 +130,7 @@ export interface Left {
    */
   inspect(inspection: Inspection): Promise<Ended>;
   /** The directories that its workspace and its home consist of, for others to look at as layers, read-only. */
-  readonly layers: LeftLayers;
+  readonly layers: RunLayers;
   /**
    * Moves everything that the run has written to a new directory on the same file system, by a rename; see `wholeRun`.
    * Nothing else can be asked afterwards.
@@ -137,7 +139,7 @@ export interface Left {
 }
 
 /** Directories with others below them, the lowest first. */
-export type LeftLayers = Record<'workspace' | 'home', { below: readonly string[]; made: string }>;
+export type RunLayers = Record<'workspace' | 'home', { below: readonly string[]; made: string }>;
 
 /** Where the parts of a run stand in the directory that `keepWhole` made. Each is a layer. */
 export const wholeRun = { workspace: 'changes', home: 'home', tmp: 'tmp', image: 'image-changes' } as const;
@@ -158,6 +160,8 @@ export interface Ended {
   exitStatus: number | null;
   /** The name of the last step that ran. */
   step: string;
+  /** Addresses and ports that the network refused to a run that did not pass. */
+  refused?: readonly string[];
   reason: Reason | null;
 }
 
@@ -184,7 +188,7 @@ export interface Sandboxes {
 export type { Command } from '../../lib/descriptors.ts';
 
 /** The paths inside the sandbox. */
-export const places = { workspace: '/build', home: '/home/build' } as const;
+export const sandboxPaths = { workspace: '/build', home: '/home/build' } as const;
 
 /** A file at the place of the workspace, which the workspace covers. */
 export const noWorkspace = '.headrace-no-workspace';
@@ -193,6 +197,14 @@ export const buildUser = { name: 'build', uid: 1000, gid: 1000 } as const;
 
 /** The default search path for programs. */
 export const usualPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
+/**
+ * The same for builds: before it, the places in the home where `pip --user`, `pipx`, `npm -g`, `go install` and `cargo
+ * install` put programs. Not for our own commands: a build could leave there what they would then run.
+ */
+export function buildPath(home: string = sandboxPaths.home): string {
+  return `${home}/.local/bin:${home}/go/bin:${home}/.cargo/bin:${usualPath}`;
+}
 
 /** Without isolation nothing can be mounted. */
 export class CannotMountError extends Error {

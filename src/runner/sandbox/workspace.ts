@@ -6,7 +6,7 @@ import type { Machine } from './machine.ts';
 import { helperDirectory } from './mount-helper.ts';
 import type { RunDirectory } from './run-directories.ts';
 import type { Sandbox } from './sandbox.ts';
-import { CannotMountError, places, type Job, type Mount } from './types.ts';
+import { CannotMountError, sandboxPaths, type Job, type Mount } from './types.ts';
 
 /**
  * Mounts the workspace and the software of a run on the root of its sandbox.
@@ -25,8 +25,8 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   let bound = 0;
   const mounts = withPaths(job, machine).toSorted((a, b) => a.at.length - b.at.length); // outer ones first
   if (job.image !== undefined) await image(job.image);
-  await workspace(root.at(places.workspace));
-  if (job.home && job.home.length > 0) own(job.home, root.at(places.home), ['home', 'homeWork']);
+  await workspace(root.at(sandboxPaths.workspace));
+  if (job.home && job.home.length > 0) own(job.home, root.at(sandboxPaths.home), ['home', 'homeWork']);
   if (job.tmp && job.tmp.length > 0) own(job.tmp, root.at('/tmp'), ['tmp', 'tmpWork']);
   if (needsLayers(mounts)) directories.make('layers');
   await directories.settled();
@@ -48,7 +48,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
 
   async function workspace(target: string): Promise<void> {
     if ('directory' in job.workspace) return writable(job.workspace.directory, target);
-    if ('layers' in job.workspace) return layers({ at: places.workspace, ...job.workspace }, target, 0, null);
+    if ('layers' in job.workspace) return layers({ at: sandboxPaths.workspace, ...job.workspace }, target, 0, null);
     if ('checkout' in job.workspace && machine.overlay) {
       const upper = { directory: directories.mapped('changes'), work: directories.mapped('work') };
       const { checkout, over: above = [], changes } = job.workspace;

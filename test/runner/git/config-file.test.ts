@@ -11,15 +11,15 @@ test('the file that configures a project is read from the newest commit of the d
   assert.deepEqual((await fetch('main', { configFile })).config, { text: 'name = "first"\n' });
   assert.equal((await fetch('main')).config, undefined, 'nobody asked for it');
   const second = await repository.commit({ files: { [configFile]: 'name = "sécond"\n' } });
-  assert.deepEqual((await fetch('main', { configFile, trunk: first })).config, { text: 'name = "sécond"\n' });
+  assert.deepEqual((await fetch('main', { configFile, defaultHead: first })).config, { text: 'name = "sécond"\n' });
   // By its SHA, which the runner knows already, and again.
-  assert.deepEqual((await fetch(second, { configFile, trunk: second })).config, { text: 'name = "sécond"\n' });
-  assert.equal((await fetch(first, { configFile, trunk: second })).config, undefined, 'it is older');
+  assert.deepEqual((await fetch(second, { configFile, defaultHead: second })).config, { text: 'name = "sécond"\n' });
+  assert.equal((await fetch(first, { configFile, defaultHead: second })).config, undefined, 'it is older');
   const branch = await repository.commit({ on: 'feature', after: second, files: { [configFile]: 'evil = true\n' } });
-  assert.equal((await fetch('feature', { configFile, trunk: second })).config, undefined, 'it is another branch');
+  assert.equal((await fetch('feature', { configFile, defaultHead: second })).config, undefined, 'it is another branch');
   await repository.git(['update-ref', 'refs/pull/7/head', branch]);
   await repository.deleteBranch('feature');
-  const pull = await fetch(branch, { fetchRef: 'refs/pull/7/head', configFile, trunk: second });
+  const pull = await fetch(branch, { fetchRef: 'refs/pull/7/head', configFile, defaultHead: second });
   assert.equal(pull.config, undefined, 'it is from a fork');
 });
 

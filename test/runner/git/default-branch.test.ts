@@ -35,23 +35,24 @@ test('the newest commit that was built of the default branch is told', async (t)
   const first = await repository.commit();
   const second = await repository.commit();
   const side = await repository.commit({ on: 'side', after: first });
-  const trunk = async (ref: string, before: string | null) => (await fetch(ref, { trunk: before })).trunk;
-  assert.equal(await trunk('side', null), 'none');
-  assert.equal(await trunk('main', null), 'this');
-  assert.equal(await trunk(first, null), 'this');
+  const defaultHead = async (ref: string, before: string | null) =>
+    (await fetch(ref, { defaultHead: before })).defaultHead;
+  assert.equal(await defaultHead('side', null), 'none');
+  assert.equal(await defaultHead('main', null), 'this');
+  assert.equal(await defaultHead(first, null), 'this');
   for (let time = 0; time < 2; time += 1) {
-    assert.equal(await trunk(second, first), 'this');
-    assert.equal(await trunk(second, second), 'this');
-    assert.equal(await trunk(first, second), 'kept'); // an older one that is looked at later
-    assert.equal(await trunk('side', second), 'kept');
+    assert.equal(await defaultHead(second, first), 'this');
+    assert.equal(await defaultHead(second, second), 'this');
+    assert.equal(await defaultHead(first, second), 'kept'); // an older one that is looked at later
+    assert.equal(await defaultHead('side', second), 'kept');
   }
   const merge = await repository.commit({ merging: [side] });
-  assert.equal(await trunk(side, second), 'kept'); // on the branch now, and not newer
-  assert.equal(await trunk('main', second), 'this');
+  assert.equal(await defaultHead(side, second), 'kept'); // on the branch now, and not newer
+  assert.equal(await defaultHead('main', second), 'this');
   await repository.overwrite('main', first);
-  assert.equal(await trunk('side', merge), 'none');
-  assert.equal(await trunk('main', merge), 'this');
-  assert.equal(await trunk('side', 'e'.repeat(40)), 'none');
+  assert.equal(await defaultHead('side', merge), 'none');
+  assert.equal(await defaultHead('main', merge), 'this');
+  assert.equal(await defaultHead('side', 'e'.repeat(40)), 'none');
 });
 
 test('a ref outside branches and tags is fetched by its full name', async (t) => {
@@ -62,7 +63,7 @@ test('a ref outside branches and tags is fetched by its full name', async (t) =>
   await repository.git(['update-ref', 'refs/pull/7/head', proposed]);
   const found = await fetch('refs/pull/7/head');
   assert.deepEqual(
-    [found.sha, found.ref, found.branch, found.branches, found.trunk],
+    [found.sha, found.ref, found.branch, found.branches, found.defaultHead],
     [proposed, 'refs/pull/7/head', null, [], 'none'],
   );
   log();

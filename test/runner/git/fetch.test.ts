@@ -34,7 +34,7 @@ test('a branch is fetched with everything its commit says', async (t) => {
     ref: 'refs/heads/main',
     branch: 'main',
     overwritten: false,
-    trunk: 'this',
+    defaultHead: 'this',
     defaultBranch: 'main',
   });
   assert.match(log(), /new branch.*main[\s\S]*Found commit .*Grüße/);

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import test from 'node:test';
-import { addressJudge } from '../../../src/lib/address-filter.ts';
+import { publicAddressFilter } from '../../../src/lib/address-filter.ts';
 import { run } from '../../../src/lib/processes.ts';
 import { openCheckouts } from '../../../src/runner/checkouts.ts';
 import { lfsTransferProgram } from '../../support/lfs-transfer.ts';
@@ -136,7 +136,7 @@ test('a fork’s work tree holds its own history, and nothing of other branches,
 test('a fork’s large files are asked for without the key, and none that another commit brought is given to it [promise: fork-sources]', async (t) => {
   const looked: string[] = [];
   const resolve = async (host: string) => (looked.push(host), [{ address: '10.1.2.3', family: 4 }]);
-  const place = await workplace(t, { https: { resolve, mayCall: addressJudge([]) } });
+  const place = await workplace(t, { https: { resolve, mayCall: publicAddressFilter([]) } });
   const { host, repository, folder } = place;
   const content = 'of the project alone';
   const oid = createHash('sha256').update(content).digest('hex');
@@ -166,7 +166,9 @@ test('a fork’s large files are asked for without the key, and none that anothe
 test('a public submodule of a fork comes without credentials, and is told of where it does not [promise: fork-sources]', async (t) => {
   const open = await startHttpsGitHost();
   t.after(() => open.close());
-  const place = await workplace(t, { https: { ca: open.ca, mayCall: addressJudge(['127.0.0.1/32', '::1/128']) } });
+  const place = await workplace(t, {
+    https: { ca: open.ca, mayCall: publicAddressFilter(['127.0.0.1/32', '::1/128']) },
+  });
   const { repository } = place;
   const lib = await createRepository(join(open.folder, 'lib.git'));
   const link = { submodule: await lib.commit({ files: { a: 'public' } }) };

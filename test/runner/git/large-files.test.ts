@@ -5,7 +5,7 @@ import { readdir, readFile, stat, utimes } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
-import { addressJudge } from '../../../src/lib/address-filter.ts';
+import { publicAddressFilter } from '../../../src/lib/address-filter.ts';
 import { parsePublicUrl, parseRepositoryUrl, publicLfsUrl } from '../../../src/runner/git/repository-url.ts';
 import { createRepository } from '../../support/repository.ts';
 import { startHttpsGitHost, type HttpsGitHost } from '../../support/https-git.ts';
@@ -42,7 +42,7 @@ async function placeWithLfs(t: TestContext): Promise<Place> {
   const store = await startHttpsGitHost({ name: 'files.test' });
   t.after(() => store.close());
   const place = await workplace(t, {
-    https: { ca: store.ca, mayCall: addressJudge(['127.0.0.1/32']), resolve },
+    https: { ca: store.ca, mayCall: publicAddressFilter(['127.0.0.1/32']), resolve },
   });
   const offer = {
     href: store.url('app.git/info/lfs'),

@@ -5,7 +5,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
-import { addressJudge } from '../../../src/lib/address-filter.ts';
+import { publicAddressFilter } from '../../../src/lib/address-filter.ts';
 import type { MirrorsOptions } from '../../../src/runner/git/mirrors.ts';
 import { createRepository } from '../../support/repository.ts';
 import { startGitHost } from '../../support/sshd.ts';
@@ -47,7 +47,10 @@ test('no submodule over SSH leads to a private address, by whatever name [promis
   const { port } = inside.address() as AddressInfo;
   const names: Record<string, string> = { 'rebinds.test': '127.0.0.1', 'inner.corp.test': '10.0.0.7' };
   const resolve = async (host: string) => [{ address: names[host] ?? host, family: host.includes(':') ? 6 : 4 }];
-  const { host, second, repository, checkOut, log } = await placeWithTwo(t, { resolve, mayCall: addressJudge([]) });
+  const { host, second, repository, checkOut, log } = await placeWithTwo(t, {
+    resolve,
+    mayCall: publicAddressFilter([]),
+  });
   await appendFile(
     host.sshConfig,
     `${await readFile(second.sshConfig, 'utf8')}Host inner\n  HostName %h.corp.test\nHost *\n  Port ${port}\n`,
@@ -87,7 +90,10 @@ test('a submodule over SSH comes from the very address that was judged [promise:
     looked.push(host);
     return [{ address: host === 'public.test' && looked.length === 1 ? '127.0.0.1' : '127.0.0.2', family: 4 }];
   };
-  const { host, second, checkOut, dir } = await placeWithTwo(t, { resolve, mayCall: addressJudge(['127.0.0.1/32']) });
+  const { host, second, checkOut, dir } = await placeWithTwo(t, {
+    resolve,
+    mayCall: publicAddressFilter(['127.0.0.1/32']),
+  });
   // Nobody but the judge knows an address of this name.
   await appendFile(host.sshConfig, `Host public.test\n  Port ${second.port}\n`);
   const { into, misses } = await checkOut(`${username}@public.test:lib.git`);
@@ -102,7 +108,10 @@ test('a submodule over SSH comes from the very address that was judged [promise:
 
 test('a jump host is asked for the judged address, and is itself where the operator says [promise: git-addresses]', async (t) => {
   const resolve = async () => [{ address: '127.0.0.1', family: 4 }];
-  const { host, second, key, checkOut } = await placeWithTwo(t, { resolve, mayCall: addressJudge(['127.0.0.1/32']) });
+  const { host, second, key, checkOut } = await placeWithTwo(t, {
+    resolve,
+    mayCall: publicAddressFilter(['127.0.0.1/32']),
+  });
   const jump = await startGitHost({ name: 'jump.test' });
   t.after(() => jump.close());
   await jump.authorize(key.publicKey);

@@ -109,7 +109,7 @@ test('names that git allows are ref names, and no others', () => {
 });
 
 function kinds(asked: string): string[] | undefined {
-  return parseCommitRef(asked)?.places.map((place) => place.kind);
+  return parseCommitRef(asked)?.candidates.map((place) => place.kind);
 }
 
 test('a full SHA is a commit, a short one perhaps, and seven digits are the least', () => {

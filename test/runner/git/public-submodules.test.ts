@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { addressJudge } from '../../../src/lib/address-filter.ts';
+import { publicAddressFilter } from '../../../src/lib/address-filter.ts';
 import { openCheckouts } from '../../../src/runner/checkouts.ts';
 import type { MirrorsOptions } from '../../../src/runner/git/mirrors.ts';
 import { createRepository, type Repository } from '../../support/repository.ts';
@@ -30,7 +30,7 @@ async function publicPlace(t: TestContext, options: Partial<MirrorsOptions> = {}
   t.after(() => open.close());
   const place = await workplace(t, {
     ...options,
-    https: { ca: open.ca, mayCall: addressJudge(loopback), ...options.https },
+    https: { ca: open.ca, mayCall: publicAddressFilter(loopback), ...options.https },
   });
   const lib = await createRepository(join(open.folder, 'lib.git'));
   let count = 0;
@@ -183,7 +183,10 @@ test('a work tree that lacks something for the moment serves nobody after those 
 test('a host whose certificate nobody vouches for is not spoken to', async (t) => {
   const { open, lib, naming, openMirrors, project, folder } = await publicPlace(t);
   const sha = await naming(open.url('lib.git'), await lib.commit());
-  const distrustful = await openMirrors({ dir: join(folder, 'other'), https: { mayCall: addressJudge(loopback) } });
+  const distrustful = await openMirrors({
+    dir: join(folder, 'other'),
+    https: { mayCall: publicAddressFilter(loopback) },
+  });
   const { sentences } = await distrustful.checkout({ ...project, sha, into: join(folder, 'tree') });
   assert.match(sentences[0] ?? '', /certificate is not one that this runner trusts/);
   assert.equal(open.calls.length, 0);
@@ -207,7 +210,7 @@ test('private addresses are not called, by whatever way a repository leads there
   ];
   const { open, lib, naming, checkOut } = await publicPlace(t, {
     connectSeconds: 1,
-    https: { resolve, mayCall: addressJudge([]) },
+    https: { resolve, mayCall: publicAddressFilter([]) },
   });
   const sha = await lib.commit();
   const urls = [
@@ -241,7 +244,7 @@ test('a public host cannot send us elsewhere, but to where everybody may go [pro
   t.after(() => inside.close());
   const { port } = inside.address() as AddressInfo;
   const { open, lib, naming, checkOut } = await publicPlace(t, {
-    https: { mayCall: addressJudge(['127.0.0.1/32', '::1/128']) },
+    https: { mayCall: publicAddressFilter(['127.0.0.1/32', '::1/128']) },
   });
   const sha = await lib.commit({ files: { a: '1' } });
   const query = '/info/refs?service=git-upload-pack';

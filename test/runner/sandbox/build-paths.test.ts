@@ -4,7 +4,7 @@ import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
-import { placesOf } from '../../../src/runner/leftovers.ts';
+import { foldersOf } from '../../../src/runner/leftovers.ts';
 import { isRoot, open, tree } from './support.ts';
 
 const skip = !isRoot && 'only root can make a directory in /opt';
@@ -82,6 +82,6 @@ test('the parts of a runner’s folder are resolved where the operator has put l
   await mkdir(join(folder, 'real'));
   symlinkSync(join(folder, 'real'), own);
   symlinkSync(join(disk, 'caches'), join(own, 'caches'));
-  const { caches, images } = placesOf(own);
+  const { caches, images } = foldersOf(own);
   assert.deepEqual([caches, images], [join(disk, 'caches'), join(folder, 'real', 'images')]);
 });

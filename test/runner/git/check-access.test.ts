@@ -10,7 +10,9 @@ import { workplace, type Workplace } from './workplace.ts';
 const timeoutMs = 20_000;
 
 async function failure({ mirrors, project }: Workplace, more: object): Promise<FetchError> {
-  const thrown: unknown = await mirrors.look({ ...project, timeoutMs, ...more }).catch((error: unknown) => error);
+  const thrown: unknown = await mirrors
+    .checkAccess({ ...project, timeoutMs, ...more })
+    .catch((error: unknown) => error);
   assert.ok(thrown instanceof FetchError, String(thrown));
   return thrown;
 }
@@ -18,10 +20,14 @@ async function failure({ mirrors, project }: Workplace, more: object): Promise<F
 test('a look shows the branches and the top of the default one, and leaves nothing behind', async (t) => {
   const place = await workplace(t);
   const { host, repository, mirrors, project, dir } = place;
-  assert.deepEqual(await mirrors.look({ ...project, timeoutMs }), { defaultBranch: null, branches: [], files: [] });
+  assert.deepEqual(await mirrors.checkAccess({ ...project, timeoutMs }), {
+    defaultBranch: null,
+    branches: [],
+    files: [],
+  });
   await repository.commit({ files: { 'package.json': '{}', 'src/deep.js': '1', 'ünï code': '2' } });
   await repository.branch('feature/x', await repository.sha('main'));
-  const seen = await mirrors.look({ ...project, timeoutMs });
+  const seen = await mirrors.checkAccess({ ...project, timeoutMs });
   assert.deepEqual(seen.branches, ['feature/x', 'main']);
   assert.equal(seen.defaultBranch, 'main');
   for (const name of ['package.json', 'src', 'ünï code']) assert.ok(seen.files.includes(name), name);

@@ -1,0 +1,71 @@
+import type { BuildRow } from '../db/schema.ts';
+import { completeLog } from '../streams/logs.ts';
+import type { StoredStep } from '../views/build-steps.ts';
+import { noteEnding } from './endings.ts';
+import { buildMachine, isFinal, statesBefore, type BuildState } from './states.ts';
+import type { LifecycleEvent, WriteContext } from './write-context.ts';
+
+/** How a build ended. */
+export interface BuildEnding {
+  exit_status?: number | null;
+  failure_reason?: string;
+  /** The part of the log that its commands wrote. */
+  output?: { from: number; to: number } | undefined;
+  /** How its steps ended. */
+  steps?: readonly StoredStep[] | undefined;
+}
+
+const movedColumns = [
+  'id',
+  'project_id',
+  'commit_id',
+  'suite_id',
+  'suite_name',
+  'variant',
+  'build_request_id',
+  'retry',
+  'retries_left',
+  'approved_by',
+  'concurrency_group',
+  'created_at',
+  'started_at',
+  'finished_at',
+] as const;
+export type MovedBuild = Pick<BuildRow, (typeof movedColumns)[number]>;
+
+/**
+ * Writes another state of a build, guarded by the states that it may leave; undefined where it did not move. With a final
+ * state the log is complete, too. The caller records the event and does the roll-ups.
+ */
+export async function writeMove(
+  context: WriteContext,
+  { id }: Pick<BuildRow, 'id'>,
+  to: BuildState,
+  { exit_status = null, failure_reason = '', output, steps }: BuildEnding = {},
+): Promise<{ build: MovedBuild; event: LifecycleEvent } | undefined> {
+  const { db, trx } = context;
+  const now = BigInt(Date.now());
+  const part = { output_from: output ? BigInt(output.from) : null, output_to: output ? BigInt(output.to) : null };
+  const ended = {
+    finished_at: now,
+    exit_status,
+    failure_reason,
+    held: '',
+    ...part,
+    ...(steps && { steps: JSON.stringify(steps) }),
+  };
+  const begun = to === 'running' ? { started_at: now } : {};
+  const build = await trx
+    .updateTable('builds')
+    .set({ build_state: to, ...(isFinal(buildMachine, to) ? ended : begun) })
+    .where('id', '=', id)
+    .where('build_state', 'in', statesBefore(buildMachine, to))
+    .returning(movedColumns)
+    .executeTakeFirst();
+  if (!build) return undefined;
+  if (isFinal(buildMachine, to)) {
+    await completeLog(db, trx, build.id);
+    noteEnding(context, { type: 'build', state: to, ...build });
+  }
+  return { build, event: { projectId: build.project_id, subjectId: build.id, type: 'build', state: to } };
+}

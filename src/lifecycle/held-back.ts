@@ -1,0 +1,179 @@
+import { sql } from 'kysely';
+import type { Queries } from '../db/open.ts';
+import type { BuildRow } from '../db/schema.ts';
+import { enqueue } from '../queue/queue.ts';
+import { writeMove } from './build-moves.ts';
+import { judgeWaiting, notYetPassed, standingsOf, type NeedingBuild } from './needs.ts';
+import type { BuildState } from './states.ts';
+import { subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
+
+/*
+ * Builds that are held back have no job in the queue yet, so no claim has to pass over them. First a build waits for what
+ * it needs, and for somebody who approves it. Then it waits in the line of its group, if it has one. The transaction in
+ * which something ends gives jobs to those behind it, or skips them: nothing can be lost in between.
+ *
+ * A build that is held back is written only by a transaction that holds its request, its commit and its group
+ * (pending-effects.ts).
+ */
+
+/** What keeps a build out of the queue: its needs and an approval, or its group. */
+export type Held = '' | 'needs' | 'group';
+
+/** Builds of a project that run one at a time. */
+export interface Group {
+  projectId: bigint;
+  name: string;
+}
+
+const heldColumns = [
+  'id',
+  'project_id',
+  'suite_name',
+  'variant',
+  'attempt',
+  'build_state',
+  'allow_failure',
+  'needs',
+  'approval',
+  'approved_by',
+  'concurrency_group',
+  'held',
+] as const satisfies (keyof BuildRow)[];
+type HeldBuild = Pick<BuildRow, (typeof heldColumns)[number]>;
+type GraphBuild = Pick<HeldBuild, 'suite_name' | 'variant' | 'attempt' | 'build_state' | 'allow_failure' | 'needs'>;
+
+interface Moved {
+  events: LifecycleEvent[];
+  /** Those that a build has joined. */
+  groups: Group[];
+}
+
+/** Moves builds of a request that wait for others of it, now that some have moved. */
+export async function moveHeld(context: WriteContext, builds: readonly HeldBuild[]): Promise<Moved> {
+  const waiting = builds.filter(isBehind);
+  if (waiting.length === 0) return { events: [], groups: [] };
+  const { ready, vain } = judgeWaiting(waiting.map(needing), builds.map(needing));
+  const events: LifecycleEvent[] = [];
+  const move = async (build: { id: bigint }, to: BuildState, failure_reason = ''): Promise<void> => {
+    const moved = await writeMove(context, build, to, { failure_reason });
+    if (moved) events.push(moved.event);
+  };
+  for (const build of vain) await move(build, 'skipped', 'needed_suite_failed');
+  const isUnapproved = ({ approval, approved_by: by }: Omit<HeldBuild, 'needs'>): boolean =>
+    approval === 1 && by === '';
+  for (const build of ready.filter(isUnapproved)) await move(build, 'waiting_for_approval');
+  const free = ready.filter((build) => !isUnapproved(build));
+  const inLine = free.filter(({ concurrency_group: group }) => group !== '');
+  await enqueueHeld(
+    context,
+    free.filter(({ concurrency_group: group }) => group === ''),
+  );
+  for (const { id } of inLine)
+    await context.trx.updateTable('builds').set({ held: 'group' }).where('id', '=', id).execute();
+  return { events, groups: inLine.map(groupOf) };
+}
+
+export function groupOf({
+  project_id: projectId,
+  concurrency_group: name,
+}: Pick<HeldBuild, 'project_id' | 'concurrency_group'>): Group {
+  return { projectId, name };
+}
+
+/** With the facts on which its place in the graph of its request depends. */
+export function needing<Build extends GraphBuild>(build: Build): Omit<Build, 'needs'> & NeedingBuild {
+  return {
+    ...build,
+    state: build.build_state as BuildState,
+    isAllowedToFail: build.allow_failure === 1,
+    needs: JSON.parse(build.needs) as string[],
+  };
+}
+
+/** Nothing holds them back any more. */
+async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id: bigint }[]): Promise<void> {
+  if (builds.length === 0) return;
+  const free = builds.map(({ id }) => id);
+  await trx.updateTable('builds').set({ held: '' }).where('id', 'in', free).execute();
+  const jobs = await trx
+    .selectFrom('builds')
+    .innerJoin('projects', 'projects.id', 'builds.project_id')
+    .leftJoin('suites', 'suites.id', 'builds.suite_id')
+    .select(['builds.id as subjectId', 'projects.owner_id as accountId', 'suites.tags'])
+    .where('builds.id', 'in', free)
+    .orderBy('builds.id')
+    .execute();
+  await enqueue(db, trx, ids, ...jobs.map(({ tags, ...job }) => ({ kind: 'run_suite', ...job, tags: tags ?? '' })));
+  for (const id of free) await db.announce(trx, subjectTopic(id));
+}
+
+/** Until the transaction is over, nobody else moves builds of these groups. */
+export async function holdGroups({ db, trx }: WriteContext, groups: readonly Group[]): Promise<void> {
+  const names = groups.flatMap(({ projectId, name }) => (name === '' ? [] : [`group of ${projectId}: ${name}`]));
+  for (const name of [...new Set(names)].toSorted()) await db.holdName(trx, name);
+}
+
+/** Lets the oldest build begin of each group in which none is under way. */
+export async function moveGroups(context: WriteContext, groups: readonly Group[]): Promise<void> {
+  if (groups.length === 0) return;
+  await holdGroups(context, groups);
+  for (const { projectId, name } of groups) {
+    const open = context.trx
+      .selectFrom('builds')
+      .select('id')
+      .where('project_id', '=', projectId)
+      .where('concurrency_group', '=', name)
+      // As in the condition of the index.
+      .where(sql<boolean>`concurrency_group > '' and finished_at is null`)
+      .orderBy('id')
+      .limit(1);
+    if (await open.where('held', '=', '').executeTakeFirst()) continue;
+    const next = await open.where('held', '=', 'group').executeTakeFirst();
+    if (next) await enqueueHeld(context, [next]);
+  }
+}
+
+/** For each of these that is held back, what it waits for, in words. */
+export async function heldReasons(db: Queries, builds: readonly BuildRow[]): Promise<ReadonlyMap<bigint, string>> {
+  const held = builds.filter((build) => build.held !== '');
+  const needy = held.filter(isBehind);
+  const requests = [...new Set(needy.map(({ build_request_id: request }) => request))];
+  const columns = [...heldColumns, 'build_request_id'] as const;
+  const all =
+    requests.length === 0
+      ? []
+      : await db.selectFrom('builds').select(columns).where('build_request_id', 'in', requests).execute();
+  const byRequest = Map.groupBy(all, ({ build_request_id: request }) => request);
+  const standings = new Map(Array.from(byRequest, ([id, some]) => [id, standingsOf(some.map(needing))]));
+  const reason = (build: BuildRow): string => {
+    if (build.build_state === 'waiting_for_approval') return forApproval;
+    if (build.held === 'group') return `waits for the group ${build.concurrency_group}`;
+    const awaited = notYetPassed(needing(build), standings.get(build.build_request_id) ?? new Map()).join(', ');
+    return `waits for ${awaited}`;
+  };
+  return new Map(held.map((build) => [build.id, reason(build)]));
+}
+
+/** For each of these requests of which nothing can go on, what it waits for, in words. */
+export async function heldRequests(
+  db: Queries,
+  requests: readonly { id: bigint }[],
+): Promise<ReadonlyMap<bigint, string>> {
+  if (requests.length === 0) return new Map();
+  const ids = requests.map(({ id }) => id);
+  const open = db
+    .selectFrom('builds')
+    .selectAll()
+    .where('build_request_id', 'in', ids)
+    .where('finished_at', 'is', null);
+  const byRequest = Map.groupBy(await open.execute(), ({ build_request_id: request }) => request);
+  const held = Array.from(byRequest).filter(([, builds]) => builds.every((build) => build.held !== ''));
+  // Some wait for others of the request; what these wait for is what the request waits for.
+  const firsts = held.flatMap(([, builds]) => builds.find((build) => !isBehind(build)) ?? []);
+  const reasons = await heldReasons(db, firsts);
+  return new Map(firsts.map((build) => [build.build_request_id, reasons.get(build.id) ?? '']));
+}
+
+const forApproval = 'waits for approval';
+
+const isBehind = ({ held, build_state: state }: HeldBuild): boolean => held === 'needs' && state === 'enqueued';

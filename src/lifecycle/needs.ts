@@ -1,0 +1,90 @@
+import { isAllowedFailure, newestAttempts, type BuildFact } from './rollup.ts';
+import { buildMachine, isFinal } from './states.ts';
+
+/*
+ * What the needs of suites mean for the builds of a request, as pure functions. A build names the suites that it needs.
+ * Only builds of the same request count, so a suite that is not run for the request, because of its rules for example,
+ * holds nobody back.
+ */
+
+/** The facts about a build that its place in the graph depends on. */
+export interface NeedingBuild extends Pick<BuildFact, 'suite_name' | 'attempt' | 'state' | 'isAllowedToFail'> {
+  variant: string;
+  /** The names of suites. */
+  needs: readonly string[];
+}
+
+type Standing = 'passed' | 'open' | 'ended';
+
+/** How the suites of a request stand: each by the newest attempts at all its variants. */
+export type Standings = ReadonlyMap<string, Standing>;
+
+export function standingsOf(builds: readonly NeedingBuild[]): Standings {
+  const standings = new Map<string, Standing>();
+  for (const build of newestAttempts(builds)) {
+    const [own, others] = [standingOf(build), standings.get(build.suite_name)];
+    // Of a matrix all variants must pass.
+    if (others === undefined || own === 'ended' || others === 'passed') standings.set(build.suite_name, own);
+  }
+  return standings;
+}
+
+function standingOf({ state, isAllowedToFail }: NeedingBuild): Standing {
+  if (state === 'passed' || isAllowedFailure(state, isAllowedToFail)) return 'passed';
+  return isFinal(buildMachine, state) ? 'ended' : 'open';
+}
+
+/** The needed suites that have not passed yet. */
+export function notYetPassed({ needs }: Pick<NeedingBuild, 'needs'>, standings: Standings): string[] {
+  return needs.filter((name) => (standings.get(name) ?? 'passed') !== 'passed');
+}
+
+export interface Judged<Build> {
+  /** Everything that they need has passed. */
+  ready: Build[];
+  /** Something that they need has ended without having passed, or will never begin. */
+  vain: Build[];
+}
+
+/** Of the builds that wait for others, which can go on and which never will. `all` are those of the request. */
+export function judgeWaiting<Build extends NeedingBuild>(
+  waiting: readonly Build[],
+  all: readonly NeedingBuild[],
+): Judged<Build> {
+  const standings = standingsOf(all);
+  const vain = new Set<Build>();
+  const behind = behindEach(waiting);
+  const ended = Array.from(standings).flatMap(([name, standing]) => (standing === 'ended' ? [name] : []));
+  for (const name of ended) {
+    for (const build of behind.get(name) ?? []) {
+      if (vain.has(build)) continue;
+      vain.add(build);
+      ended.push(build.suite_name);
+    }
+  }
+  const isReady = (build: Build): boolean => !vain.has(build) && notYetPassed(build, standings).length === 0;
+  return { ready: waiting.filter(isReady), vain: [...vain] };
+}
+
+/** For each name of a suite, the builds that need it. */
+function behindEach<Build extends Pick<NeedingBuild, 'needs'>>(builds: readonly Build[]): Map<string, Build[]> {
+  const pairs = builds.flatMap((build) => build.needs.map((name) => ({ name, build })));
+  const byName = Map.groupBy(pairs, ({ name }) => name);
+  return new Map(Array.from(byName, ([name, some]) => [name, some.map(({ build }) => build)]));
+}
+
+/**
+ * What has to run so that these can: they themselves, what was skipped behind them, and what any of these needs and did
+ * not pass. `all` are the builds of the request; only its newest attempts are chosen, and none that is under way.
+ */
+export function withNeeded<Build extends NeedingBuild>(chosen: readonly Build[], all: readonly Build[]): Build[] {
+  const newest = newestAttempts(all);
+  const behind = behindEach(newest.filter(({ state }) => state === 'skipped'));
+  const wanted = new Set(chosen);
+  for (const build of wanted) for (const skipped of behind.get(build.suite_name) ?? []) wanted.add(skipped);
+  const bySuite = Map.groupBy(newest, (build) => build.suite_name);
+  for (const build of wanted)
+    for (const needed of build.needs.flatMap((name) => bySuite.get(name) ?? []))
+      if (standingOf(needed) === 'ended') wanted.add(needed);
+  return [...wanted];
+}

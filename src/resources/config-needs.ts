@@ -1,0 +1,82 @@
+import type { Call } from '../api/call.ts';
+import { ApiError } from '../errors.ts';
+import { groupOf } from '../http/raw.ts';
+import { named, type Node } from './config-document.ts';
+import { isSame, suites } from './config-kinds.ts';
+import type { Step } from './config-plan.ts';
+
+/* What suites need, by names. It is set when all suites of the document are there. */
+
+interface Needing {
+  id: bigint;
+  name: string;
+  needs: readonly { name: string }[];
+}
+
+/** A suite of the document whose needs are others than now. */
+interface Change {
+  node: Node;
+  name: string;
+  from: readonly string[];
+  to: readonly string[];
+}
+
+function changedNeeds(records: readonly Needing[], nodes: readonly Node[]): Change[] {
+  const before = new Map(records.map(({ name, needs }) => [name, needs.map((needed) => needed.name)]));
+  const known = new Set(nodes.map(({ entry }) => String(entry.name)));
+  return nodes.flatMap((node) => {
+    const [name, to] = [String(node.entry.name), node.entry.needs as readonly string[]];
+    if (to.some((needed) => !known.has(needed))) throw new ApiError('not_found', `${node.at}[needs]`);
+    const from = before.get(name) ?? [];
+    return isSame(from, to) ? [] : [{ node, name, from, to }];
+  });
+}
+
+/** The steps for suites, with those for what they need: when all suites are there, and before any goes. */
+export async function withNeeds(
+  within: Call['within'],
+  params: Readonly<Record<string, bigint>>,
+  nodes: readonly Node[],
+  steps: readonly Step[],
+): Promise<Step[]> {
+  const list = async () => (await within(`GET ${suites.path}`, params)) as Needing[];
+  const put = async ({ node, name }: Change, needs: readonly string[]): Promise<void> => {
+    const ids = new Map((await list()).map((suite) => [suite.name, suite.id]));
+    const own = { ...params, suite_id: ids.get(name) ?? 0n };
+    const body = groupOf({ needs: needs.map((needed) => String(ids.get(needed) ?? '')) });
+    await named(node.at, () => within(`PUT ${suites.path}/:suite_id`, own, body));
+  };
+  const changes = changedNeeds(await list(), nodes);
+  const changed = changes.map((change, at): Step => ({
+    action: 'change',
+    section: suites.section,
+    what: `suite ${change.name}`,
+    fields: [{ name: 'needs', from: change.from.join(', '), to: change.to.join(', ') }],
+    async run() {
+      // Each change alone could make a circle with what another one is still to change.
+      if (at === 0) for (const other of changes) if (other.from.length > 0) await put(other, []);
+      await put(change, change.to);
+      return {};
+    },
+  }));
+  if (changed.length === 0) return [...steps];
+  const isGone = ({ action, section }: Step): boolean => action === 'delete' && section === suites.section;
+  return [...steps.filter((step) => !isGone(step)), ...changed, ...steps.filter(isGone)];
+}
+
+/** A suite that another one needs can be deleted only after that one. */
+export function needersFirst<Record extends object>(records: readonly Record[]): Record[] {
+  const needing = records as readonly (Record & Needing)[];
+  const byName = new Map(needing.map((record) => [record.name, record]));
+  const ordered = new Set<Record>();
+  const visit = (record: Record & Needing): void => {
+    if (ordered.has(record)) return;
+    for (const { name } of record.needs) {
+      const needed = byName.get(name);
+      if (needed) visit(needed);
+    }
+    ordered.add(record);
+  };
+  for (const record of needing) visit(record);
+  return [...ordered].toReversed();
+}
