@@ -9,6 +9,7 @@ import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import type { ApiError } from '../errors.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
+import { noteSteps } from '../lifecycle/build-steps.ts';
 import { releasePollsOf } from '../lifecycle/poll-claims.ts';
 import { claimSeconds, holdSeconds, type ClaimSignal, type Receipt, type WorkKind } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
@@ -147,6 +148,13 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     next: dispatcher.next,
     leave: async ({ holder }, { claims }) => dispatcher.leave(holder, claims),
     log: ({ holder }, chunk) => intake.take(holder, chunk),
+    steps: ({ holder }, { claim, steps }) =>
+      db.transaction(async (trx) => {
+        const job = await queue.holdJob(db, trx, claim);
+        if (job?.holder !== holder || job.kind !== 'run_suite') return { gone: true };
+        await noteSteps(context(trx), job.subject_id, steps);
+        return { taken: true };
+      }),
     tests: ({ holder }, batch) => tests.take(holder, batch),
     async finish(runner, report) {
       try {

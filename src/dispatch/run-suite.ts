@@ -2,6 +2,7 @@ import type { SqlBool } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import { sealedPlace, type BuildRequestRow, type BuildRow, type ProjectRow, type SuiteRow } from '../db/schema.ts';
 import { dropArtifacts } from '../lifecycle/artifacts.ts';
+import { noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
 import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import type { Layer } from '../lifecycle/software.ts';
@@ -29,7 +30,7 @@ export const runSuite: JobHandler = {
       repository_url: repositoryUrl,
       sha,
       command,
-      steps,
+      suite_steps: suiteSteps,
       reports,
       commit_ref: commitRef,
       branch,
@@ -82,6 +83,14 @@ export const runSuite: JobHandler = {
     }
     // A running build is ordered again when the runner did not get the first answer.
     if (build.build_state !== 'running' && !(await advanceBuild(context, build, 'running'))) return undefined;
+    const steps = stepsOf(command, suiteSteps);
+    // The suite may have changed since its build was made.
+    if (build.steps !== waitingSteps(suiteSteps))
+      await noteSteps(
+        context,
+        build.id,
+        steps.map(({ name }) => ({ name, state: 'waiting' })),
+      );
     const cache = await cacheOrder(context, parts);
     const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
@@ -91,7 +100,7 @@ export const runSuite: JobHandler = {
       sha,
       ...reachedBy(fetchRef, commitRef),
       isFork: fromFork === 1,
-      steps: stepsOf({ command, steps }),
+      steps,
       environment: {
         ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
         ...environmentOf(variables.filter(({ isSecret }) => !isSecret)),
@@ -125,13 +134,13 @@ export const runSuite: JobHandler = {
 
   outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable', 'unrunnable', 'store_away'],
 
-  async settle(context, job, outcome, { output }) {
+  async settle(context, job, outcome, { output, stepStates }) {
     if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
     const [state, ending] = endingOf(outcome);
     if (outcome.kind === 'exited' && outcome.cache && job.cancelled === 0)
       await keepCache(context, { buildId: job.subject_id, stored: job, state }, outcome.cache);
     const ended = { id: job.subject_id, accountId: job.account_id, isCancelled: job.cancelled === 1 };
-    await endBuild(context, ended, state, { ...ending, output });
+    await endBuild(context, ended, state, { ...ending, output, steps: stepStates });
   },
 
   async lose(context, job) {
@@ -144,7 +153,7 @@ export const runSuite: JobHandler = {
 };
 
 /** A suite with a command has one step. */
-function stepsOf({ command, steps }: Pick<SuiteRow, 'command' | 'steps'>): StepOrder[] {
+function stepsOf(command: string, steps: string): StepOrder[] {
   if (steps === '[]') return [{ name: 'command', command, when: 'passed' }];
   return JSON.parse(steps) as StepOrder[];
 }
@@ -205,7 +214,6 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
 /** What a suite says about its builds. */
 const settings = [
   'command',
-  'steps',
   'timeout',
   'artifacts',
   'cache',
@@ -232,12 +240,14 @@ type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pi
     | 'variables'
     | 'config_digest'
   > & {
+    suite_steps: string | null;
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
   };
 /** With the names of its dependencies, where its suite is one of a file. */
-type Parts = Omit<Found, keyof Settings> & Settings & { dependencies: readonly string[] | undefined };
+type Parts = Omit<Found, keyof Settings | 'suite_steps'> &
+  Settings & { suite_steps: string; dependencies: readonly string[] | undefined };
 
 /** A build and all data for its order; undefined when the suite was deleted since. */
 async function partsOf(db: Queries, id: bigint): Promise<Parts | undefined> {
@@ -248,7 +258,7 @@ async function partsOf(db: Queries, id: bigint): Promise<Parts | undefined> {
   if (!suite) return undefined;
   const said = Object.fromEntries(settings.map((name) => [name, suite[name]])) as unknown as Settings;
   const { dependencies = [] } = suite;
-  return { ...found, ...said, dependencies, has_software: dependencies.length > 0 };
+  return { ...found, ...said, suite_steps: suite.steps, dependencies, has_software: dependencies.length > 0 };
 }
 
 const findParts = (db: Queries, build: bigint): Promise<Found | undefined> =>
@@ -259,7 +269,11 @@ const findParts = (db: Queries, build: bigint): Promise<Found | undefined> =>
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.id as suite_id', ...settings.map((name) => `suites.${name}` as const)])
+    .select([
+      'suites.id as suite_id',
+      'suites.steps as suite_steps',
+      ...settings.map((name) => `suites.${name}` as const),
+    ])
     .select(['projects.repository_url', 'projects.default_branch', 'projects.branch_secrets'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])

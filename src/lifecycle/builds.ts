@@ -10,6 +10,7 @@ import { writeMove, type BuildEnding, type MovedBuild } from './build-moves.ts';
 import { settingsOf } from './file-suites.ts';
 import { applyEffects, leaveGroup, recordEvent, rollUp } from './pending-effects.ts';
 import { tooSlow, type Rule } from './rules.ts';
+import { waitingSteps } from './build-steps.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 import { holdAllForBuilds, holdForBuilds } from './apply-rollup.ts';
 import { groupOf, holdGroups, type Held } from './held-back.ts';
@@ -64,6 +65,7 @@ export interface Tried {
   series?: bigint;
   isDeleted?: boolean;
   /** From here on, the settings of the suite. */
+  steps: string;
   tags: string;
   allowFailure: number;
   retries: number;
@@ -105,6 +107,7 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
       last: last.attempt,
       series: last.series,
       isDeleted: settings === undefined,
+      steps: settings?.steps ?? '[]',
       tags: settings?.tags ?? '',
       allowFailure: settings ? allowedFailures(settings)(variant) : 0,
       retries: settings?.retries ?? 0,
@@ -167,6 +170,7 @@ export async function addBuilds(
     uploads: '',
     output_from: null,
     output_to: null,
+    steps: waitingSteps(suite.steps),
     needs: JSON.stringify(suite.needs),
     approval: suite.approval,
     approved_by: approvedBy,

@@ -15,7 +15,16 @@ import type { WriteContext } from './write-context.ts';
 
 const matrixColumns = ['matrix', 'matrix_include', 'matrix_exclude', 'matrix_allow_failure'] as const;
 const holdColumns = ['needs', 'approval', 'manual', 'concurrency_group'] as const;
-const suiteColumns = ['id', 'name', 'tags', 'allow_failure', 'retries', ...matrixColumns, ...holdColumns] as const;
+const suiteColumns = [
+  'id',
+  'name',
+  'steps',
+  'tags',
+  'allow_failure',
+  'retries',
+  ...matrixColumns,
+  ...holdColumns,
+] as const;
 
 /** A suite with its number of attempts at the commit: one row for each of its rules, or one row without rules. */
 /** Of a file in the repository, with an identifier of its own, `suite_id` is the project's suite of that name. */
@@ -153,9 +162,9 @@ async function triedAnew(
   commit: bigint,
   names: ReadonlyMap<bigint, string>,
 ): Promise<Tried[]> {
-  const { suite_id: suiteId, name: suiteName, tags, retries, last, approval, concurrency_group: group } = suite;
+  const { suite_id: suiteId, name: suiteName, steps, tags, retries, last, approval, concurrency_group: group } = suite;
   const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);
-  const settings = { suiteId, suiteName, tags, retries, needs, approval, group };
+  const settings = { suiteId, suiteName, steps, tags, retries, needs, approval, group };
   const variants = variantsOf(valuesIn(matrixFields, suite));
   const allowFailure = allowedFailures(suite);
   const isPlain = variants.every((variant) => variant === '');

@@ -180,6 +180,8 @@ export interface Order {
   work: Work;
   /** The current size of the log: more than 0 when earlier work on the same record wrote to it. */
   logOffset: number;
+  /** How many lines it has, if it has any. */
+  logLines?: number;
   /** The longest log. */
   logLimit: number;
 }

@@ -1,6 +1,7 @@
 import type { Static } from 'typebox';
 import { bytes, longest, most } from '../shared/bounds.ts';
 import { boundedMessage, boundedNames, boundedPerson } from '../shared/commit-bounds.ts';
+import { stepStates } from '../shared/step-states.ts';
 import {
   claim,
   cutList,
@@ -147,6 +148,18 @@ const stepReport = object({
 });
 export type StepReport = Static<typeof stepReport>;
 
+/** How far a step of a suite is; times as above. One that the end of its build interrupts stays `running`. */
+export const stepState = object({
+  name: text(2 * longest.name),
+  state: oneOf(stepStates),
+  from: optional(size),
+  to: optional(size),
+  status: optional(whole(255)),
+  /** The number of the first line of its part of the log. */
+  line: optional(size),
+});
+export type StepState = Static<typeof stepState>;
+
 /** A part of a log, by the offset of its first byte and of the first one behind it. */
 const logPart = object({ from: size, to: size });
 export type LogPart = Static<typeof logPart>;
@@ -165,6 +178,8 @@ export const finishReport = object({
   logSize: size,
   /** When the parts of the work began and ended, where the order asks for it. */
   steps: optional(listOf(most.steps, stepReport)),
+  /** How the steps of a suite ended. */
+  stepStates: optional(listOf(most.stepsOfSuite, stepState)),
   /** Where the files of a failed build are kept. */
   kept: optional(keptFiles),
   /** Whether files of the build wait on the runner: they are brought under the same claim, and *uploaded* ends it. */

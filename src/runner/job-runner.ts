@@ -1,5 +1,5 @@
 import type { DiskReserve } from '../lib/disk-reserve.ts';
-import type { KeptFiles, Link, LogPart, Outcome } from '../protocol/index.ts';
+import type { KeptFiles, Link, LogPart, Outcome, StepState } from '../protocol/index.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';
@@ -43,6 +43,10 @@ export interface Task {
   writeLog: (output: Buffer | string) => void | Promise<void>;
   signal: AbortSignal;
   steps: StepTimes;
+  /** How many lines the log has before the job says anything. */
+  logLines?: number | undefined;
+  /** How far the steps of a suite are; the last time, how they ended. */
+  onSteps?: (states: readonly StepState[]) => void;
   /** The files of the job are kept. */
   onKept?: (files: KeptFiles) => void;
   /** Some of what the job leaves waits here (outbox.ts). */

@@ -212,6 +212,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       uploads: 'pending',
       output_from: 0n,
       output_to: largestId,
+      steps: JSON.stringify([{ name: awkward, state: 'waiting' }]),
       needs: JSON.stringify([awkward]),
       approval: 1,
       approved_by: awkward,

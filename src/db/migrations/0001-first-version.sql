@@ -485,6 +485,7 @@ create table builds (
   uploads text not null default '',
   output_from bigint,
   output_to bigint,
+  steps text not null default '',
   needs text not null default '[]',
   approval integer not null default 0,
   approved_by text not null default '',

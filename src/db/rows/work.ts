@@ -109,6 +109,8 @@ export interface BuildRow {
   /** The part of its log that its commands wrote; null until it is over, and where its runner did not tell. */
   output_from: bigint | null;
   output_to: bigint | null;
+  /** Its steps as JSON, as far as its runner told; blank for one with a command of which nothing was told yet. */
+  steps: string;
   /** The names of the suites that it needs, as a JSON list. */
   needs: string;
   /** 1 where somebody has to approve it before it begins. */
