@@ -151,6 +151,7 @@ describeServiceOnOne('every route', (service) => {
       'POST /projects/ID/build_requests',
       'POST /projects/ID/build_requests/ID/approve',
       'POST /projects/ID/build_requests/ID/rerun',
+      'POST /projects/ID/builds/ID/approve',
       'POST /projects/ID/builds/ID/restart',
       'POST /projects/ID/builds/ID/shell',
       'POST /projects/ID/deploys',
