@@ -41,7 +41,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
     const task = await runner.take('fetch_commit');
     assert.equal(task.order.work.configFile, '.headrace.toml');
     assert.equal(task.order.work.defaultHead, defaultHead);
-    await task.say('Found it.\n');
+    await task.writeLog('Found it.\n');
     const isRead = typeof file === 'object' && ('problem' in file || 'text' in file);
     const config = isRead ? file : { text: typeof file === 'string' ? file : stringify(file) };
     const outcome = found(config, commit);
