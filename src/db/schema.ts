@@ -170,6 +170,6 @@ export const blobColumns = [
 ] as const;
 
 /** The place that a sealed value is bound to. */
-export function sealedPlace(place: (typeof sealedColumns)[number], id: bigint): string {
+export function sealedLocation(place: (typeof sealedColumns)[number], id: bigint): string {
   return `${place.table}.${place.column}:${id}`;
 }

@@ -2,16 +2,11 @@ import { createHash } from 'node:crypto';
 import type { Runner } from '../auth/runners.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { recordCommit } from '../lifecycle/commits.ts';
-import type { BuiltBy, SuiteOfFile } from '../lifecycle/file-suites.ts';
+import type { ReadFile, SuiteOfFile } from '../lifecycle/file-suites.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { FinishReport } from '../protocol/index.ts';
 import { holdJob } from '../queue/queue.ts';
 import { isConfigured, defaultHeadOf } from './fetch-commit.ts';
-
-/** A file that was read: what a commit is built by. */
-export interface ReadFile extends BuiltBy {
-  suites: readonly SuiteOfFile[];
-}
 
 type Refused = { refused: string[] };
 
@@ -39,12 +34,12 @@ export interface ConfiguredReport extends FinishReport {
   file?: ReadFile;
 }
 
-type Judgement = Omit<ConfiguredReport, keyof FinishReport> & Partial<Pick<FinishReport, 'outcome'>>;
+type ConfigResult = Omit<ConfiguredReport, keyof FinishReport> & Partial<Pick<FinishReport, 'outcome'>>;
 
 class Undone extends Error {
-  readonly report: Judgement;
+  readonly report: ConfigResult;
 
-  constructor(report: Judgement) {
+  constructor(report: ConfigResult) {
     super('nothing is applied');
     this.report = report;
   }
@@ -77,7 +72,7 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
     const found = await configure.read({ project: { config_file: path, ...rest }, text: config.text });
     if ('refused' in found) return { ...report, ...refused(found.refused) };
     try {
-      const judged = await db.transaction(async (trx): Promise<Judgement> => {
+      const result = await db.transaction(async (trx): Promise<ConfigResult> => {
         const job = await holdJob(db, trx, claim);
         if (job?.holder !== holder) return {};
         const context = { db, trx, ids, observers };
@@ -103,7 +98,7 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
         const digest = createHash('sha256').update(`${path}\n${config.text}`).digest('hex');
         return { file: { config_file: path, config_digest: digest, suites }, lines: told };
       });
-      return { ...report, ...judged };
+      return { ...report, ...result };
     } catch (error) {
       if (!(error instanceof Undone)) throw error;
       return { ...report, ...error.report };
@@ -111,7 +106,7 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
   };
 }
 
-function refused(lines: string[]): Judgement {
+function refused(lines: string[]): ConfigResult {
   const told = [...lines, 'Nothing was changed, and nothing is built.'];
   return { outcome: { kind: 'unfetchable', reason: 'configuration_invalid' }, lines: told };
 }

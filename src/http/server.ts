@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts';
 import { parseForm, readBodies } from './bodies.ts';
 import {
   guardConnections,
-  lookEvery,
+  checkIntervalMs,
   usualTimes,
   type ConnectionLimits,
   type Connections,
@@ -77,7 +77,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const slowness = {
     handshakeTimeout: times.handshakeMs,
     headersTimeout: times.headMs,
-    connectionsCheckingInterval: lookEvery(times),
+    connectionsCheckingInterval: checkIntervalMs(times),
   };
   const answerWireError = wireErrors(
     () => server.connections,

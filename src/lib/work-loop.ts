@@ -19,7 +19,7 @@ export function startWorkLoop(
   let again = false;
   const closing = new AbortController();
 
-  const workWhileAsked = async (): Promise<void> => {
+  const workWhileWoken = async (): Promise<void> => {
     let wait = everyMs;
     while (again && !closing.signal.aborted) {
       again = false;
@@ -36,7 +36,7 @@ export function startWorkLoop(
     again = true;
     if (working || closing.signal.aborted) return;
     clearTimeout(timer);
-    working = workWhileAsked();
+    working = workWhileWoken();
   };
   return {
     wake,

@@ -10,7 +10,7 @@ import { doomStored, findHeld, nothingStored } from './claimed-blobs.ts';
 import { findNext, takeJob } from './claims.ts';
 import { moveUp, putInLine } from './lanes.ts';
 import { detached, nobody } from './lapses.ts';
-import { joinTurns } from './account-turns.ts';
+import { joinAccountTurns } from './account-turns.ts';
 import { literals } from './waiting.ts';
 
 /**
@@ -57,7 +57,7 @@ export async function enqueue(db: Database, trx: Transaction, ids: IdSource, ...
   );
   await insertRows(trx, 'jobs', others);
   for (const job of laned) await insertRows(trx, 'jobs', [await putInLine(db, trx, job)]); // it sees the one before it
-  for (const account of new Set(jobs.map(({ accountId }) => accountId))) await joinTurns(trx, account);
+  for (const account of new Set(jobs.map(({ accountId }) => accountId))) await joinAccountTurns(trx, account);
   await db.announce(trx, queueTopic);
 }
 

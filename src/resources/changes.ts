@@ -32,13 +32,13 @@ async function* changes({
   caller,
   signal,
 }: { db: Queries } & Pick<Call, 'subscriptions' | 'signal'> & WithCaller): AsyncGenerator<string> {
-  let known = await look(db, caller);
+  let known = await readSeen(db, caller);
   // A client that was away reloads once.
   yield 'retry: 2000\nevent: hello\ndata: {}\n\n';
   while (!signal.aborted) {
     using watch = subscriptions.watch(...topicsOf(known));
     try {
-      const seen = await look(db, caller);
+      const seen = await readSeen(db, caller);
       const news = differences(known, seen);
       known = seen;
       if (news) {
@@ -60,7 +60,7 @@ function topicsOf({ projects, running, dependencies }: Seen): string[] {
   ];
 }
 
-async function look(db: Queries, caller: Caller): Promise<Seen> {
+async function readSeen(db: Queries, caller: Caller): Promise<Seen> {
   const projects = await projectsSeenBy(db, caller).select(['p.id', 'p.last_event']).execute();
   const running = await projectsSeenBy(db, caller)
     .innerJoin('builds as b', 'b.project_id', 'p.id')

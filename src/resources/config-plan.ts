@@ -250,7 +250,7 @@ export async function recordsOf(
   params: Params,
 ): Promise<Record_[]> {
   const list = (await within(`GET ${kind.path}`, params)) as Record_[];
-  if (areVariables(kind)) {
+  if (areVariables(kind) && list.length > 0) {
     const sources = await sourcesOf(db, { projectId: params.project_id ?? 0n, suiteId: params.suite_id });
     return list.map((record) => ({ ...record, from_env: sources.get(record.id) ?? '' }));
   }

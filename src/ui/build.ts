@@ -5,7 +5,7 @@ import { artifactsPart } from './artifacts.ts';
 import { buildName } from './build-rows.ts';
 import { stepsPart } from './build-steps.ts';
 import { failedTests, testsPart } from './build-tests.ts';
-import { type AskedFor, askedFor, commitAtForge, type ForgeLinks, forgeLinks } from './forge-links.ts';
+import { type RequestOrigin, askedFor, commitAtForge, type ForgeLinks, forgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
@@ -22,7 +22,7 @@ import { buildBadge, buildMark, isUnderWay } from './states.ts';
 interface ShownBuild {
   build: BuildDetails;
   commit: Commit;
-  request: AskedFor;
+  request: RequestOrigin;
   links: ForgeLinks | undefined;
   /** The address of the build in the API. */
   address: string;

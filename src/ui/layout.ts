@@ -61,14 +61,14 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
   const { title, main, state, project, isNarrow = false, isFilled = false } = page;
   const { email } = viewer;
   const isInside = email !== undefined && !isNarrow;
-  const told = state === undefined ? '' : `${stateWord(state)}: `;
+  const prefix = state === undefined ? '' : `${stateWord(state)}: `;
   return html`<!doctype html>
     <html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
-        <title>${told}${title}${project && ` – ${project.name}`} &ndash; Headrace</title>
+        <title>${prefix}${title}${project && ` – ${project.name}`} &ndash; Headrace</title>
         <link rel="stylesheet" href="${addressOf('style.css')}" />
         <link rel="icon" href="${addressOf(`icon-${iconFor(state)}.svg`)}" />
         ${nonce !== undefined && scriptTags(page, nonce)}

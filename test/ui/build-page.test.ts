@@ -42,7 +42,7 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
     tab = new Tab(service);
     await tab.signIn(alice.credentials);
     failed = await runningBuild(alice, runner, { name: 'unit tests' });
-    await failed.task.say(logOf(lines));
+    await failed.task.writeLog(logOf(lines));
     await tellTests(failed);
     for (let file = 0; file < 12; file += 1) await addArtifact(service.store, failed, `dist/${file}.deb`);
     await failed.task.exit(1);
@@ -192,10 +192,10 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
     const shown = await browser.signIn(service.address, alice.credentials, { viewport: { width: 1280, height: 800 } });
     {
       await using _ = held(build, runner);
-      await build.task.say(logOf(300));
+      await build.task.writeLog(logOf(300));
       await shown.goto(`${service.address}/ui${build.path}`);
       await assertSeen(shown, 300, 'running');
-      await build.task.say('the end\n');
+      await build.task.writeLog('the end\n');
       await shown.locator('#count-log', { hasText: '301' }).waitFor();
       await tellTests(build);
     }

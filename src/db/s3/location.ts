@@ -1,5 +1,5 @@
 /** A place for blobs in S3: what blob_url says. */
-export interface S3Place {
+export interface S3Location {
   bucket: string;
   /** Empty, or ends with a slash. */
   prefix: string;
@@ -21,7 +21,7 @@ export interface Keys {
   aside(digest: string, name: string): string;
 }
 
-export function keysOf({ prefix }: S3Place): Keys {
+export function keysOf({ prefix }: S3Location): Keys {
   return {
     of: (digest) => `${prefix}${checked(digest).slice(0, 2)}/${digest}`,
     incoming: (name) => `${prefix}incoming/${name}`,
