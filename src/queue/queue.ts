@@ -335,7 +335,7 @@ export async function lapse(db: Database, trx: Transaction, holder: string): Pro
   await db.announce(trx, queueTopic);
 }
 
-/** Keeps the claims of a holder that no server answers for a while; the first extension makes them as before. */
+/** Keeps the claims of a holder while no server answers it. Its next extension makes them ordinary claims again. */
 export async function detachHolder(db: Database, trx: Transaction, holder: string): Promise<void> {
   await hold(db, trx, (all) => all.where('claim', 'is not', null).where('holder', '=', holder));
   const kept = trx.updateTable('jobs').set({ claimed_until: detached }).where('claim', 'is not', null);
