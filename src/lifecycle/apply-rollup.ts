@@ -3,6 +3,7 @@ import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { noteEnding } from './endings.ts';
 import { moveGroups, moveHeld } from './held-back.ts';
+import { freeFiles } from './kept-builds.ts';
 import type { Group, LifecycleEvent, WriteContext } from './write-context.ts';
 import { buildRequestState, commitState, projectState, type BuildFact } from './rollup.ts';
 import {
@@ -27,6 +28,7 @@ const countedColumns = [
   'series',
   'project_id',
   'needs',
+  'files_from',
   'approval',
   'approved_by',
   'concurrency_group',
@@ -156,6 +158,8 @@ export async function rollUpCommits(
     const state = buildRequestState(fetch as FetchState, (buildsOf.get(id) ?? []).map(factOf));
     if (state === from) continue;
     await trx.updateTable('build_requests').set({ build_state: state }).where('id', '=', id).execute();
+    if (buildsOf.get(id)?.some(({ files_from: suite }) => suite !== ''))
+      await freeFiles(trx, id, isFinal(buildRequestMachine, state));
     moved.push({ projectId, subjectId: id, type: 'build_request', state, from });
     if (isFinal(buildRequestMachine, state)) noteEnding(context, { type: 'build_request', id, state });
   }
