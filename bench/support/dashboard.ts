@@ -74,9 +74,10 @@ const byAPerson = {
   trace: '',
   suites: '[]',
   variables: '{}',
+  deploy_id: null,
 };
 
-const unheld = { needs: '[]', approval: 0, approved_by: '', concurrency_group: '', held: '' };
+const unheld = { needs: '[]', approval: 0, approved_by: '', concurrency_group: '', held: '', deploy_id: null };
 const plain = { variant: '', allow_failure: 0, retry: 0, retries_left: 0, series: 0n, ...unheld };
 
 async function fillProject(db: Database, projectId: bigint, from: bigint): Promise<bigint> {

@@ -103,6 +103,7 @@ export const runSuite: JobHandler = {
         HEADRACE_EVENT: event,
         HEADRACE_PULL_REQUEST: pullRequest === null ? '' : String(pullRequest),
         HEADRACE_TARGET_BRANCH: targetBranch,
+        ...(await deployVariables(context, build)),
       },
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
       limits: { ...context.limits, timeoutSeconds: timeLimit(timeout, context.limits) },
@@ -275,6 +276,18 @@ async function variablesOf({ trx, vault }: JobContext, { project_id: project, su
     content: vault.open(content, contentPlace(id)),
     isSecret: secret === 1,
   }));
+}
+
+/** What a build is told that deploys. */
+async function deployVariables({ trx }: JobContext, { deploy_id: id }: Pick<BuildRow, 'deploy_id'>) {
+  if (id === null) return {};
+  const strategy = await trx
+    .selectFrom('deploys')
+    .innerJoin('deploy_strategies', 'deploy_strategies.id', 'deploys.deploy_strategy_id')
+    .select('deploy_strategies.name')
+    .where('deploys.id', '=', id)
+    .executeTakeFirst();
+  return { HEADRACE_DEPLOY_ID: String(id), HEADRACE_DEPLOY_STRATEGY: strategy?.name ?? '' };
 }
 
 const environmentOf = (variables: readonly Variable[]): Record<string, string> =>

@@ -68,6 +68,8 @@ export interface Tried {
   needs: readonly string[];
   approval: number;
   group: string;
+  /** The deploy that the build is. */
+  deployId?: bigint | null;
   /** The rule that took too long to judge: nothing is run then, and the build says so. */
   slow?: Rule;
 }
@@ -172,6 +174,7 @@ export async function addBuilds(
     approved_by: approvedBy,
     concurrency_group: suite.group,
     held: heldBy(suite),
+    deploy_id: suite.deployId ?? null,
   }));
   const buildIds = builds.map(({ id }) => id);
   await insertRows(trx, 'builds', builds);
@@ -235,7 +238,7 @@ async function continueBuild(
   const { project_id: projectId, commit_id: commitId, build_request_id: requestId } = build;
   await holdForBuilds(context, requestId, commitId);
   const tried = await triedBefore(context, commitId, [build]);
-  const next = tried.filter(({ isDeleted }) => !isDeleted);
+  const next = tried.filter(({ isDeleted }) => !isDeleted).map((one) => ({ ...one, deployId: build.deploy_id }));
   await addBuilds(context, { projectId, accountId, commitId, requestId }, next, continued);
 }
 

@@ -91,6 +91,8 @@ export async function applying(
 ): Promise<Tried[]> {
   if (whySkipped(commit, request) !== undefined) return [];
   const suites = Array.from(Map.groupBy(askedFor(rows, suitesOf(request)), ({ id }) => id));
+  const named = suitesOf(request);
+  const deploy = await deployFor(context, request);
   const names = new Map(rows.map(({ id, name }) => [id, name]));
   const question = {
     suites: suites.map(([id, rules]) => ({ id: String(id), rules: rules.flatMap(ruleOf) })),
@@ -100,10 +102,22 @@ export async function applying(
   const tried = suites.map(async ([, [suite]], at) => {
     const { unmet, slow } = judged[at] ?? {};
     if (!suite || unmet) return [];
-    const variants = await triedAnew(context, suite, commit.id, names);
+    const made = await triedAnew(context, suite, commit.id, names);
+    const variants =
+      deploy && named.includes(suite.id)
+        ? made.map((one) => ({ ...one, ...deploy, group: one.group || deploy.group }))
+        : made;
     return slow ? variants.map((one) => ({ ...one, slow })) : variants;
   });
   return (await Promise.all(tried)).flat();
+}
+
+/** The deploy that a request is for. Builds that deploy by one strategy run one at a time. */
+async function deployFor({ trx }: WriteContext, { deploy_id: deployId }: BuildRequestRow) {
+  if (deployId === null) return undefined;
+  const deploys = trx.selectFrom('deploys').select('deploy_strategy_id').where('id', '=', deployId);
+  const { deploy_strategy_id: strategy } = await deploys.executeTakeFirstOrThrow();
+  return { deployId, group: `deploy strategy ${strategy}` };
 }
 
 function ruleOf({ subject, operator, value }: Readonly<SuiteFacts>): Rule[] {

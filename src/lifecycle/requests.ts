@@ -59,6 +59,8 @@ export interface NewRequest {
   suites?: readonly bigint[];
   /** As JSON; none of them is a secret. */
   variables?: string;
+  /** The deploy that it is for. */
+  deployId?: bigint;
 }
 
 /**
@@ -88,6 +90,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     trace: beginTrace(context, asked.traceparent),
     suites: JSON.stringify(asked.suites?.map(String) ?? []),
     variables: asked.variables ?? '{}',
+    deploy_id: asked.deployId ?? null,
   };
   const { trx } = context;
   const known = isHeld ? undefined : await knownCommit(context, project, request);
@@ -239,7 +242,9 @@ export async function rerunRequest(
   request: BuildRequestRow,
   { failedOnly, traceparent }: { failedOnly: boolean; traceparent?: unknown },
 ): Promise<boolean> {
-  if (!isFinal(buildRequestMachine, request.build_state as BuildRequestState)) return false;
+  // To deploy again is another deploy.
+  if (request.deploy_id !== null || !isFinal(buildRequestMachine, request.build_state as BuildRequestState))
+    return false;
   await beginTraceAgain(context, request, traceparent);
   await startAgain(context, project, request, failedOnly);
   await applyEffects(context);
@@ -308,8 +313,9 @@ export async function restartBuild(
     )
     .executeTakeFirst();
   if (unfinished || !isFinal(buildMachine, build.build_state as BuildState)) return undefined;
-  const requests = context.trx.selectFrom('build_requests').select(['id', 'trace', 'build_state']);
+  const requests = context.trx.selectFrom('build_requests').select(['id', 'trace', 'build_state', 'deploy_id']);
   const request = await requests.where('id', '=', build.build_request_id).executeTakeFirstOrThrow();
+  if (request.deploy_id !== null) return undefined; // to deploy again is another deploy
   // While others of its builds are under way, the request's own span is too.
   if (isFinal(buildRequestMachine, request.build_state as BuildRequestState))
     await beginTraceAgain(context, request, traceparent);

@@ -11,6 +11,7 @@ import {
   beforeProject,
   isSame,
   projectFields,
+  strategies,
   rawOf,
   suites,
   valueIn,
@@ -176,7 +177,9 @@ async function planChange(
     what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
     fields: changed.map((field) => shownChange(field, record, node.entry)),
     async run() {
-      await named(node.at, () => within(`PUT ${kind.path}/:${kind.param}`, own, bodyFrom(changed, node.entry)));
+      await named(node.at, () =>
+        bodyOf(within, kind, own, changed, node).then((body) => within(`PUT ${kind.path}/:${kind.param}`, own, body)),
+      );
       if (areVariables(kind)) await noteSource(planning.db, record.id, String(node.entry.from_env));
       return {};
     },
@@ -198,7 +201,11 @@ async function planCreate(planning: Planning, kind: Kind, params: Params, node: 
     what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
     fields: [],
     async run() {
-      const made = await named(node.at, () => within(`POST ${kind.path}`, params, bodyFrom(fields, entry)));
+      const made = await named(node.at, () =>
+        bodyOf(within, kind, params, fields, { ...node, entry }).then((body) =>
+          within(`POST ${kind.path}`, params, body),
+        ),
+      );
       const { id, secret, url } = made as Record_ & { url?: string };
       if (areVariables(kind)) await noteSource(planning.db, id, String(node.entry.from_env));
       for (const part of await planParts(planning, kind, { ...params, [kind.param]: id }, node)) await part.run();
@@ -273,7 +280,30 @@ export async function recordsOf(
   const whole: Record_[] = [];
   for (const { id } of list)
     whole.push((await within(`GET ${kind.path}/:${kind.param}`, { ...params, [kind.param]: id })) as Record_);
-  return whole;
+  if (kind !== strategies) return whole;
+  const names = new Map((await suitesIn(within, params)).map(({ id, name }) => [id, name]));
+  return whole.map((record) => {
+    const options = record.options as { suite_id?: bigint };
+    return { ...record, options: { ...blankOptions, ...options, suite_id: names.get(options.suite_id ?? 0n) ?? '' } };
+  });
+}
+
+/** A strategy has the options of its type alone. */
+const blankOptions = { repository_url: '', local_branch: '', remote_branch: '' };
+
+async function suitesIn(within: Within, params: Params): Promise<(Record_ & { name: string })[]> {
+  return (await within(`GET ${suites.path}`, { project_id: params.project_id ?? 0n })) as (Record_ & {
+    name: string;
+  })[];
+}
+
+/** The body of a write; a strategy names its suite, which may have been made a step before. */
+async function bodyOf(within: Within, kind: Kind, params: Params, fields: readonly DocumentField[], node: Node) {
+  const { suite = '' } = node.entry;
+  if (kind !== strategies || suite === '') return bodyFrom(fields, node.entry);
+  const found = (await suitesIn(within, params)).find(({ name }) => name === suite);
+  if (!found) throw new ApiError('not_found', `${node.at}[suite]`);
+  return bodyFrom(fields, { ...node.entry, suite: String(found.id) });
 }
 
 export function entryOf(fields: readonly DocumentField[], record: object): Entry {

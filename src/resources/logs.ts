@@ -92,14 +92,18 @@ export function logRoutes<const Path extends string>(logged: Logged<Path>) {
   ];
 }
 
-/** The record in the path, if it belongs to the project. */
+/** The identifier of the log of the record in the path, if that belongs to the project. Mostly it is the record's own. */
 export async function loggedId(
   { db, project, params }: Pick<Call, 'params'> & WithProject & { db: Queries },
   { table, param }: Logged,
 ): Promise<bigint> {
-  const named = (params as Record<string, bigint>)[param];
-  const [record] = await recordsOf[table](db, { project: project.id, id: named ?? 0n });
+  const [record] = await recordsOf[table](db, { project: project.id, id: namedIn(params, param) });
   return orNotFound(record).id;
+}
+
+/** The identifier that the path has. */
+export function namedIn(params: object, param: string): bigint {
+  return (params as Record<string, bigint>)[param] ?? 0n;
 }
 
 const recordsIn =
@@ -107,10 +111,17 @@ const recordsIn =
   (db: Queries, { project, id }: { project: bigint; id: bigint }): Promise<{ id: bigint }[]> =>
     db.selectFrom(table).select('id').where('project_id', '=', project).where('id', '=', id).execute();
 
+/** The log of a deploy that runs a suite is that of its newest build. */
+const logsOfDeploys: ReturnType<typeof recordsIn> = async (db, place) => {
+  const found = await recordsIn('deploys')(db, place);
+  const builds = db.selectFrom('builds').select('id').where('deploy_id', '=', place.id).orderBy('id', 'desc');
+  return found.length === 0 ? [] : [(await builds.limit(1).executeTakeFirst()) ?? { id: place.id }];
+};
+
 const recordsOf = {
   builds: recordsIn('builds'),
   build_requests: recordsIn('build_requests'),
-  deploys: recordsIn('deploys'),
+  deploys: logsOfDeploys,
 };
 
 interface Storage {

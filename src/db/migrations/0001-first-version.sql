@@ -211,6 +211,7 @@ create table deploy_strategies (
   repository_url text not null,
   local_branch text not null,
   remote_branch text not null,
+  suite_id bigint references suites (id),
   constraint deploy_strategies_name unique (project_id, name)
 );
 
@@ -418,7 +419,8 @@ create table build_requests (
   concurrency_group text not null default '',
   trace text not null default '',
   suites text not null default '[]',
-  variables text not null default '{}'
+  variables text not null default '{}',
+  deploy_id bigint
 );
 create index build_requests_newest on build_requests (project_id, id);
 create index build_requests_by_commit on build_requests (commit_id);
@@ -460,13 +462,15 @@ create table builds (
   approval integer not null default 0,
   approved_by text not null default '',
   concurrency_group text not null default '',
-  held text not null default ''
+  held text not null default '',
+  deploy_id bigint
 );
 create index builds_of_commit on builds (commit_id, id);
 create index builds_of_project on builds (project_id, id);
 create index builds_of_request on builds (build_request_id, id);
 create index builds_in_group on builds (project_id, concurrency_group, id)
   where concurrency_group > '' and finished_at is null;
+create index builds_of_deploy on builds (deploy_id, id) where deploy_id is not null;
 create unique index builds_attempt on builds (commit_id, suite_name, variant, attempt);
 
 create table deploys (

@@ -32,6 +32,8 @@ export interface BuildRequestRow {
   suites: string;
   /** The variables that it was asked for with, as JSON. */
   variables: string;
+  /** The deploy that it is for, where a deploy runs a suite. */
+  deploy_id: bigint | null;
 }
 
 /** Dates of the SCM are text because they keep their author's offset. Lists are JSON. */
@@ -101,6 +103,8 @@ export interface BuildRow {
   concurrency_group: string;
   /** What keeps it out of the queue: `needs` or its `group`; blank where nothing does (lifecycle/held-back.ts). */
   held: string;
+  /** The deploy that it is: then its commit's state does not depend on it. */
+  deploy_id: bigint | null;
 }
 
 /** The commit of a branch or tag when it was last built. */

@@ -1,0 +1,58 @@
+import type { DeployRow } from '../db/schema.ts';
+import { queueTopic } from '../queue/queue.ts';
+import { addLine, completeLog } from '../streams/logs.ts';
+import { newestAttempts, type BuildFact } from './rollup.ts';
+import {
+  buildRequestMachine,
+  deployMachine,
+  isFinal,
+  statesBefore,
+  type BuildRequestState,
+  type DeployState,
+} from './states.ts';
+import type { LifecycleEvent, WriteContext } from './write-context.ts';
+
+/** Writes another state of a deploy, guarded by the states that it may leave; undefined where it did not move. */
+export async function writeDeployMove(
+  { db, trx }: WriteContext,
+  { id, project_id: projectId }: Pick<DeployRow, 'id' | 'project_id'>,
+  to: DeployState,
+): Promise<LifecycleEvent | undefined> {
+  const now = BigInt(Date.now());
+  const { numUpdatedRows } = await trx
+    .updateTable('deploys')
+    .set({ state: to, ...(to === 'deploying' ? { started_at: now } : { finished_at: now }) })
+    .where('id', '=', id)
+    .where('state', 'in', statesBefore(deployMachine, to))
+    .executeTakeFirst();
+  if (numUpdatedRows !== 1n) return undefined;
+  if (isFinal(deployMachine, to)) {
+    await completeLog(db, trx, id);
+    await db.announce(trx, queueTopic); // The next deploy to this branch was waiting for it.
+  }
+  return { projectId, subjectId: id, type: 'deploy', state: to };
+}
+
+/**
+ * A deploy that runs a suite is what the builds of that suite are. `builds` are those of its request that belong to it:
+ * where there are none when the request is over, nothing was deployed.
+ */
+export async function followBuilds(
+  context: WriteContext,
+  deploy: Pick<DeployRow, 'id' | 'project_id'>,
+  request: BuildRequestState,
+  builds: readonly BuildFact[],
+): Promise<LifecycleEvent | undefined> {
+  const newest = newestAttempts(builds);
+  const to = deployStateAfter(request, newest);
+  if (to === 'failed' && newest.length === 0)
+    await addLine(context.db, context.trx, deploy.id, 'The rules of the suite leave this commit out: nothing was run.');
+  return to && writeDeployMove(context, deploy, to);
+}
+
+function deployStateAfter(request: BuildRequestState, newest: readonly BuildFact[]): DeployState | undefined {
+  if (!isFinal(buildRequestMachine, request))
+    return newest.some(({ state }) => state === 'running') ? 'deploying' : undefined;
+  if (newest.length > 0 && newest.every(({ state }) => state === 'passed')) return 'deployed';
+  return request === 'cancelled' ? 'cancelled' : 'failed';
+}
