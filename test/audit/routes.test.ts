@@ -64,6 +64,8 @@ const forms: Record<string, () => Form> = {
   'PUT /projects/ID/suites/ID/rules/ID': () => ({ value: 'z' }),
   'POST /projects/ID/suites/ID/environment_variables': () => ({ name: 'TOKEN', content: secrets.content }),
   'PUT /projects/ID/suites/ID/environment_variables/ID': () => ({ content: secrets.second }),
+  'POST /projects/ID/environment_variables': () => ({ name: 'TOKEN', content: secrets.content }),
+  'PUT /projects/ID/environment_variables/ID': () => ({ content: secrets.second }),
   'POST /projects/ID/deploy_strategies': () => ({
     name: freshName('strategy'),
     strategy_type: 'git',
