@@ -22,7 +22,7 @@ describeWithRunner('a deploy that runs a suite', (service, runner) => {
     const unit = await alice.createSuite(project, { name: 'unit' });
     ship = await alice.createSuite(project, { name: 'ship', manual: 'true', 'needs[]': unit.id_str });
     await alice.requestBuild(project);
-    await (await runner.take('fetch_commit')).fetched();
+    await (await runner.take('fetch_commit')).fetched({ defaultBranch: 'main' });
     await (await runner.take('run_suite')).exit(0);
     [commit] = (await alice.get(`${path}/commits`)).list as [Record_];
     assert.equal(commit.build_state, 'passed');
