@@ -33,7 +33,7 @@ const text = fc.oneof(
 );
 const value = fc.oneof(text, fc.integer(), fc.boolean(), fc.array(text, { maxLength: 3 }), fc.constant({}));
 const names = fc.constantFrom(
-  ...`name command description tags timeout allow_failure retries matrix image cache artifacts reports rules variables
+  ...`name command description tags timeout allow_failure retries matrix matrix_include matrix_exclude matrix_allow_failure image cache artifacts reports rules variables
     dependencies subject operator value content keep from_env secret cron time_zone commit_ref strategy_type
     repository_url local_branch remote_branch provider url project_id id __proto__ constructor`.split(/\s+/),
 );

@@ -41,7 +41,7 @@ const processes = availableParallelism() * 3;
 const results = run({
   files: Array.from({ length: processes }, () => join(root, 'test/support/worker.ts')),
   concurrency: processes,
-  execArgv: ['--max-semi-space-size=4'],
+  execArgv: ['--max-semi-space-size=16'],
 });
 /** How long each file took, in milliseconds; it is a test of its own (worker.ts). */
 const durations = new Map<string, number>();

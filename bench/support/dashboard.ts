@@ -107,6 +107,9 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     allow_failure: 0,
     retries: 0,
     matrix: '[]',
+    matrix_include: '[]',
+    matrix_exclude: '[]',
+    matrix_allow_failure: '[]',
   }));
   const commits: CommitRow[] = [];
   const builds: BuildRow[] = [];

@@ -109,9 +109,10 @@ function resultOf(
 
 type Suite = Answered<'suite'>;
 
-function variantOf({ matrix, name }: Suite, wanted: string | undefined): string {
-  const variants = variantsOf(matrix);
-  if (wanted !== undefined && matrix.length === 0)
+function variantOf(suite: Suite, wanted: string | undefined): string {
+  const { name } = suite;
+  const variants = variantsOf(suite);
+  if (wanted !== undefined && variants[0] === '')
     throw new WrongUse(words`${name} has no matrix, so there is no variant ${wanted} of it. Leave out --variant.`);
   const found = wanted === undefined ? variants[0] : variants.find((one) => one === wanted);
   if (found === undefined)

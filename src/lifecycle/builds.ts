@@ -1,7 +1,9 @@
 import { sql, type SqlBool } from 'kysely';
 import { insertRows } from '../db/insert.ts';
 import { runAgain } from '../db/open.ts';
-import type { BuildRow } from '../db/schema.ts';
+import type { BuildRow, SuiteRow } from '../db/schema.ts';
+import { amongVariants } from '../shared/matrix.ts';
+import { matrixFields } from '../records/suite.ts';
 import { cancel, enqueue, retag, type Cancelled } from '../queue/queue.ts';
 import { addLine, beginLogs } from '../streams/logs.ts';
 import { writeMove, type BuildEnding, type MovedBuild } from './build-moves.ts';
@@ -74,6 +76,14 @@ export interface Tried {
   slow?: Rule;
 }
 
+/** What is written of a build that is allowed to fail: 1 where the suite says so, or a line that names its variant. */
+export function allowedFailures(
+  suite: Pick<SuiteRow, 'allow_failure' | 'matrix_allow_failure'>,
+): (variant: string) => number {
+  const isNamed = amongVariants(matrixFields.matrix_allow_failure.fromColumn(suite.matrix_allow_failure));
+  return (variant) => (suite.allow_failure === 1 || isNamed(variant) ? 1 : 0);
+}
+
 /** The last attempt at each. The commit is locked, so nobody else makes the same next attempt. */
 export async function triedBefore({ trx }: WriteContext, commitId: bigint, subjects: Subject[]): Promise<Tried[]> {
   const tried: Tried[] = [];
@@ -87,13 +97,14 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
       concurrency_group: group,
       tags,
       allow_failure,
+      matrix_allow_failure,
       retries,
     } = await trx
       .selectFrom('builds')
       .leftJoin('suites', 'suites.id', 'builds.suite_id')
       .select(['builds.suite_id', 'builds.attempt', 'builds.series'])
       .select(['builds.needs', 'builds.approval', 'builds.concurrency_group'])
-      .select(['suites.tags', 'suites.allow_failure', 'suites.retries'])
+      .select(['suites.tags', 'suites.allow_failure', 'suites.matrix_allow_failure', 'suites.retries'])
       .where('builds.commit_id', '=', commitId)
       .where('builds.suite_name', '=', suiteName)
       .where('builds.variant', '=', variant)
@@ -108,7 +119,10 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
       series,
       isDeleted: tags === null,
       tags: tags ?? '',
-      allowFailure: allow_failure ?? 0,
+      allowFailure: allowedFailures({
+        allow_failure: allow_failure ?? 0,
+        matrix_allow_failure: matrix_allow_failure ?? '[]',
+      })(variant),
       retries: retries ?? 0,
       needs: JSON.parse(needs) as string[],
       approval,

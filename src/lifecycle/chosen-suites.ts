@@ -1,9 +1,10 @@
 import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
-import { suiteFields } from '../records/suite.ts';
 import { variantsOf } from '../shared/matrix.ts';
-import type { Tried } from './builds.ts';
+import { valuesIn } from '../records/fields.ts';
+import { matrixFields, suiteFields } from '../records/suite.ts';
+import { allowedFailures, type Tried } from './builds.ts';
 import { evaluateRulesIn, textsOf } from './evaluate-rules.ts';
 import type { Rule } from './rules.ts';
 import { whySkipped } from './skip-marks.ts';
@@ -11,20 +12,12 @@ import type { WriteContext } from './write-context.ts';
 
 /** Which suites of a project are run on a commit, and in which variants. */
 
+const matrixColumns = ['matrix', 'matrix_include', 'matrix_exclude', 'matrix_allow_failure'] as const;
+const holdColumns = ['needs', 'approval', 'manual', 'concurrency_group'] as const;
+const suiteColumns = ['id', 'name', 'tags', 'allow_failure', 'retries', ...matrixColumns, ...holdColumns] as const;
+
 /** A suite with its number of attempts at the commit: one row for each of its rules, or one row without rules. */
-export interface SuiteFacts extends Pick<
-  SuiteRow,
-  | 'id'
-  | 'name'
-  | 'tags'
-  | 'allow_failure'
-  | 'retries'
-  | 'matrix'
-  | 'needs'
-  | 'approval'
-  | 'manual'
-  | 'concurrency_group'
-> {
+export interface SuiteFacts extends Pick<SuiteRow, (typeof suiteColumns)[number]> {
   /** Of the builds without a variant. */
   last: bigint | number | null;
   subject: string | null;
@@ -37,8 +30,7 @@ export const findSuites = (db: Queries, project: bigint, ref: string): Promise<S
   db
     .selectFrom('suites')
     .leftJoin('suite_rules', 'suite_rules.suite_id', 'suites.id')
-    .select(['suites.id', 'suites.name', 'suites.tags', 'suites.allow_failure', 'suites.retries', 'suites.matrix'])
-    .select(['suites.needs', 'suites.approval', 'suites.manual', 'suites.concurrency_group'])
+    .select(suiteColumns.map((column) => `suites.${column}` as const))
     .select(['suite_rules.subject', 'suite_rules.operator', 'suite_rules.value'])
     .select((of) =>
       of
@@ -145,13 +137,18 @@ async function triedAnew(
   commit: bigint,
   names: ReadonlyMap<bigint, string>,
 ): Promise<Tried[]> {
-  const { id: suiteId, name: suiteName, tags, allow_failure: allowFailure, retries, last } = suite;
+  const { id: suiteId, name: suiteName, tags, retries, last, approval, concurrency_group: group } = suite;
   const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);
-  const { approval, concurrency_group: group } = suite;
-  const settings = { suiteId, suiteName, tags, allowFailure, retries, needs, approval, group };
-  const matrix = JSON.parse(suite.matrix) as string[];
-  if (matrix.length === 0) return [{ ...settings, variant: '', last: Number(last ?? 0) }];
-  const attempts = await findAttempts(trx, commit, suiteName);
+  const settings = { suiteId, suiteName, tags, retries, needs, approval, group };
+  const variants = variantsOf(valuesIn(matrixFields, suite));
+  const allowFailure = allowedFailures(suite);
+  const isPlain = variants.every((variant) => variant === '');
+  const attempts = isPlain ? [{ variant: '', last: last ?? 0 }] : await findAttempts(trx, commit, suiteName);
   const lastOf = new Map(attempts.map((one) => [one.variant, Number(one.last)]));
-  return variantsOf(matrix).map((variant) => ({ ...settings, variant, last: lastOf.get(variant) ?? 0 }));
+  return variants.map((variant) => ({
+    ...settings,
+    variant,
+    allowFailure: allowFailure(variant),
+    last: lastOf.get(variant) ?? 0,
+  }));
 }

@@ -2,7 +2,7 @@ import { ApiError } from '../errors.ts';
 import { areCachePaths } from '../shared/cache-paths.ts';
 import { compileGlob } from '../shared/globs.ts';
 import { parseImageReference } from '../shared/image-reference.ts';
-import { readMatrix, textOfAxis } from '../shared/matrix.ts';
+import { readMatrix, readVariant, textOfAxis, textOfVariant, type Axis } from '../shared/matrix.ts';
 import { tagForm } from '../shared/tags.ts';
 import { isReservedVariable, variableNameForm } from '../shared/variable-names.ts';
 import { lines, refined, text, words, type Field } from './fields.ts';
@@ -40,13 +40,23 @@ export const matrix = refined(
     longest: 'matrixLine',
     description: 'NAME=a,b,c: one build for every combination',
   }),
-  (entries) => readMatrix(entries)?.map((axis) => textOfAxis({ ...axis, name: freeVariable(axis.name) })),
+  (entries) => readMatrix(entries)?.map(freeAxis).map(textOfAxis),
 );
+/** Variants of a matrix, or what some of them have in common. */
+export const variants = (description: string): Field<string[], string> =>
+  refined(lines({ most: 'variants', longest: 'variant', isSet: true, description }), (entries) => {
+    const read = entries.map(readVariant).filter((axes) => axes !== undefined);
+    return read.length === entries.length ? read.map((axes) => textOfVariant(axes.map(freeAxis))) : undefined;
+  });
 
 /** A name that a shell can use. Names that the service sets itself are refused. */
 export const variableName = refined(text('variableName', { pattern: variableNameForm }), freeVariable);
 
 export const variableContent = text('variableContent', { lines: 'many' });
+
+function freeAxis(axis: Axis): Axis {
+  return { ...axis, name: freeVariable(axis.name) };
+}
 
 function freeVariable(variable: string): string {
   if (isReservedVariable(variable)) throw new ApiError('is_reserved');

@@ -1,4 +1,6 @@
 import type { Static } from 'typebox';
+import { most } from '../shared/bounds.ts';
+import { variantsOf } from '../shared/matrix.ts';
 import { operators, subjects } from '../shared/rule-operators.ts';
 import type { FieldErrors } from '../errors.ts';
 import {
@@ -25,6 +27,7 @@ import {
   tags,
   variableContent,
   variableName,
+  variants,
 } from './forms.ts';
 import { recordList } from './record-lists.ts';
 import {
@@ -55,6 +58,14 @@ export const stepFields = {
 
 const month = 30 * 24 * 3600;
 
+/** Which variants there are, and which of them may fail. */
+export const matrixFields = {
+  matrix,
+  matrix_include: variants('NAME=a OTHER=x: combinations that are built besides'),
+  matrix_exclude: variants('NAME=a OTHER=x: combinations that have all of these are left out'),
+  matrix_allow_failure: variants('NAME=a OTHER=x: the failure of variants that have all of these does not count'),
+};
+
 export const suiteFields = {
   name: required(name),
   description,
@@ -69,7 +80,7 @@ export const suiteFields = {
   ),
   allow_failure: flag(),
   retries: wholeNumber({ min: 0, max: 3, fallback: 0 }),
-  matrix,
+  ...matrixFields,
   cache: cachePaths,
   cache_save: described(oneOf(['passed', 'always']), 'which builds save the cache: `always` for failed ones as well'),
   artifacts: globs('files in the workspace that are kept after a build, whatever its result'),
@@ -87,6 +98,20 @@ export function checkCommand({ command, steps }: Pick<Written, 'command' | 'step
   if (command === undefined || steps === undefined) return {};
   if (command !== '' && steps.length > 0) return { command: ['invalid_format'] };
   return command === '' && steps.length === 0 ? { command: ['is_blank'] } : {};
+}
+
+/** There must be something to build, and not too much. It is told at the field that was sent and makes it so. */
+export function checkVariants(sent: Written, stored?: ValuesOf<typeof matrixFields>): FieldErrors {
+  if (!Object.keys(matrixFields).some((name) => name in sent)) return {};
+  const { matrix = [], matrix_include = [], matrix_exclude = [] } = { ...stored, ...sent };
+  const wrong = (field: 'matrix_include' | 'matrix_exclude'): FieldErrors => ({
+    [sent[field] === undefined ? 'matrix' : field]: ['invalid_format'],
+  });
+  const combined = variantsOf({ matrix, matrix_include: [], matrix_exclude }).length;
+  if (combined > most.variants) return { matrix: ['invalid_format'] };
+  const all = variantsOf({ matrix, matrix_include, matrix_exclude }).length;
+  if (all > most.variants) return wrong('matrix_include');
+  return all === 0 ? wrong('matrix_exclude') : {};
 }
 
 export const suiteRecord = record('Suite', {

@@ -5,12 +5,12 @@ import type { SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { most } from '../shared/bounds.ts';
 import { mapYielding } from '../lib/event-loop.ts';
-import { variantsOf } from '../shared/matrix.ts';
+import { mostVariantsOf } from '../shared/matrix.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
 import { renameCaches } from '../lifecycle/caches.ts';
 import { needsOf } from '../lifecycle/chosen-suites.ts';
 import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
-import { checkCommand, suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
+import { checkCommand, checkVariants, matrixFields, suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
@@ -39,11 +39,16 @@ export function inSuite({ suite }: { suite: SuiteRow }) {
 }
 
 /** One request builds all combinations of all suites, so those of a project have a bound together. */
-async function holdVariants(db: Queries, project: { id: bigint }, matrix: string | undefined): Promise<void> {
-  if (matrix === undefined || matrix === '[]') return;
-  const suites = db.selectFrom('suites').select('matrix').where('project_id', '=', project.id);
-  const rows = await suites.where('matrix', '<>', '[]').execute();
-  const counts = rows.map((row) => variantsOf(JSON.parse(row.matrix) as string[]).length);
+async function holdVariants(db: Queries, project: { id: bigint }, changed: Partial<SuiteRow>): Promise<void> {
+  if (changed.matrix === undefined && changed.matrix_include === undefined) return;
+  const rows = await db
+    .selectFrom('suites')
+    .select(['matrix', 'matrix_include'])
+    .where('project_id', '=', project.id)
+    .where((of) => of.or([of('matrix', '<>', '[]'), of('matrix_include', '<>', '[]')]))
+    .execute();
+  const { matrix, matrix_include } = matrixFields;
+  const counts = rows.map((row) => mostVariantsOf(valuesIn({ matrix, matrix_include }, row)));
   if (counts.reduce((sum, count) => sum + count, 0) > most.variantsOfProject) throw new ApiError('is_reserved');
 }
 
@@ -87,13 +92,14 @@ export const routes = [
       ...checkTimeout(call, values),
       ...checkCommand(values),
       ...(await checkNeeds(call, values)),
+      ...checkVariants(values),
     }),
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
     async handle({ db, project, ids, input }) {
       const suite = { id: ids.next(), project_id: project.id, ...columnsOf(suiteFields, input) };
       await orTaken(db.insertInto('suites').values(suite).execute());
-      await holdVariants(db, project, suite.matrix);
+      await holdVariants(db, project, suite);
       return viewOf(db, suite);
     },
   }),
@@ -121,6 +127,7 @@ export const routes = [
       ...checkTimeout(call, values),
       ...checkCommand({ ...valuesIn(suiteFields, call.suite), ...values, ...replacing(values) }),
       ...(await checkNeeds(call, values, call.suite)),
+      ...checkVariants(values, valuesIn(matrixFields, call.suite)),
     }),
     verifyNames: ({ db, suite }, values) =>
       checkName(db, 'suites', { within: suite.project_id, name: values.name, except: suite.id }),
@@ -134,7 +141,7 @@ export const routes = [
       if (Object.keys(changed).length > 0) {
         await orTaken(db.updateTable('suites').set(changed).where('id', '=', suite.id).execute());
       }
-      await holdVariants(db, project, changed.matrix);
+      await holdVariants(db, project, changed);
       const { tags: now = suite.tags } = changed;
       if (now !== suite.tags) {
         await retagBuilds(writeContextOf(call), { accountId: project.owner_id, suiteId: suite.id, tags: now });

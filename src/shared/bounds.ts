@@ -36,6 +36,8 @@ export const longest = {
   glob: 255,
   cachePath: 255,
   matrixLine: 10_000,
+  /** It is part of an index, of names of statuses at forges, and of titles. */
+  variant: 500,
   email: 254,
   password: 1024,
   host: 255,
@@ -77,9 +79,11 @@ export const most = {
   globs: 50,
   cachePaths: 16,
   matrixLines: 16,
-  /** All values of a matrix combined. */
+  /** Of one suite, and lines that name some of them. */
   variants: 256,
-  /** Of all suites of a project with a matrix: one request builds them all. */
+  /** All values of a matrix combined, before some are excluded. */
+  combinations: 1024,
+  /** Of all suites of a project, with those that are excluded: one request builds them all. */
   variantsOfProject: 2048,
   relatedDependencies: 64,
   /** Named in one build request. */
@@ -185,7 +189,19 @@ export const mostRecords = {
     per: 'project',
     most: 10_000,
     texts: {
-      columns: ['name', 'description', 'command', 'steps', 'matrix', 'reports', 'artifacts', 'cache'],
+      columns: [
+        'name',
+        'description',
+        'command',
+        'steps',
+        'matrix',
+        'matrix_include',
+        'matrix_exclude',
+        'matrix_allow_failure',
+        'reports',
+        'artifacts',
+        'cache',
+      ],
       bytes: 8 * megabyte,
     },
   },

@@ -3,16 +3,20 @@ import { variableNameForm } from './variable-names.ts';
 
 /**
  * The matrix of a suite: variables with several values each, written `NAME=a,b,c`. There is one build for every
- * combination of values. Its variant, `NAME=a OTHER=x`, tells it apart from the others and has its variables. So no value
- * contains white space.
+ * combination of values that is not excluded, and for those that are included besides. Its variant, `NAME=a OTHER=x`,
+ * tells it apart from the others and has its variables. So no value contains white space.
  */
 export interface Axis {
   name: string;
   values: string[];
 }
 
-/** It is part of an index, of names of statuses at forges, and of titles. */
-export const longestVariant = 500;
+/** What a suite says of its variants. Lines of the last two name one, or what several have in common. */
+export interface Matrix {
+  matrix: readonly string[];
+  matrix_include: readonly string[];
+  matrix_exclude: readonly string[];
+}
 
 const valueForm = /^[^\s,\p{Cc}]+$/u;
 
@@ -22,9 +26,24 @@ export function readMatrix(entries: readonly string[]): Axis[] | undefined {
   const known = axes.filter((axis) => axis !== undefined);
   if (known.length !== axes.length) return undefined;
   if (new Set(known.map(({ name }) => name)).size !== known.length) return undefined;
-  if (known.reduce((count, { values }) => count * values.length, 1) > most.variants) return undefined;
+  if (combinationsOf(known) > most.combinations) return undefined;
   const lengths = known.map(({ name, values }) => name.length + 2 + Math.max(...values.map(({ length }) => length)));
-  return lengths.reduce((sum, length) => sum + length, 0) - 1 > longestVariant ? undefined : known;
+  return lengths.reduce((sum, length) => sum + length, 0) - 1 > longest.variant ? undefined : known;
+}
+
+function combinationsOf(axes: readonly Axis[]): number {
+  return axes.reduce((count, { values }) => count * values.length, 1);
+}
+
+/** A variant, or a part of one, as variables with one value each; undefined where it is none. */
+export function readVariant(line: string): Axis[] | undefined {
+  const pairs = line.split(/ +/);
+  const axes = readMatrix(pairs);
+  return axes?.every(({ values }) => values.length === 1) ? axes : undefined;
+}
+
+export function textOfVariant(axes: readonly Axis[]): string {
+  return axes.map(textOfAxis).join(' ');
 }
 
 function readAxis(entry: string): Axis | undefined {
@@ -43,13 +62,35 @@ export function textOfAxis({ name, values }: Axis): string {
   return `${name}=${values.join(',')}`;
 }
 
-/** All variants of a matrix, the last variable changing first; one blank variant without a matrix. */
-export function variantsOf(entries: readonly string[]): string[] {
+/** All variants of a suite, the last variable changing first; one blank variant without a matrix. */
+export function variantsOf({ matrix, matrix_include: included, matrix_exclude: excluded }: Matrix): string[] {
   let variants: string[] = [''];
-  for (const { name, values } of readMatrix(entries) ?? []) {
+  for (const { name, values } of readMatrix(matrix) ?? []) {
     variants = variants.flatMap((variant) => values.map((value) => `${variant} ${name}=${value}`.trim()));
   }
-  return variants;
+  const isExcluded = amongVariants(excluded);
+  const combined = matrix.length === 0 && included.length > 0 ? [] : variants.filter((one) => !isExcluded(one));
+  // The same names and values in another order are the same combination.
+  const seen = new Map<string, string>();
+  for (const variant of [...combined, ...included]) {
+    const key = variant.split(' ').toSorted().join(' ');
+    if (!seen.has(key)) seen.set(key, variant);
+  }
+  return [...seen.values()];
+}
+
+/** How many variants there may be, without making them: those that are excluded count. */
+export function mostVariantsOf({ matrix, matrix_include: included }: Omit<Matrix, 'matrix_exclude'>): number {
+  return (matrix.length === 0 ? 0 : combinationsOf(readMatrix(matrix) ?? [])) + included.length;
+}
+
+/** Whether a variant has everything that one of the lines names. */
+export function amongVariants(lines: readonly string[]): (variant: string) => boolean {
+  const named = lines.map((line) => line.split(' '));
+  return (variant) => {
+    const pairs = new Set(variant.split(' '));
+    return named.some((line) => line.every((pair) => pairs.has(pair)));
+  };
 }
 
 /** What people call a build: `unit (NODE=20)`. */

@@ -1,12 +1,30 @@
-import type { Suite } from '../records/suite.ts';
+import { matrixFields, type Suite } from '../records/suite.ts';
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { most } from '../shared/bounds.ts';
 import { counted } from './parts.ts';
-import { variantsOf } from '../shared/matrix.ts';
+import { variantsOf, type Matrix } from '../shared/matrix.ts';
 
 export function runGroups(form: PageForm, suite?: Suite): Html {
-  const matrix = form.shownList('matrix', suite?.matrix ?? []);
+  const shown = (name: keyof Matrix): string[] => form.shownList(name, suite?.[name] ?? []);
+  const lists = {
+    matrix: shown('matrix'),
+    matrix_include: shown('matrix_include'),
+    matrix_exclude: shown('matrix_exclude'),
+  };
+  // What was refused may have any number of lines.
+  const isFit = Object.values(lists).every(({ length }) => length <= most.variants);
+  const variants = isFit ? variantsOf(lists).filter((variant) => variant !== '').length : 0;
+  const variantLines = (name: keyof typeof lists | 'matrix_allow_failure', label: string, hint: string): Html =>
+    form.lines(name, label, {
+      value: suite?.[name].join('\n'),
+      isCode: true,
+      rows: Math.max(2, suite?.[name].length ?? 0),
+      placeholder: 'NODE=20 DB=sqlite',
+      hint,
+      wrong: `Each line names variables with one value each, such as NODE=20 DB=sqlite. There are at least one and at
+      most ${most.variants} combinations in the end.`,
+    });
   const seconds = Number(form.shown('timeout', String(suite?.timeout ?? 0)));
   const retries = form.shown('retries', String(suite?.retries ?? 0));
   const mayFail = form.shown('allow_failure', String(suite?.allow_failure ?? false)) === 'true';
@@ -16,18 +34,21 @@ export function runGroups(form: PageForm, suite?: Suite): Html {
     ...(mayFail ? ['may fail'] : []),
   ];
   return html`${form.group(
-    ['matrix'],
-    `Matrix: ${matrix.length === 0 ? 'none' : counted(variantsOf(matrix).length, 'variant')}`,
-    form.lines('matrix', 'Matrix', {
+    Object.keys(matrixFields),
+    `Matrix: ${variants === 0 ? 'none' : counted(variants, 'variant')}`,
+    html`${form.lines('matrix', 'Matrix', {
       value: suite?.matrix.join('\n'),
       isCode: true,
-      rows: Math.max(2, matrix.length),
+      rows: Math.max(2, lists.matrix.length),
       placeholder: 'NODE=20,22,24',
       hint: html`One variable in each line, with its values: <code>NODE=20,22,24</code>. There is one build for every
         combination, with these values in its environment.`,
       wrong: `Each line is a different variable and its values, such as NODE=20,22; values have no blanks in them and are
       not repeated. There are at most ${most.variants} combinations.`,
-    }),
+    })}
+    ${variantLines('matrix_exclude', 'Left out', 'Combinations that have everything that one of these lines names.')}
+    ${variantLines('matrix_include', 'Built besides', 'Combinations of their own, also with other variables.')}
+    ${variantLines('matrix_allow_failure', 'Variants that may fail', 'The commit passes also when these have failed.')}`,
   )}
   ${form.group(
     ['timeout', 'allow_failure', 'retries'],

@@ -20,7 +20,7 @@ import { startProgram, type Started } from '../support/program.ts';
  * and its database, between the runner and the server. Then the database dies for good, and its standby takes over its
  * address. Every write that was acknowledged is there, every log is whole, and every build ends once.
  */
-const skip = await noNetwork();
+const skip = noNetwork();
 const seed = Number(process.env.FAULT_SEED ?? randomInt(2 ** 31));
 
 /** The same seed makes the same choices; what they meet is up to the machine. */

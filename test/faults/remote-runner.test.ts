@@ -5,7 +5,7 @@ import { createServer as createProxy, request as ask } from 'node:https';
 import type { AddressInfo, Server } from 'node:net';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { onOneDatabase, temporaryFolder } from '../support/databases.ts';
 import { Developer } from '../support/developer.ts';
 import { startInstallation, type Installation, type Project } from '../support/installation.ts';
 import { command } from '../support/command.ts';
@@ -13,7 +13,7 @@ import { freePort } from '../support/ports.ts';
 import { startProgram, type Started } from '../support/program.ts';
 
 /** A server that runs nothing itself, and runners elsewhere that reach it over HTTPS alone. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let installation: Installation;
   let project: Project;
   let certificate: string;
@@ -236,7 +236,7 @@ onEveryDatabase((database) => {
     assert.equal((await project.build('main')).build_state, 'passed', renewed.said());
     await stop(renewed);
   });
-});
+}, 'postgres');
 
 /** Under a path of its own, as where one host name serves many things. */
 async function startProxy(installation: Installation, certificate: string) {

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { deploying, startTarget, type DeployTarget } from '../support/deploying.ts';
 import { startInstallation, type Installation, type Item, type Project } from '../support/installation.ts';
 import { waitingHook } from '../support/waiting-hook.ts';
 
 /** A real server and runner push to a real repository on a second host. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let installation: Installation;
   let project: Project;
   let target: DeployTarget;

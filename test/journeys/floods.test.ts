@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { startInstallation, type Build, type Installation, type Project } from '../support/installation.ts';
 import { archiveOf } from '../support/software.ts';
 
@@ -10,7 +10,7 @@ const words =
   'The log was cut here and the work was ended, because a log may have at most 1 MB. Say less, or write what is long into a file.';
 
 /** Builds that would fill the machine with what they say or make, in the whole service. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let installation: Installation;
   let project: Project;
   before(async () => {
@@ -86,4 +86,4 @@ onEveryDatabase((database) => {
     await installation.startServer();
     assert.equal((await project.build(await project.repository.commit({ message: 'later' }))).build_state, 'passed');
   });
-});
+}, 'postgres');

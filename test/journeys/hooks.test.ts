@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { deliver, sign, type Hook, type Sent } from '../inbound-hooks/forge.ts';
 import { github, gitlab, center } from '../inbound-hooks/payloads.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { startInstallation, type Installation, type Item, type Project } from '../support/installation.ts';
 
 /** A forge calls, and what it tells of is fetched from a real git host and built. */
 describe('what a forge tells of', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     let installation: Installation;
     let project: Project;
     before(async () => {
@@ -138,5 +138,5 @@ describe('what a forge tells of', () => {
         assert.equal((await project.end({ id_str: String(id) }))['build_state'], 'passed');
       }
     });
-  });
+  }, 'postgres');
 });

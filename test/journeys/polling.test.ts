@@ -4,14 +4,14 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { settableClock, type SettableClock } from '../support/clock.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { startInstallation, type Installation, type Item, type Project } from '../support/installation.ts';
 
 /** Longer than the least interval between two polls, which is fifteen seconds and a tenth more or less. */
 const intervalSeconds = 17;
 
 /** Nothing but the installed key: no hook, no open port. The program's clock is set ahead instead of waiting. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   let clock: SettableClock;
   let ahead = 0;
   let installation: Installation;

@@ -13,7 +13,7 @@ const size = 256;
 const reserve = 64;
 
 /** A whole installation on a real disk that is soon full. Its database lies there too, so there is one kind of it. */
-describe('on a small disk', { skip: await noSmallDisk() }, () => {
+describe('on a small disk', { skip: noSmallDisk() }, () => {
   const cleanUps: (() => void | Promise<void>)[] = [];
   const database = {
     kind: 'sqlite' as const,

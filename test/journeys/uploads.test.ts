@@ -3,13 +3,13 @@ import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Answer } from '../support/client.ts';
-import { onEveryDatabase } from '../support/databases.ts';
+import { onOneDatabase } from '../support/databases.ts';
 import { startInstallation } from '../support/installation.ts';
 import { archiveOf, dependenciesOf } from '../support/software.ts';
 import { startSwift } from '../support/swift.ts';
 
 /** One with its blobs in a folder, the other with its blobs in S3. */
-onEveryDatabase((database) => {
+onOneDatabase((database) => {
   test('an upload goes on after the server was killed in the middle of it, and is compiled', async () => {
     const settings: Record<string, string> = {};
     if (database.kind !== 'sqlite') {
@@ -58,4 +58,4 @@ onEveryDatabase((database) => {
     const compiled = await dependenciesOf(() => installation.api()).end({ id_str: String(dependency.id) });
     assert.equal(compiled.marketplace_state, 'compiled');
   });
-});
+}, 'postgres');

@@ -5,7 +5,7 @@ import { noSmallDisk, smallDisk, type SmallDisk } from '../support/small-disk.ts
 
 const megabyte = 1024 * 1024;
 
-describe('the reserve of a disk', { skip: await noSmallDisk() }, () => {
+describe('the reserve of a disk', { skip: noSmallDisk() }, () => {
   let disk: SmallDisk;
   const cleanUps: (() => void | Promise<void>)[] = [];
   before(async () => {

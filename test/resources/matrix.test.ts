@@ -102,6 +102,43 @@ describeSuiteRuns(
       assert.deepEqual((await alice().get(`${empty.path}/commits/${other?.id}/builds?counted=true`)).list, []);
     });
 
+    test('leaves out and adds combinations, and lets some of them fail', async () => {
+      const runs = await begin();
+      const lists = {
+        'matrix[]': 'A=1,2\nB=x,y',
+        'matrix_exclude[]': 'A=1 B=y\nB=y  A=2',
+        'matrix_include[]': 'A=2 B=y\nB=x A=1\nA=3 C=z',
+        'matrix_allow_failure[]': 'B=y\nC=z',
+      };
+      const suite = await runs.suite(lists);
+      assert.deepEqual(suite.matrix_exclude, ['A=1 B=y', 'B=y A=2']);
+      assert.deepEqual(suite.matrix_include, ['A=2 B=y', 'B=x A=1', 'A=3 C=z']);
+      assert.deepEqual(suite.matrix_allow_failure, ['B=y', 'C=z']);
+      const request = await runs.fetched();
+      assert.deepEqual(await runs.seen('variant', 'allow_failure'), [
+        'A=1 B=x false',
+        'A=2 B=x false',
+        'A=2 B=y true',
+        'A=3 C=z true',
+      ]);
+      const tasks = await runs.take(4);
+      const { A, B, C } = tasks.get('A=3 C=z')?.order.work.environment ?? {};
+      assert.deepEqual({ A, B, C }, { A: '3', B: undefined, C: 'z' });
+      for (const [variant, task] of tasks) await task.exit(variant.endsWith('B=x') ? 0 : 1);
+      assert.equal(await runs.rolledUp(request), 'passed passed passed');
+      // What is run again is allowed as much as the suite says by then.
+      await runs.change(suite, { 'matrix_allow_failure[]': 'C=z' });
+      const failed = (await runs.builds()).find(({ variant }) => variant === 'A=2 B=y');
+      const next = await alice().post(`${runs.path}/builds/${failed?.id}/restart`);
+      assert.deepEqual([next.record.variant, next.record.allow_failure], ['A=2 B=y', false]);
+      await (await runs.take(1)).get('A=2 B=y')?.exit(1);
+      assert.equal(await runs.rolledUp(request), 'failed failed failed');
+      const whole = (await rerun(runs, request)).status;
+      assert.equal(whole, 200);
+      for (const [variant, task] of await runs.take(4)) await task.exit(variant === 'A=3 C=z' ? 1 : 0);
+      assert.equal(await runs.rolledUp(request), 'passed passed passed');
+    });
+
     test('is built from a fork with its values, and without the suite’s variables', async () => {
       const runs = await begin();
       const suite = await runs.suite({ 'matrix[]': 'A=1,2' });
@@ -124,7 +161,12 @@ describeSuiteRuns(
       const body = { name: 'large', command: 'true' };
       for (const matrix of [`A=${numbers(257)}`, `A=${numbers(43)}\nB=1,2,3,4,5,6`])
         assertWrongFields(await alice().post(`${runs.path}/suites`, { ...body, 'matrix[]': matrix }), refused);
-      await runs.suite({ 'matrix[]': `A=${numbers(16)}\nB=${numbers(16)}`, retries: '1' });
+      const suite = await runs.suite({ 'matrix[]': `A=${numbers(16)}\nB=${numbers(16)}`, retries: '1' });
+      assertWrongFields(await runs.change(suite, { 'matrix_include[]': 'A=16' }), { matrix_include: 'invalid_format' });
+      assert.equal((await runs.change(suite, { 'matrix_include[]': 'B=3 A=7' })).status, 200, 'it is there already');
+      const wider = { 'matrix[]': `A=${numbers(17)}\nB=${numbers(16)}` };
+      assertWrongFields(await runs.change(suite, wider), refused);
+      assert.equal((await runs.change(suite, { ...wider, 'matrix_exclude[]': 'A=16' })).status, 200);
       const request = await runs.fetched();
       const first = await runner.take('run_suite');
       await first.exit(1);
@@ -225,6 +267,26 @@ describeSuiteRuns(
         assertWrongFields(await runs.change(suite, { 'matrix[]': matrix }), { matrix: 'is_reserved' });
       assertWrongFields(await runs.change(suite, { matrix: 'A=1' }), { matrix: 'invalid_format' });
       assert.deepEqual((await runs.change(suite, { description: 'd' })).record.matrix, ['A=1']);
+      const unfit = [
+        'A',
+        'A=1,2',
+        'A=1 A=1',
+        'A=1 A=2',
+        'A=1\tB=2',
+        'A=\u0001',
+        'A=1\0',
+        `A=${'x'.repeat(499)}`,
+        `A=${'x'.repeat(500_000)}`,
+        Array.from({ length: 10_000 }, (_, at) => `A=${at}`).join('\n'),
+      ];
+      for (const field of ['matrix_exclude', 'matrix_include', 'matrix_allow_failure']) {
+        for (const list of unfit)
+          assertWrongFields(await runs.change(suite, { [`${field}[]`]: list }), { [field]: 'invalid_format' });
+        assertWrongFields(await runs.change(suite, { [`${field}[]`]: 'CI=1' }), { [field]: 'is_reserved' });
+      }
+      assertWrongFields(await runs.change(suite, { 'matrix_exclude[]': 'A=1' }), { matrix_exclude: 'invalid_format' });
+      const none = { 'matrix[]': 'B=1', 'matrix_exclude[]': 'B=1' };
+      assertWrongFields(await runs.change(suite, none), { matrix_exclude: 'invalid_format' });
       const awkward = 'A=a=b,"x",$(id),ä\nPATH_=1';
       assert.deepEqual((await runs.change(suite, { 'matrix[]': awkward })).record.matrix, awkward.split('\n'));
     });

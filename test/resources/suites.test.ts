@@ -4,8 +4,8 @@ import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } fro
 import { describeService } from '../support/service.ts';
 
 const fields =
-  'id id_str name description command steps tags image reports timeout allow_failure retries matrix cache cache_save artifacts needs ' +
-  'approval manual concurrency_group';
+  'id id_str name description command steps tags image reports timeout allow_failure retries matrix matrix_include ' +
+  'matrix_exclude matrix_allow_failure cache cache_save artifacts needs approval manual concurrency_group';
 
 describeService('suites', (service) => {
   test('are created, fetched, listed oldest first, changed and deleted', async () => {

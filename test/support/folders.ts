@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
@@ -16,23 +16,6 @@ export function cleanUpAfterwards(): (cleanUp: CleanUp) => void {
 
 export function temporaryFolder(): string {
   return mkdtempSync(join(tmpdir(), 'headrace-test-'));
-}
-
-/**
- * A folder in memory, where the machine has room for that: a disk takes milliseconds to confirm each transaction, which
- * only matters where a machine may lose its power.
- */
-export function quickFolder(prefix = 'headrace-test-'): string {
-  return mkdtempSync(join(hasRoom(memory) ? memory : tmpdir(), prefix));
-}
-
-const memory = '/dev/shm';
-const enough = 4 * 1024 ** 3;
-
-function hasRoom(folder: string): boolean {
-  if (!existsSync(folder)) return false;
-  const { bavail, bsize } = statfsSync(folder);
-  return bavail * bsize > enough;
 }
 
 /** A folder that is removed after the tests of the block. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { randomBytes, randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { run } from '../../src/lib/processes.ts';
@@ -26,9 +26,9 @@ export interface Machine {
 }
 
 /** Why there cannot be one here, or false. */
-export async function noNetwork(): Promise<string | false> {
+export function noNetwork(): string | false {
   if (process.getuid?.() !== 0) return 'only root can make network namespaces';
-  const made = await run('unshare', ['--net', 'true']);
+  const made = spawnSync('unshare', ['--net', 'true']);
   return made.status === 0 ? false : `network namespaces cannot be made here: ${made.stderr.toString().trim()}`;
 }
 

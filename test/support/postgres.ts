@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { run } from '../../src/lib/processes.ts';
-import { quickFolder } from './folders.ts';
 
 /** A real PostgreSQL with a socket in its own folder. It ends with the process that started it. */
 export interface Postgres {
@@ -39,18 +38,16 @@ export interface PostgresPlace {
   within?: readonly string[];
   /** The address of another one there, which it follows as its standby. */
   standbyOf?: string;
-  /** Keeps its data in memory, where the machine has room for that. */
-  inMemory?: boolean;
 }
 
 export async function startPostgres(
   settings: readonly string[] = [],
-  { within, standbyOf, inMemory = false }: PostgresPlace = {},
+  { within, standbyOf }: PostgresPlace = {},
 ): Promise<Postgres> {
   const programs = postgresPrograms();
   const user = await serverUser();
   // The path of a socket must be short.
-  const folder = inMemory ? quickFolder('pg-') : mkdtempSync(join(tmpdir(), 'pg-'));
+  const folder = mkdtempSync(join(tmpdir(), 'pg-'));
   if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
   const data = join(folder, 'data');
   const initdb = ['initdb', '-D', data, '-U', 'tests', '-A', 'trust', '-E', 'UTF8', '--no-locale', '--no-sync'];

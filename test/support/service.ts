@@ -10,7 +10,7 @@ import { hashPassword, hashSecret, randomPassword, randomSecret } from '../../sr
 import { startServer, type RunningServer, type ServerParts } from '../../src/server/server.ts';
 import { Client } from './client.ts';
 import { copyTables, onEveryDatabase, onOneDatabase, type TestDatabase } from './databases.ts';
-import { quickFolder } from './folders.ts';
+import { temporaryFolder } from './folders.ts';
 import { copyCertificate } from './templates.ts';
 import { User } from './user.ts';
 
@@ -53,7 +53,7 @@ export class Service {
   }
 
   async start(): Promise<void> {
-    const folder = quickFolder();
+    const folder = temporaryFolder();
     const { checkMs, isNew = false, ...options } = this.#options;
     if (!isNew) copyCertificate(folder);
     const flags = { data_dir: folder, port: '0', ...(await this.#tables(folder)), ...this.#options.settings };

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { closeSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { run } from '../../src/lib/processes.ts';
@@ -17,18 +18,18 @@ export interface SmallDisk {
 }
 
 /** The reason why there cannot be one here, or false. */
-export async function noSmallDisk(): Promise<string | false> {
+export function noSmallDisk(): string | false {
   if (process.getuid?.() !== 0) return 'only root can mount a small disk';
   const folder = temporaryFolder();
-  const mounted = await mount(folder, 1);
-  if (mounted === '') await run('umount', [folder]);
+  const mounted = mount(folder, 1);
+  if (mounted === '') spawnSync('umount', [folder]);
   rmSync(folder, { recursive: true });
   return mounted === '' ? false : `a small disk cannot be mounted here: ${mounted}`;
 }
 
 export async function smallDisk({ afterwards }: Pick<TestDatabase, 'afterwards'>, size: number): Promise<SmallDisk> {
   const folder = temporaryFolder();
-  assert.equal(await mount(folder, size), '');
+  assert.equal(mount(folder, size), '');
   afterwards(async () => {
     await run('umount', ['--lazy', folder]);
     rmSync(folder, { recursive: true });
@@ -58,7 +59,7 @@ export async function smallDisk({ afterwards }: Pick<TestDatabase, 'afterwards'>
 }
 
 /** The error, or an empty text. */
-async function mount(folder: string, size: number): Promise<string> {
-  const mounted = await run('mount', ['-t', 'tmpfs', '-o', `size=${size}m,mode=700`, 'tmpfs', folder]);
+function mount(folder: string, size: number): string {
+  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${size}m,mode=700`, 'tmpfs', folder]);
   return mounted.status === 0 ? '' : mounted.stderr.toString().trim() || 'mount failed';
 }

@@ -31,6 +31,20 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     assert.deepEqual([timeout, retries, mayFail, matrix], [60, 2, true, ['A=1,2', 'B=x']]);
     const page = (await tab.get(`${at}/${suite.id}`)).text;
     assert.match(page, />\s*A=1,2\nB=x<\/textarea>/);
+    const lines = { 'matrix_exclude[]': 'A=1', 'matrix_include[]': 'A=9 C=1', 'matrix_allow_failure[]': 'C=1' };
+    const wide = { ...described, 'matrix[]': 'A=1,2\nB=x' };
+    assert.equal((await send(`${at}/${suite.id}`, 'save', { ...wide, ...lines })).status, 303);
+    const again = (await tab.get(`${at}/${suite.id}`)).text;
+    assert.match(again, /Matrix: 2 variants/);
+    for (const line of Object.values(lines)) assert.match(again, new RegExp(`>\\s*${line}</textarea>`));
+    const nothing = await send(`${at}/${suite.id}`, 'save', {
+      ...wide,
+      'matrix_exclude[]': 'B=x',
+      'matrix_include[]': '',
+    });
+    assert.match(one(nothing.text), /B=x<\/textarea> <p class="mistake"[^>]*>Each line names variables with one value/);
+    const plainAgain = { 'matrix_exclude[]': '', 'matrix_include[]': '', 'matrix_allow_failure[]': '' };
+    assert.equal((await send(`${at}/${suite.id}`, 'save', { ...wide, ...plainAgain })).status, 303);
     const wrong = { name: 'unit', command: 'make', timeout: '9999', retries: '4', 'matrix[]': 'A=1,1' };
     const refused = await send(`${at}/${suite.id}`, 'save', wrong);
     assert.equal(refused.status, 403);

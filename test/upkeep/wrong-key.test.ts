@@ -14,7 +14,7 @@ import { describe, test } from 'node:test';
 import { openDatabase } from '../../src/db/open.ts';
 import { createMasterKey, masterKeyNumbers } from '../../src/lib/vault.ts';
 import type { Answer, Credentials } from '../support/client.ts';
-import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
+import { onOneDatabase, temporaryFolder } from '../support/databases.ts';
 import { command } from '../support/command.ts';
 import { newDatabase } from '../support/postgres.ts';
 import { serve, startProgram, type Serving } from '../support/program.ts';
@@ -25,7 +25,7 @@ const refusal =
 const absence = /^headrace: there is no master key at .*master\.key, and this database holds what was sealed with key /;
 
 describe('a master key', () => {
-  onEveryDatabase((database) => {
+  onOneDatabase((database) => {
     const place = async () => {
       const folder = join(temporaryFolder(), 'data');
       database.afterwards(() => rmSync(join(folder, '..'), { recursive: true, force: true }));

@@ -14,7 +14,7 @@ import { noSmallDisk, smallDisk, type SmallDisk } from '../../support/small-disk
 import { workplace, type Workplace } from './workplace.ts';
 
 const megabyte = 1024 * 1024;
-const skip = await noSmallDisk();
+const skip = noSmallDisk();
 
 interface OnSmallDisk extends Workplace {
   disk: SmallDisk;
