@@ -278,16 +278,17 @@ async function variablesOf({ trx, vault }: JobContext, { project_id: project, su
   }));
 }
 
-/** What a build is told that deploys. */
-async function deployVariables({ trx }: JobContext, { deploy_id: id }: Pick<BuildRow, 'deploy_id'>) {
-  if (id === null) return {};
-  const strategy = await trx
+/** What the build of a deploy is told; not those of the suites that it needs. */
+async function deployVariables({ trx }: JobContext, build: Pick<BuildRow, 'deploy_id' | 'suite_id'>) {
+  if (build.deploy_id === null) return {};
+  const deploy = await trx
     .selectFrom('deploys')
-    .innerJoin('deploy_strategies', 'deploy_strategies.id', 'deploys.deploy_strategy_id')
+    .leftJoin('deploy_strategies', 'deploy_strategies.id', 'deploys.deploy_strategy_id')
     .select('deploy_strategies.name')
-    .where('deploys.id', '=', id)
+    .where('deploys.id', '=', build.deploy_id)
+    .where('deploys.suite_id', '=', build.suite_id)
     .executeTakeFirst();
-  return { HEADRACE_DEPLOY_ID: String(id), HEADRACE_DEPLOY_STRATEGY: strategy?.name ?? '' };
+  return deploy && { HEADRACE_DEPLOY_ID: String(build.deploy_id), HEADRACE_DEPLOY_STRATEGY: deploy.name ?? '' };
 }
 
 const environmentOf = (variables: readonly Variable[]): Record<string, string> =>

@@ -39,7 +39,7 @@ type CountedBuild = Pick<BuildRow, (typeof countedColumns)[number]>;
 /**
  * The newest attempt of each suite and variant, and the one before it. The query jumps through the index from one to the
  * next, so a commit that was built a thousand times costs no more than one that was built twice. They are read by their
- * identifiers: PostgreSQL would join them with all builds. Those that are deploys say nothing about the commit.
+ * identifiers: PostgreSQL would join them with all builds. What a deploy ran says nothing about the commit.
  */
 async function buildsOfCommit(db: Queries, commit: bigint): Promise<CountedBuild[]> {
   const attempt = sql`
@@ -158,9 +158,7 @@ export async function rollUpCommits(
   for (const { id, project_id: projectId, build_state: from, fetch, deploy_id: deploy } of requests) {
     const builds = buildsOf.get(id) ?? [];
     const state = buildRequestState(fetch as FetchState, builds.map(factOf));
-    const own = builds.filter((build) => build.deploy_id !== null).map(factOf);
-    const followed =
-      deploy !== null && (await followBuilds(context, { id: deploy, project_id: projectId }, state, own));
+    const followed = deploy !== null && (await followBuilds(context, deploy, state, builds.map(factOf)));
     if (followed) moved.push(followed);
     if (state === from) continue;
     await trx.updateTable('build_requests').set({ build_state: state }).where('id', '=', id).execute();

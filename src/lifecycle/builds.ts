@@ -51,7 +51,7 @@ export interface BuildContext {
 }
 
 /** What is tried: attempts at the same name of a suite and variant follow each other. */
-export type Subject = Pick<BuildRow, 'suite_name' | 'variant'>;
+export type Subject = Pick<BuildRow, 'suite_name' | 'variant' | 'deploy_id'>;
 
 /** A suite and variant that is to be tried, and its last attempt at the commit. */
 export interface Tried {
@@ -70,8 +70,8 @@ export interface Tried {
   needs: readonly string[];
   approval: number;
   group: string;
-  /** The deploy that the build is. */
-  deployId?: bigint | null;
+  /** The deploy that the build is made for. */
+  deployId: bigint | null;
   /** The rule that took too long to judge: nothing is run then, and the build says so. */
   slow?: Rule;
 }
@@ -84,13 +84,16 @@ export function allowedFailures(
   return (variant) => (suite.allow_failure === 1 || isNamed(variant) ? 1 : 0);
 }
 
-/** The last attempt at each. The commit is locked, so nobody else makes the same next attempt. */
+/**
+ * The last attempt at each, for the same deploy where it is for one; all attempts at a commit are numbered together. The
+ * commit is locked, so nobody else makes the same next attempt.
+ */
 export async function triedBefore({ trx }: WriteContext, commitId: bigint, subjects: Subject[]): Promise<Tried[]> {
   const tried: Tried[] = [];
-  for (const { suite_name: suiteName, variant } of subjects) {
+  for (const { suite_name: suiteName, variant, deploy_id: deployId } of subjects) {
     const {
       suite_id: suiteId,
-      attempt,
+      last,
       series,
       needs,
       approval,
@@ -102,12 +105,22 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
     } = await trx
       .selectFrom('builds')
       .leftJoin('suites', 'suites.id', 'builds.suite_id')
-      .select(['builds.suite_id', 'builds.attempt', 'builds.series'])
+      .select(['builds.suite_id', 'builds.series'])
+      .select((of) =>
+        of
+          .selectFrom('builds as any')
+          .select((each) => each.fn.max('any.attempt').as('last'))
+          .where('any.commit_id', '=', commitId)
+          .where('any.suite_name', '=', suiteName)
+          .where('any.variant', '=', variant)
+          .as('last'),
+      )
       .select(['builds.needs', 'builds.approval', 'builds.concurrency_group'])
       .select(['suites.tags', 'suites.allow_failure', 'suites.matrix_allow_failure', 'suites.retries'])
       .where('builds.commit_id', '=', commitId)
       .where('builds.suite_name', '=', suiteName)
       .where('builds.variant', '=', variant)
+      .where('builds.deploy_id', deployId === null ? 'is' : '=', deployId)
       .orderBy('builds.attempt', 'desc')
       .limit(1)
       .executeTakeFirstOrThrow();
@@ -115,7 +128,7 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
       suiteId,
       suiteName,
       variant,
-      last: attempt,
+      last: Number(last),
       series,
       isDeleted: tags === null,
       tags: tags ?? '',
@@ -127,6 +140,7 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
       needs: JSON.parse(needs) as string[],
       approval,
       group,
+      deployId,
     });
   }
   return tried;
@@ -188,7 +202,7 @@ export async function addBuilds(
     approved_by: approvedBy,
     concurrency_group: suite.group,
     held: heldBy(suite),
-    deploy_id: suite.deployId ?? null,
+    deploy_id: suite.deployId,
   }));
   const buildIds = builds.map(({ id }) => id);
   await insertRows(trx, 'builds', builds);
@@ -252,7 +266,7 @@ async function continueBuild(
   const { project_id: projectId, commit_id: commitId, build_request_id: requestId } = build;
   await holdForBuilds(context, requestId, commitId);
   const tried = await triedBefore(context, commitId, [build]);
-  const next = tried.filter(({ isDeleted }) => !isDeleted).map((one) => ({ ...one, deployId: build.deploy_id }));
+  const next = tried.filter(({ isDeleted }) => !isDeleted);
   await addBuilds(context, { projectId, accountId, commitId, requestId }, next, continued);
 }
 

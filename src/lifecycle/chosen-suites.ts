@@ -82,8 +82,8 @@ export async function applying(
   request: BuildRequestRow,
 ): Promise<Tried[]> {
   if (whySkipped(commit, request) !== undefined) return [];
-  const suites = Array.from(Map.groupBy(askedFor(rows, suitesOf(request)), ({ id }) => id));
   const named = suitesOf(request);
+  const suites = Array.from(Map.groupBy(askedFor(rows, named), ({ id }) => id));
   const deploy = await deployFor(context, request);
   const names = new Map(rows.map(({ id, name }) => [id, name]));
   const question = {
@@ -95,21 +95,23 @@ export async function applying(
     const { unmet, slow } = judged[at] ?? {};
     if (!suite || unmet) return [];
     const made = await triedAnew(context, suite, commit.id, names);
-    const variants =
-      deploy && named.includes(suite.id)
-        ? made.map((one) => ({ ...one, ...deploy, group: one.group || deploy.group }))
-        : made;
+    const isDeploying = deploy && named.includes(suite.id);
+    const variants = made.map((one) => ({
+      ...one,
+      deployId: request.deploy_id,
+      group: one.group || (isDeploying ? deploy.group : ''),
+    }));
     return slow ? variants.map((one) => ({ ...one, slow })) : variants;
   });
   return (await Promise.all(tried)).flat();
 }
 
-/** The deploy that a request is for. Builds that deploy by one strategy run one at a time. */
-async function deployFor({ trx }: WriteContext, { deploy_id: deployId }: BuildRequestRow) {
-  if (deployId === null) return undefined;
-  const deploys = trx.selectFrom('deploys').select('deploy_strategy_id').where('id', '=', deployId);
+/** The deploy that a request is for: those of one strategy are a group, so they run one at a time. */
+async function deployFor({ trx }: WriteContext, { deploy_id: id }: BuildRequestRow) {
+  if (id === null) return undefined;
+  const deploys = trx.selectFrom('deploys').select('deploy_strategy_id').where('id', '=', id);
   const { deploy_strategy_id: strategy } = await deploys.executeTakeFirstOrThrow();
-  return { deployId, group: `deploy strategy ${strategy}` };
+  return { group: `deploy strategy ${strategy}` };
 }
 
 function ruleOf({ subject, operator, value }: Readonly<SuiteFacts>): Rule[] {
@@ -136,7 +138,7 @@ async function triedAnew(
   suite: Readonly<SuiteFacts>,
   commit: bigint,
   names: ReadonlyMap<bigint, string>,
-): Promise<Tried[]> {
+): Promise<Omit<Tried, 'deployId'>[]> {
   const { id: suiteId, name: suiteName, tags, retries, last, approval, concurrency_group: group } = suite;
   const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);
   const settings = { suiteId, suiteName, tags, retries, needs, approval, group };

@@ -34,19 +34,22 @@ export async function writeDeployMove(
 }
 
 /**
- * A deploy that runs a suite is what the builds of that suite are. `builds` are those of its request that belong to it:
- * where there are none when the request is over, nothing was deployed.
+ * A deploy that runs a suite is what the builds of that suite are. `builds` are those of its request: where none of the
+ * suite is among them when the request is over, nothing was deployed.
  */
 export async function followBuilds(
   context: WriteContext,
-  deploy: Pick<DeployRow, 'id' | 'project_id'>,
+  id: bigint,
   request: BuildRequestState,
   builds: readonly BuildFact[],
 ): Promise<LifecycleEvent | undefined> {
-  const newest = newestAttempts(builds);
+  const { db, trx } = context;
+  const deploys = trx.selectFrom('deploys').select(['id', 'project_id', 'suite_id']).where('id', '=', id);
+  const deploy = await deploys.executeTakeFirstOrThrow();
+  const newest = newestAttempts(builds.filter(({ suite_id: suite }) => suite === deploy.suite_id));
   const to = deployStateAfter(request, newest);
   if (to === 'failed' && newest.length === 0)
-    await addLine(context.db, context.trx, deploy.id, 'The rules of the suite leave this commit out: nothing was run.');
+    await addLine(db, trx, id, 'The rules of the suite leave this commit out: it was not run.');
   return to && writeDeployMove(context, deploy, to);
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { CommitRow, DeployRow, DeployStrategyRow, ProjectRow } from '../db/schema.ts';
+import type { BuildRequestRow, CommitRow, DeployRow, DeployStrategyRow, ProjectRow } from '../db/schema.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { addLine, beginLog } from '../streams/logs.ts';
 import { mostTries } from './builds.ts';
@@ -35,6 +35,7 @@ export async function openDeploy(
     repository_url: strategy.repository_url,
     local_branch: strategy.local_branch,
     remote_branch: strategy.remote_branch,
+    suite_id: strategy.suite_id,
   };
   await trx.insertInto('deploys').values(deploy).execute();
   await beginLog(trx, deploy.id, project.id);
@@ -83,10 +84,20 @@ export async function loseDeploy(context: WriteContext, deploy: DeployRow, tries
 /** Ends a deploy that waits, and tells the runner of a running one to stop. A finished deploy stays as it is. */
 export async function cancelDeploy(context: WriteContext, deploy: DeployRow): Promise<void> {
   if (isFinal(deployMachine, deploy.state as DeployState)) return;
-  const requests = context.trx.selectFrom('build_requests').selectAll().where('project_id', '=', deploy.project_id);
-  const builds = context.trx.selectFrom('builds').select('build_request_id').where('deploy_id', '=', deploy.id);
-  const request = await requests.where('id', 'in', builds).executeTakeFirst();
-  if (request) return cancelRequest(context, request);
+  if (deploy.suite_id !== null) return cancelRequest(context, await requestOf(context, deploy));
   const outcomes = await cancel(context.db, context.trx, [deploy.id]);
   if (outcomes.get(deploy.id) !== 'signalled') await advanceDeploy(context, deploy, 'cancelled');
+}
+
+/** The request was made right after the deploy. */
+async function requestOf({ trx }: WriteContext, { id, project_id: project }: DeployRow): Promise<BuildRequestRow> {
+  return trx
+    .selectFrom('build_requests')
+    .selectAll()
+    .where('project_id', '=', project)
+    .where('id', '>', id)
+    .where('deploy_id', '=', id)
+    .orderBy('id')
+    .limit(1)
+    .executeTakeFirstOrThrow();
 }

@@ -306,6 +306,7 @@ export async function restartBuild(
     .where('commit_id', '=', build.commit_id)
     .where('suite_name', '=', build.suite_name)
     .where('variant', '=', build.variant)
+    .where('deploy_id', 'is', null)
     .where(
       'build_state',
       'in',

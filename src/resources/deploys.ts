@@ -50,6 +50,7 @@ function deploysOf(db: Queries, projectId: bigint) {
         .selectFrom('builds')
         .select((build) => build.fn.max('builds.id').as('id'))
         .whereRef('builds.deploy_id', '=', 'deploys.id')
+        .whereRef('builds.suite_id', '=', 'deploys.suite_id')
         .as('build_id'),
     )
     .where('deploys.project_id', '=', projectId);
@@ -107,6 +108,7 @@ async function isCommitComing(db: Queries, projectId: bigint): Promise<boolean> 
     .selectFrom('build_requests')
     .select('id')
     .where('project_id', '=', projectId)
+    .where('deploy_id', 'is', null)
     .where(sql<boolean>`build_state in ('enqueued', 'fetching', 'building')`);
   return (await unfinished.limit(1).executeTakeFirst()) !== undefined;
 }

@@ -111,12 +111,19 @@ const recordsIn =
   (db: Queries, { project, id }: { project: bigint; id: bigint }): Promise<{ id: bigint }[]> =>
     db.selectFrom(table).select('id').where('project_id', '=', project).where('id', '=', id).execute();
 
-/** The log of a deploy that runs a suite is that of its newest build. */
-const logsOfDeploys: ReturnType<typeof recordsIn> = async (db, place) => {
-  const found = await recordsIn('deploys')(db, place);
-  const builds = db.selectFrom('builds').select('id').where('deploy_id', '=', place.id).orderBy('id', 'desc');
-  return found.length === 0 ? [] : [(await builds.limit(1).executeTakeFirst()) ?? { id: place.id }];
-};
+/** The log of a deploy that runs a suite is that of the suite's newest build. */
+const logsOfDeploys: ReturnType<typeof recordsIn> = (db, { project, id }) =>
+  db
+    .selectFrom('deploys')
+    .leftJoin('builds', (join) =>
+      join.onRef('builds.deploy_id', '=', 'deploys.id').onRef('builds.suite_id', '=', 'deploys.suite_id'),
+    )
+    .select((of) => of.fn.coalesce('builds.id', 'deploys.id').as('id'))
+    .where('deploys.project_id', '=', project)
+    .where('deploys.id', '=', id)
+    .orderBy('builds.id', 'desc')
+    .limit(1)
+    .execute();
 
 const recordsOf = {
   builds: recordsIn('builds'),

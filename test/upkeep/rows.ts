@@ -361,6 +361,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       repository_url: 'git@x:y.git',
       local_branch: 'main',
       remote_branch: awkward,
+      suite_id: largestId,
     });
     await put('notifications', {
       id: 1n,

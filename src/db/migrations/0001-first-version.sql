@@ -487,7 +487,8 @@ create table deploys (
   finished_at bigint,
   repository_url text not null default '',
   local_branch text not null default '',
-  remote_branch text not null default ''
+  remote_branch text not null default '',
+  suite_id bigint
 );
 create index deploys_newest on deploys (project_id, id);
 create index deploys_of_commit on deploys (commit_id);

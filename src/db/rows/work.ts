@@ -103,7 +103,7 @@ export interface BuildRow {
   concurrency_group: string;
   /** What keeps it out of the queue: `needs` or its `group`; blank where nothing does (lifecycle/held-back.ts). */
   held: string;
-  /** The deploy that it is: then its commit's state does not depend on it. */
+  /** The deploy that it is made for: then its commit's state does not depend on it. */
   deploy_id: bigint | null;
 }
 
@@ -128,6 +128,7 @@ export interface DeployRow {
   repository_url: string;
   local_branch: string;
   remote_branch: string;
+  suite_id: bigint | null;
 }
 
 /** A check whether a project's repository can be reached. */
