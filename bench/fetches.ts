@@ -35,7 +35,7 @@ export const fetches: Benchmark = {
     });
     const mirrors = await openMirrors({ dir: join(folder, 'git'), sshConfig: host.sshConfig, sandboxes });
     const fetch = async (commitRef: string): Promise<void> => {
-      await mirrors.fetch({ ...source, commitRef, previous: {}, say: () => {}, signal: patient });
+      await mirrors.fetch({ ...source, commitRef, previous: {}, writeLog: () => {}, signal: patient });
     };
     const bare = await bareFetcher(folder, host, source.repositoryUrl, privateKey);
     try {

@@ -37,7 +37,7 @@ export const workspaces: Benchmark = {
       const second: number[] = [];
       for (let turn = 0; turn < commits; turn += 1) {
         const sha = await repository.commit({ files: manyFiles(turn) });
-        await mirrors.fetch({ ...source, commitRef: sha, previous: {}, say: () => {}, signal: patient });
+        await mirrors.fetch({ ...source, commitRef: sha, previous: {}, writeLog: () => {}, signal: patient });
         first.push(await timed(async () => void (await workspace(sha))));
         // The sandbox is counted in: the workspace is there when a command sees it.
         second.push(

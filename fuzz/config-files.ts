@@ -127,7 +127,7 @@ export const configFiles: Target = {
           { db, trx, ids, observers },
           { project: found, request, sha: 'a'.repeat(40), text },
         );
-        const lines = 'told' in outcome ? outcome.told : outcome.refused;
+        const lines = 'logLines' in outcome ? outcome.logLines : outcome.refused;
         assert.ok(lines.length > 0 && lines.every((line) => line.trim() !== ''), JSON.stringify(outcome));
         assert.deepEqual(await ofOthers(trx, project.id), before);
         const own = trx.selectFrom('projects').selectAll().where('id', '=', project.id);

@@ -52,7 +52,7 @@ export const fetches: Target = {
         projectId: String(count),
         repositoryUrl: host.url(name),
         privateKey: key.privateKey,
-        say: () => {},
+        writeLog: () => {},
         signal: new AbortController().signal,
       };
       let reason = '';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { most } from '../src/shared/bounds.ts';
-import { readSaid } from '../src/dispatch/read-message.ts';
+import { readCall } from '../src/dispatch/read-message.ts';
 import { createMask } from '../src/shared/masking.ts';
 import type { TestReport } from '../src/protocol/index.ts';
 import { createReportDecoder } from '../src/runner/reports/decoding.ts';
@@ -85,6 +85,6 @@ export const testReports = pure(
     assert.deepEqual(read(bytes, size), whole);
     assert.ok(!JSON.stringify(whole.tests).includes(secret));
     const batch = { claim: 'c'.repeat(16), start: 0, tests: whole.tests.slice(0, most.testsAtOnce), isLast: true };
-    assert.deepEqual(readSaid('tests', JSON.parse(JSON.stringify(batch))), batch);
+    assert.deepEqual(readCall('tests', JSON.parse(JSON.stringify(batch))), batch);
   }),
 );

@@ -5,6 +5,7 @@ import { isAbsolute, join, normalize, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse as parseToml } from 'smol-toml';
 import { most } from './shared/bounds.ts';
+import { readEnvironmentFile } from './shared/environment-file.ts';
 import { messageOf } from './lib/error-code.ts';
 import { isLoopback } from './lib/networks.ts';
 import { readTags, tagRule } from './shared/tags.ts';
@@ -64,6 +65,9 @@ const ofRunners = {
   sandbox: choice('on', ['on', 'off']),
   build_network: choice('internet', ['none', 'internet', 'host']),
   build_allow: setting<string[]>([], 'a list of IPv4 ranges as CIDR, such as 10.1.0.0/16', readIPv4Ranges),
+  build_env: setting<string | undefined>(undefined, 'the path of a file of NAME=value lines', (value) =>
+    existsSync(value) ? resolve(value) : undefined,
+  ),
   build_paths: setting<string[]>([], 'a list of absolute paths, such as /opt,/srv/tools', readPaths),
   disk_reserve: optional(whole(0, 0, 1024 * megabyte)),
   fetch_timeout: whole(900, 1, 30 * 24 * 3600),
@@ -121,8 +125,11 @@ export interface Config extends Values {
 
 /** The settings of a runner, as its environment. */
 export function runnerEnvironment(config: Config): Record<string, string> {
-  const told = Object.keys(ofRunners).map((name) => [`HEADRACE_${name.toUpperCase()}`, config[name as SettingName]]);
-  return Object.fromEntries(told.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
+  const settings = Object.keys(ofRunners).map((name) => [
+    `HEADRACE_${name.toUpperCase()}`,
+    config[name as SettingName],
+  ]);
+  return Object.fromEntries(settings.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
 }
 
 /** Where blobs are: in a folder, or in a bucket of S3 (see db/s3/place.ts). */
@@ -169,9 +176,9 @@ export function readBlobPlace(text: string, label: string): BlobPlace {
   if (region !== undefined && !/^[A-Za-z0-9-]{1,64}$/.test(region))
     refuse('region must be a name such as eu-central-1');
   const flag = (name: string, fallback: boolean): boolean => {
-    const said = searchParams.get(name) ?? String(fallback);
-    if (said !== 'true' && said !== 'false') refuse(`${name} must be true or false`);
-    return said === 'true';
+    const text = searchParams.get(name) ?? String(fallback);
+    if (text !== 'true' && text !== 'false') refuse(`${name} must be true or false`);
+    return text === 'true';
   };
   return {
     bucket,
@@ -325,6 +332,11 @@ function fromFile(file: string): [string, Source][] {
 
 function refuseContradictions(config: Config): void {
   if (config.blob_url !== undefined) readBlobPlace(config.blob_url, 'blob_url');
+  try {
+    if (config.build_env !== undefined) readEnvironmentFile(config.build_env);
+  } catch (error) {
+    throw new ConfigError(`build_env: ${messageOf(error)}`);
+  }
   for (const path of config.build_paths) {
     const why = whyNotShown(path, config);
     if (why !== undefined) throw new ConfigError(`build_paths: builds cannot be shown ${path}: ${why}`);

@@ -72,6 +72,18 @@ describe('the configuration', () => {
     assert.deepEqual([standard, local], [8443, '127.0.0.1']);
   });
 
+  test('reads the variables of builds at the start, and says what is wrong with them', () => {
+    const folder = temporaryFolder();
+    folders.push(folder);
+    const file = join(folder, 'build.env');
+    const named = { env: { HEADRACE_BUILD_ENV: file } };
+    refused(named, /^HEADRACE_BUILD_ENV must be the path of a file of NAME=value lines/);
+    writeFileSync(file, 'A=1\nHOME=HUSH\n');
+    refused(named, /^build_env: .*build\.env, line 2: HOME is set for each build/, 'HUSH');
+    writeFileSync(file, 'A=1\n');
+    assert.equal(read(named).build_env, file);
+  });
+
   test(
     'shows builds directories of the machine, but none that hides their own places or holds secrets',
     { skip: !isRoot && 'what others can write is among what builds have of their own' },

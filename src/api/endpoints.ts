@@ -125,8 +125,8 @@ export async function perform(
       return toAnswer(route, answer);
     };
     if (key === undefined || !caller) return work();
-    const asked = [route.method, request.params, route.path, request.body];
-    const attempt = { userId: caller.id, key, status: route.status, asked };
+    const parts = [route.method, request.params, route.path, request.body];
+    const attempt = { userId: caller.id, key, status: route.status, asked: parts };
     return onlyOnce(trx, services, attempt, work);
   });
   const made = await transaction.catch((error: unknown) => {
@@ -200,7 +200,7 @@ async function performWithin(
   return answer;
 }
 
-interface Asked extends Admitted {
+interface CallParts extends Admitted {
   db: Queries;
   within: Call['within'];
   input: unknown;
@@ -208,7 +208,7 @@ interface Asked extends Admitted {
   page: Partial<Page>;
 }
 
-interface AnyCall extends Asked {
+interface AnyCall extends CallParts {
   database: Services['db'];
   headers: Incoming['headers'];
   origin: string;
@@ -217,8 +217,8 @@ interface AnyCall extends Asked {
   suite?: { id: bigint };
 }
 
-function callWith(services: Services, { headers, origin, signal }: Surroundings, asked: Asked): AnyCall {
-  return { ...services, database: services.db, headers, origin, signal, ...asked };
+function callWith(services: Services, { headers, origin, signal }: Surroundings, parts: CallParts): AnyCall {
+  return { ...services, database: services.db, headers, origin, signal, ...parts };
 }
 
 /** Most routes neither load nor verify anything, and skip those steps. */

@@ -87,7 +87,7 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble, onOther }: 
     const gone = new AbortController();
     link.once('close', () => gone.abort()).resume();
     await onOther(AbortSignal.any([signal, gone.signal]));
-    if (!signal.aborted) tellToStop(link);
+    if (!signal.aborted) askToStop(link);
   };
   const keeping = keep();
   return {
@@ -107,20 +107,20 @@ export function keepLocalRunner(config: Config, { onGone, onTrouble, onOther }: 
 
 const leaving = new Error('the runner goes on without a server');
 
-function tellToStop(link: Socket): void {
+function askToStop(link: Socket): void {
   if (!link.destroyed) link.write('stop\n');
 }
 
 /** Waits while the runner is alive, and tells it to stop on the signal, also if the signal came earlier. */
 async function untilGone(link: Socket, signal: AbortSignal): Promise<void> {
-  const tell = (): void => void (signal.reason === leaving ? link.destroy() : tellToStop(link));
-  if (signal.aborted) tell();
-  signal.addEventListener('abort', tell);
+  const stop = (): void => void (signal.reason === leaving ? link.destroy() : askToStop(link));
+  if (signal.aborted) stop();
+  signal.addEventListener('abort', stop);
   const { promise, resolve } = Promise.withResolvers<void>();
   if (link.closed) resolve();
   link.once('close', resolve).resume(); // an error, which comes before, is no reason to complain
   await promise;
-  signal.removeEventListener('abort', tell);
+  signal.removeEventListener('abort', stop);
 }
 
 /**
@@ -156,8 +156,8 @@ async function reach(child: ChildProcess, paths: LocalRunnerPaths, signal: Abort
     const socket = await knock(paths.alive);
     if (socket) return socket;
     if (child.exitCode !== null || child.signalCode !== null) {
-      const said = readFileSync(paths.log, 'utf8').trim().slice(-2000);
-      throw new Error(said || `the process exited by ${child.signalCode ?? child.exitCode} without any output`);
+      const output = readFileSync(paths.log, 'utf8').trim().slice(-2000);
+      throw new Error(output || `the process exited by ${child.signalCode ?? child.exitCode} without any output`);
     }
     await Promise.race([pause(30), failed.promise]);
   }

@@ -33,12 +33,12 @@ export async function runner({ config, options }: Call<Options>): Promise<void> 
   process.umask(forBuilds);
   if (!options.once && options.idle !== undefined) throw new WrongUse('--idle is for a runner with --once');
   const log = createLog(config.log_level);
-  const say = (message: string): void => log.warn(message);
-  const scratch = options.scratch === undefined ? undefined : await openScratch(options.scratch, say);
+  const warn = (message: string): void => log.warn(message);
+  const scratch = options.scratch === undefined ? undefined : await openScratch(options.scratch, warn);
   const own = scratch ? { ...config, data_dir: scratch.folder } : config;
   const lost = new AbortController();
   try {
-    await work({ config: own, options, say, stopping, lost });
+    await work({ config: own, options, warn, stopping, lost });
   } finally {
     await scratch?.remove();
   }
@@ -48,20 +48,20 @@ export async function runner({ config, options }: Call<Options>): Promise<void> 
 interface Working {
   config: Config;
   options: Options;
-  say: (message: string) => void;
+  warn: (message: string) => void;
   stopping: ReturnType<typeof stopSignals>;
   /** Aborted when the runner cannot work any more. */
   lost: AbortController;
 }
 
-async function work({ config, options, say, stopping: { asked: stopping, again }, lost }: Working): Promise<void> {
+async function work({ config, options, warn, stopping: { asked: stopping, again }, lost }: Working): Promise<void> {
   const isLocal = options.local === true;
   const paths = localRunnerPaths(config);
   const server = isLocal ? { socket: paths.serverSocket } : elsewhere(options);
   const once = options.once ? { idleMs: Number(options.idle ?? 60) * 1000 } : undefined;
   // A runner that does one job needs room for one.
   const concurrency = once ? 1 : config.concurrency;
-  const link = openLink({ ...server, tags: config.tags, slots: concurrency }, { note: say });
+  const link = openLink({ ...server, tags: config.tags, slots: concurrency }, { note: warn });
   const folder = isLocal ? paths.folder : join(config.data_dir, 'remote-runner');
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   const lock = await holdFolder(folder);
@@ -74,6 +74,7 @@ async function work({ config, options, say, stopping: { asked: stopping, again }
     network: config.build_network,
     buildAllow: config.build_allow,
     buildPaths: config.build_paths,
+    buildEnvironment: config.build_env,
     dependencyCacheBytes: config.dependency_cache * 1024 * 1024,
     registryAllow: config.registry_allow,
     imageBytes: config.image_size * 1024 * 1024,
@@ -84,16 +85,16 @@ async function work({ config, options, say, stopping: { asked: stopping, again }
     diskReserveBytes: diskReserveBytes(config),
     keepsBuilds: !once,
     onLost: (error) => {
-      say(`the runner ends, because it cannot isolate jobs any more: ${error.message}`);
+      warn(`the runner ends, because it cannot isolate jobs any more: ${error.message}`);
       lost.abort();
     },
-    log: say,
+    log: warn,
   });
   if (stopping.aborted) {
     await services.close();
     return;
   }
-  const running = await startRunner({ link, folder, services, concurrency, log: say, once });
+  const running = await startRunner({ link, folder, services, concurrency, log: warn, once });
   const stop = (): void => void running.stop().catch(() => {}); // its outcome is awaited below
   // The server decides about its own runner.
   const onSignal = config.stop === 'drain' && !isLocal ? () => running.drain() : stop;
@@ -102,8 +103,8 @@ async function work({ config, options, say, stopping: { asked: stopping, again }
   again.addEventListener('abort', stop);
   lost.signal.addEventListener('abort', stop);
   if (lost.signal.aborted) stop();
-  if (isLocal) noteStart(paths, options.startedAs ?? '', say);
-  const alive = isLocal ? showLife(paths.alive, stop, say) : undefined;
+  if (isLocal) noteStart(paths, options.startedAs ?? '', warn);
+  const alive = isLocal ? showLife(paths.alive, stop, warn) : undefined;
   if (isLocal) endWhenForgotten(config, { running, link, stop });
   try {
     await running.done;

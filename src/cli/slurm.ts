@@ -46,7 +46,7 @@ const longestMs = 60_000;
 export function openSlurm({ name, script, partition, output, env }: SlurmOptions): Slurm {
   const plain = commandEnvironment(env);
   const mine = [`--name=${name}`, `--user=${process.getuid?.() ?? ''}`];
-  const say = async (program: string, args: string[], input = ''): Promise<Finished> => {
+  const call = async (program: string, args: string[], input = ''): Promise<Finished> => {
     const signal = AbortSignal.timeout(longestMs);
     const finished = await run(program, args, { env: plain, input, signal }).catch((error: unknown) => {
       throw new Error(`${program}: ${messageOf(error)}`);
@@ -59,19 +59,19 @@ export function openSlurm({ name, script, partition, output, env }: SlurmOptions
   return {
     async jobs() {
       const format = ['--noheader', '--array', '--states=all', '--format=%i %T'];
-      return readJobs((await say('squeue', [...mine, ...format])).stdout.toString());
+      return readJobs((await call('squeue', [...mine, ...format])).stdout.toString());
     },
     async submit(count) {
       const place = partition === undefined ? [] : [`--partition=${partition}`];
       const plainly = ['--parsable', '--no-requeue', '--export=NIL', '--chdir=/', '--input=/dev/null'];
       const args = [`--job-name=${name}`, ...place, ...plainly, `--output=${output}`, `--array=1-${count}`];
-      await say('sbatch', args, script);
+      await call('sbatch', args, script);
     },
     async cancel(ids) {
-      await say('scancel', ['--state=PENDING', ...ids]);
+      await call('scancel', ['--state=PENDING', ...ids]);
     },
     async cancelPending() {
-      await say('scancel', ['--state=PENDING', ...mine]);
+      await call('scancel', ['--state=PENDING', ...mine]);
     },
   };
 }

@@ -63,14 +63,14 @@ export function failureOf(status: number, body: string, requestId: string): Fail
     );
   if (status === 400)
     return new Failure('invalid', 'The server does not know this. Is it older than this program?', more);
-  const words = Object.entries(fields).map(([field, said]) => {
+  const messages = Object.entries(fields).map(([field, said]) => {
     const means = said.map((code) => meanings[code] ?? code).join(', ');
     if (field !== 'generic') return `${field} ${means}`;
     return said.includes('is_reserved') ? 'there are as many of these as there can be' : `this ${means}`;
   });
   const kind = codes.includes('not_found') ? 'not_found' : 'invalid';
   const isLater = codes.length > 0 && codes.every((code) => code === 'resource_temporary_unavailable');
-  const text = words.length === 0 ? `The server answered ${status}.` : `Refused: ${words.join('; ')}.`;
+  const text = messages.length === 0 ? `The server answered ${status}.` : `Refused: ${messages.join('; ')}.`;
   return new Failure(isLater ? 'unavailable' : kind, text, more, Object.keys(fields));
 }
 

@@ -24,22 +24,22 @@ export async function run(call: Call<Options>): Promise<number> {
   const { client, screen, env } = call;
   const { file, dryRun, check, prune = false } = call.options;
   if (file === undefined) throw new WrongUse('Say which file: headrace apply -f FILE');
-  const said = await readDocument(await contentOf(file), file);
-  const sources = sourcesIn(said, env);
-  const project = await projectOf(call, said, file);
+  const document = await readDocument(await contentOf(file), file);
+  const sources = sourcesIn(document, env);
+  const project = await projectOf(call, document, file);
   const place = { project_id: project?.id_str ?? '' };
   // The values go along only when all is shown and allowed.
-  const asked = { document: JSON.stringify(said), dry_run: true };
+  const asked = { document: JSON.stringify(document), dry_run: true };
   const { changes } = await (project ? client.call('configure', place, asked) : client.call('makeProject', {}, asked));
   const current = project ? (JSON.parse((await client.call('config', place)).document) as Document) : {};
   const unknown = newSources(sources, current);
-  const told = sources.map((source) => ({ ...source, new: unknown.includes(source) }));
-  if (!screen.isJson) show(screen, changes, told);
+  const listed = sources.map((source) => ({ ...source, new: unknown.includes(source) }));
+  if (!screen.isJson) show(screen, changes, listed);
   const deletions = changes.filter(({ action }) => action === 'delete').length;
-  const name = project?.name ?? String(said.name);
+  const name = project?.name ?? String(document.name);
   if (dryRun || check) {
-    if (screen.isJson) screen.json({ applied: false, changes, sources: told });
-    else if (changes.length === 0) screen.say(words`Nothing to change in ${name}.`);
+    if (screen.isJson) screen.json({ applied: false, changes, sources: listed });
+    else if (changes.length === 0) screen.print(words`Nothing to change in ${name}.`);
     if (deletions > 0 && !prune) screen.hint('To delete this, apply needs --prune.');
     return check && changes.length > 0 ? 1 : 0;
   }
@@ -49,21 +49,21 @@ export async function run(call: Call<Options>): Promise<number> {
     );
   await allowSources(call, unknown, call.options.fromEnv);
   // Also where nothing changes: the server remembers the file, with its order, for export.
-  const document = JSON.stringify(withValues(said, env));
+  const filledIn = JSON.stringify(withValues(document, env));
   const made: Answered<'configure'> & Partial<Answered<'makeProject'>> = project
-    ? await client.call('configure', place, { document, prune })
-    : await client.call('makeProject', {}, { document });
-  if (screen.isJson) screen.json({ ...made, sources: told });
-  else if (made.changes.length === 0) screen.say(words`Nothing to change in ${name}.`);
+    ? await client.call('configure', place, { document: filledIn, prune })
+    : await client.call('makeProject', {}, { document: filledIn });
+  if (screen.isJson) screen.json({ ...made, sources: listed });
+  else if (made.changes.length === 0) screen.print(words`Nothing to change in ${name}.`);
   else {
     // Whether a value is another one is known only now.
     const late = made.changes.filter((one) => !changes.some(({ what }) => what === one.what));
-    show(screen, late, changes.length === 0 ? told : []);
+    show(screen, late, changes.length === 0 ? listed : []);
     showSecrets(screen, made.changes);
-    screen.say(words`${name} is as ${file} says.`);
+    screen.print(words`${name} is as ${file} says.`);
     if (made.ssh_public_key !== undefined) {
-      screen.say('Install its public key in the repository, so that it can be fetched:');
-      screen.say(clean(made.ssh_public_key));
+      screen.print('Install its public key in the repository, so that it can be fetched:');
+      screen.print(clean(made.ssh_public_key));
     }
   }
   return 0;
@@ -82,9 +82,9 @@ async function projectOf(call: Call<Options>, { name, repository_url: repository
 function showSecrets(screen: Screen, changes: readonly Change[]): void {
   for (const { what, secret, url } of changes) {
     if (secret === undefined) continue;
-    screen.say(words`The ${what} has this secret, which is not shown again:`);
-    if (what.startsWith('hook ') && url !== undefined) screen.say(words`    address: ${url}`);
-    screen.say(words`    secret: ${secret}`);
+    screen.print(words`The ${what} has this secret, which is not shown again:`);
+    if (what.startsWith('hook ') && url !== undefined) screen.print(words`    address: ${url}`);
+    screen.print(words`    secret: ${secret}`);
   }
 }
 
@@ -107,22 +107,22 @@ function show(screen: Screen, changes: readonly Change[], sources: readonly (Sou
   if (changes.length === 0) return;
   for (const { action, what, fields } of changes) {
     const { sign, colour } = signs[action] ?? { sign: '?', colour: 'dim' };
-    screen.say(screen.paint(`${sign} ${clean(what)}`, colour));
+    screen.print(screen.paint(`${sign} ${clean(what)}`, colour));
     for (const field of fields) showField(screen, field);
   }
   for (const { suite, variable, from_env: name, new: isNew } of sources) {
     const owner = suite === '' ? 'the project' : `suite ${suite}`;
     const line = words`variable ${variable} of ${owner} ← environment variable ${name}${isNew ? ' (new)' : ''}`;
-    screen.say(screen.paint(line, isNew ? 'yellow' : 'dim'));
+    screen.print(screen.paint(line, isNew ? 'yellow' : 'dim'));
   }
 }
 
 const diffColours: Record<string, Colour> = { '-': 'red', '+': 'green', '@': 'dim' };
 
 function showField(screen: Screen, { name, from, to }: Change['fields'][number]): void {
-  if (name === 'content' && from === '' && to === '') return screen.say('    content: another value');
+  if (name === 'content' && from === '' && to === '') return screen.print('    content: another value');
   const line = words`    ${name}: ${JSON.stringify(from)} → ${JSON.stringify(to)}`;
-  if (!/\n/.test(from + to) && width(line) <= screen.columns) return screen.say(line);
-  screen.say(words`    ${name}:`);
-  for (const text of lineDiff(from, to)) screen.say(`    ${screen.paint(clean(text), diffColours[text[0] ?? ''])}`);
+  if (!/\n/.test(from + to) && width(line) <= screen.columns) return screen.print(line);
+  screen.print(words`    ${name}:`);
+  for (const text of lineDiff(from, to)) screen.print(`    ${screen.paint(clean(text), diffColours[text[0] ?? ''])}`);
 }

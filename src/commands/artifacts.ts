@@ -30,7 +30,7 @@ export async function run(call: Call<{ output?: string }>, named: string, patter
   if (found.length === 0) {
     const none = `Build ${build.id_str} has no artifacts${pattern === undefined ? '' : ' that match'}.`;
     if (folder !== undefined) throw new WrongUse(none);
-    return screen.say(none);
+    return screen.print(none);
   }
   if (folder !== undefined) return fetchAll(call, place, found, folder);
   screen.table(

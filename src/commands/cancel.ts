@@ -8,5 +8,5 @@ export async function run(call: Call, named?: string): Promise<void> {
   const { id_str: id } = await findRequest(call, project, named);
   const request = await client.call('cancel', { project_id: project.id_str, build_request_id: id });
   if (screen.isJson) return screen.json(request);
-  screen.say(words`Request ${id} of ${request.commit_ref} is ${request.build_state}.`);
+  screen.print(words`Request ${id} of ${request.commit_ref} is ${request.build_state}.`);
 }

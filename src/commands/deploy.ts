@@ -27,5 +27,5 @@ export async function run(
     });
   }
   if (screen.isJson) return screen.json(deploy);
-  screen.say(words`Deploy ${deploy.id_str} to ${strategy.name} has begun.`);
+  screen.print(words`Deploy ${deploy.id_str} to ${strategy.name} has begun.`);
 }

@@ -67,7 +67,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
       image: { reference: options.image ?? suite.image, isChosen: options.image !== undefined },
       read: keptResults(client, { folder: join(folder, 'results'), suite: suite.id_str, layers: software.layers }),
       timeoutSeconds: suite.timeout,
-      say: (chunk) => writer.write(chunk),
+      writeLog: (chunk) => writer.write(chunk),
       log: options.verbose ? (message) => screen.hint(clean(message)) : () => {},
       signal: ending.signal,
     });
@@ -78,7 +78,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
     return status;
   } catch (error) {
     if (error instanceof Failure || error instanceof WrongUse) throw error;
-    throw new Failure('unavailable', inOurWords(error), error instanceof Error ? (error.stack ?? '') : '');
+    throw new Failure('unavailable', readableError(error), error instanceof Error ? (error.stack ?? '') : '');
   }
 }
 
@@ -90,7 +90,7 @@ async function variablesFor({ client }: Call, place: { project_id: string; suite
 }
 
 /** The sandbox speaks to those who run servers. */
-function inOurWords(error: unknown): string {
+function readableError(error: unknown): string {
   return messageOf(error)
     .replace('run builds without a network (HEADRACE_BUILD_NETWORK=none)', 'add --offline')
     .replace(/^builds cannot/, 'Suites cannot');

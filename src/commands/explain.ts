@@ -8,11 +8,11 @@ export async function run(call: Call, named?: string): Promise<void> {
   const { id_str: id } = await findRequest(call, project, named);
   const suites = await client.call('explain', { project_id: project.id_str, build_request_id: id });
   if (screen.isJson) return screen.json(suites);
-  if (suites.length === 0) return screen.say('The commit was not fetched, so no suite could be chosen.');
+  if (suites.length === 0) return screen.print('The commit was not fetched, so no suite could be chosen.');
   for (const { name, runs, why } of suites) {
-    screen.say(
+    screen.print(
       screen.paint(`${runs ? '✓' : '-'} ${clean(name)} ${runs ? 'runs' : 'does not run'}`, runs ? 'green' : 'dim'),
     );
-    screen.say(`    ${clean(why)}`);
+    screen.print(`    ${clean(why)}`);
   }
 }

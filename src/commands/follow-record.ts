@@ -27,7 +27,7 @@ export async function followRecord(call: Call, stream: StreamName, params: Param
   if (screen.isJson) screen.json({ ...about.record, state });
   else {
     await writer.end();
-    screen.say(screen.paint(clean(`${about.name}: ${state}`), colourOf(state)));
+    screen.print(screen.paint(clean(`${about.name}: ${state}`), colourOf(state)));
   }
   return resultOf(state) ?? exitStatus.errored;
 }

@@ -28,11 +28,11 @@ export async function followRequest(call: Call, project: Project, request: Build
     live?.end();
     screen.hint(`The build goes on. Come back with: headrace watch ${request.id_str}`);
   });
-  if (!live) screen.say(words`request ${request.id_str} of ${request.commit_ref}: ${request.build_state}`);
+  if (!live) screen.print(words`request ${request.id_str} of ${request.commit_ref}: ${request.build_state}`);
   live?.changed();
   const show = (said: string | undefined): void => {
     if (live) live.changed();
-    else if (said !== undefined) screen.say(said);
+    else if (said !== undefined) screen.print(said);
   };
   const looking = repeatedly(
     lookEveryMs,
@@ -65,21 +65,21 @@ function asRecord({ id, name, attempt, state }: Row): object {
 
 async function showLog(call: Call, title: string, name: StreamName, params: Params, build?: string): Promise<void> {
   const { client, screen } = call;
-  screen.say('');
-  screen.say(screen.paint(`── ${title}`, 'bold'));
+  screen.print('');
+  screen.print(screen.paint(`── ${title}`, 'bold'));
   const range = { range: `bytes=-${longestLog}` };
   const answer = await client.bytes(name, params, { headers: range }).catch(() => undefined); // an empty log has no range
   if (!answer) return;
   const [, from] = /^bytes (\d+)-/.exec(answer.headers['content-range'] ?? '') ?? [];
   if (from !== undefined && from !== '0' && build !== undefined)
-    screen.say(screen.paint(`(the end of it; all of it: headrace logs ${build})`, 'dim'));
+    screen.print(screen.paint(`(the end of it; all of it: headrace logs ${build})`, 'dim'));
   await copyLog(answer, screen, true);
 }
 
 /** What happens when somebody presses Ctrl-C. */
-export function onInterrupt(say: () => void): Disposable {
+export function onInterrupt(onSignal: () => void): Disposable {
   const interrupted = (): void => {
-    say();
+    onSignal();
     process.exit(130); // as a shell calls it
   };
   process.once('SIGINT', interrupted);

@@ -83,7 +83,7 @@ export class Following {
     if (state === undefined || state === row.state) return undefined;
     row.state = state;
     if (isUnderWay(state)) row.since = Date.now();
-    if (resultOf(state) === undefined) return words`${row.name}: ${state}`;
+    if (resultOf(state) === undefined || state === 'skipped') return words`${row.name}: ${state}`;
     row.took ??= Date.now() - row.since;
     return words`${row.name}: ${state} (${duration(row.took)})`;
   }
@@ -130,8 +130,8 @@ export class Following {
     const { rows } = this;
     const isFetching = this.state === 'fetching';
     const line = rows.length > 0 ? '' : clean(isFetching ? this.#fetch.line : isOver ? '' : this.#waits);
-    const said = line === '' ? '' : ` · ${line}`;
-    const rest = fit(about + said, room - width(head));
+    const status = line === '' ? '' : ` · ${line}`;
+    const rest = fit(about + status, room - width(head));
     const first = screen.paint(head, colourOf(this.state)) + screen.paint(rest, 'dim');
     const widest = Math.min(Math.max(0, ...rows.map(({ name }) => width(clean(name)))), Math.floor(room * 0.4));
     return [first, ...rows.map((row) => rowLine(screen, row, widest, room))];
@@ -141,9 +141,10 @@ export class Following {
 function rowLine(screen: Screen, row: Row, widest: number, room: number): string {
   const name = padded(fit(clean(row.name), widest), widest);
   const isOver = resultOf(row.state) !== undefined;
-  const time = isOver || isUnderWay(row.state) ? duration(row.took ?? Date.now() - row.since) : '';
+  const time =
+    (isOver && row.state !== 'skipped') || isUnderWay(row.state) ? duration(row.took ?? Date.now() - row.since) : '';
   const left = fit(`  ${signOf(row.state)} ${name}  ${padded(row.state, 8)} ${time.padStart(6)}`, room);
-  const said = isUnderWay(row.state) ? row.says : row.state === 'enqueued' ? row.waits : '';
-  const says = fit(`  ${clean(said)}`, room - width(left));
+  const status = isUnderWay(row.state) ? row.says : row.state === 'enqueued' ? row.waits : '';
+  const says = fit(`  ${clean(status)}`, room - width(left));
   return screen.paint(left, colourOf(row.state)) + screen.paint(says.trimEnd(), 'dim');
 }

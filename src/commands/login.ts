@@ -21,7 +21,7 @@ export async function run(call: Call<{ browser: boolean }>, address: string): Pr
   // The token of the last time is of no use to anybody any more.
   if (before) await revoke(server, before.token).catch(() => {});
   if (screen.isJson) screen.json({ url: server.url, email });
-  else screen.say(words`Signed in to ${server.url} as ${email}.`);
+  else screen.print(words`Signed in to ${server.url} as ${email}.`);
 }
 
 /** The server, with a certificate that is known to be its own. */
@@ -57,7 +57,7 @@ function inTwoLines(fingerprint: string): string {
 
 async function byCode({ screen }: Call, server: ServerAddress): Promise<string> {
   const signIn = beginSignIn(server, outOfBand);
-  const show = (line: string): void => (screen.isJson ? screen.hint(line) : screen.say(line));
+  const show = (line: string): void => (screen.isJson ? screen.hint(line) : screen.print(line));
   show('Open this address in a browser, allow headrace-cli, and copy the code that it shows:');
   show(`  ${signIn.url}`);
   const code = await ask(screen, 'Code: ');
@@ -68,7 +68,7 @@ async function byCode({ screen }: Call, server: ServerAddress): Promise<string> 
 async function byBrowser({ screen, env }: Call, server: ServerAddress): Promise<string> {
   await using waiting = await awaitCode();
   const signIn = beginSignIn(server, waiting.redirect);
-  const show = (line: string): void => (screen.isJson ? screen.hint(line) : screen.say(line));
+  const show = (line: string): void => (screen.isJson ? screen.hint(line) : screen.print(line));
   show('Allow headrace-cli in your browser. If none opens, open this address on this machine:');
   show(`  ${signIn.url}`);
   openBrowser(signIn.url, env);

@@ -15,5 +15,5 @@ export async function run({ env, screen }: Call, address?: string): Promise<void
   await revoke(server, server.token);
   forget(env, server.url);
   if (screen.isJson) screen.json({ url: server.url, signed_out: true });
-  else screen.say(words`Signed out of ${server.url}.`);
+  else screen.print(words`Signed out of ${server.url}.`);
 }

@@ -12,7 +12,7 @@ export class Command extends Base {
   constructor(name?: string) {
     super(name);
     this.helpCommand(false).helpOption('-h, --help', 'show this');
-    this.configureHelp({ formatHelp, visibleCommands: leavesOf, subcommandTerm: wordsOf, optionTerm: termOf });
+    this.configureHelp({ formatHelp, visibleCommands: leavesOf, subcommandTerm: commandLine, optionTerm: termOf });
   }
 
   override createCommand(name?: string): Command {
@@ -51,9 +51,9 @@ export class Command extends Base {
   }
 
   override error(message: string): never {
-    const said = message.replace(/^error: /, '').replace(/^missing required argument '(.*)'$/, '$1 is missing');
-    const more = this.commands.length > 0 ? `; see: headrace help ${wordsOf(this)}`.trimEnd() : '';
-    throw new WrongUse(`${said.replaceAll('\n', ' ').replace(/\.$/, '')}. usage: ${usageOf(this)}${more}`);
+    const complaint = message.replace(/^error: /, '').replace(/^missing required argument '(.*)'$/, '$1 is missing');
+    const more = this.commands.length > 0 ? `; see: headrace help ${commandLine(this)}`.trimEnd() : '';
+    throw new WrongUse(`${complaint.replaceAll('\n', ' ').replace(/\.$/, '')}. usage: ${usageOf(this)}${more}`);
   }
 
   /** Where only the beginning of a command was typed. */
@@ -82,10 +82,10 @@ export function leavesOf(command: Base): Command[] {
 }
 
 /** The words of a command and its arguments: `dependency upload NAME FILE`. */
-export function wordsOf(command: Base): string {
+export function commandLine(command: Base): string {
   if (!command.parent) return '';
   const args = command.registeredArguments.map((one) => (one.required ? one.name() : `[${one.name()}]`));
-  return [wordsOf(command.parent), command.name(), ...args].join(' ').trim();
+  return [commandLine(command.parent), command.name(), ...args].join(' ').trim();
 }
 
 export function usageOf(command: Command): string {
@@ -93,7 +93,7 @@ export function usageOf(command: Command): string {
     .filter((option) => !option.hidden && !command.common.includes(option))
     .map((option) => (option.mandatory ? termOf(option) : `[${termOf(option).replace(', ', '|')}]`));
   const rest = command.commands.length > 0 ? [command.usage()] : options;
-  return ['headrace', wordsOf(command), ...rest].filter((part) => part !== '').join(' ');
+  return ['headrace', commandLine(command), ...rest].filter((part) => part !== '').join(' ');
 }
 
 export function termOf({ flags }: Option): string {
@@ -104,7 +104,7 @@ function formatHelp(base: Base, helper: Help): string {
   const command = base as Command;
   const wide = helper.padWidth(command, helper);
   const item = (term: string, about: string): string => helper.formatItem(term, wide, about, helper);
-  const commands = helper.visibleCommands(command).map((one) => item(wordsOf(one), one.summary()));
+  const commands = helper.visibleCommands(command).map((one) => item(commandLine(one), one.summary()));
   const options = helper.visibleOptions(command).map((one) => item(termOf(one), one.description));
   const examples = command.examples.map(([line, means]) => `\n  ${line}${means && `\n      ${means}`}`);
   const parts = [

@@ -27,7 +27,7 @@ export class ProgressBar {
 
   end(): void {
     if (this.#live) this.#live.end();
-    else this.#screen.say(`${this.#name}: ${formatBytes(this.#done)} of ${formatBytes(this.#all)}`);
+    else this.#screen.print(`${this.#name}: ${formatBytes(this.#done)} of ${formatBytes(this.#all)}`);
   }
 
   #line(): string {

@@ -11,5 +11,5 @@ export async function run(call: Call<{ failed?: true; follow?: true }>, named?: 
   const request = await client.call('rerun', { project_id: project.id_str, build_request_id: id }, fields);
   if (call.options.follow) return followRequest(call, project, request);
   if (screen.isJson) return screen.json(request);
-  screen.say(words`Request ${id} of ${request.commit_ref} runs again. Follow it with: headrace watch ${id}`);
+  screen.print(words`Request ${id} of ${request.commit_ref} runs again. Follow it with: headrace watch ${id}`);
 }

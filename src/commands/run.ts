@@ -21,7 +21,7 @@ export async function run(
   const request = await client.call('ask', inProject, { commit_ref: ref, 'suites[]': ids, ...variables });
   if (follow) return followRequest(call, project, request);
   if (screen.isJson) return screen.json(request);
-  screen.say(words`Asked for ${ref} in ${project.name}. Follow it with: headrace watch ${request.id_str}`);
+  screen.print(words`Asked for ${ref} in ${project.name}. Follow it with: headrace watch ${request.id_str}`);
 }
 
 /** `NAME=value` of each flag, as the fields of the request. */

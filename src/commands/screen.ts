@@ -44,7 +44,7 @@ export class Screen {
   }
 
   /** One line for people. It says nothing where a program reads. */
-  say(text: string): void {
+  print(text: string): void {
     if (!this.isJson) this.out.write(`${text}\n`);
   }
 
@@ -78,7 +78,7 @@ export class Screen {
         if (columns[at]?.isNumber) return `${gap}${this.paint(short, colour)}`;
         return `${this.paint(short, colour)}${isLast ? '' : gap}`;
       });
-      this.say(parts.join('  ').trimEnd());
+      this.print(parts.join('  ').trimEnd());
     };
     print(columns.map(({ title }) => ({ text: title, colour: 'dim' })));
     for (const row of cells) print(row);
@@ -90,7 +90,7 @@ export class Screen {
     for (const [name, cell] of pairs) {
       const { text, colour } = asPainted(cell);
       const room = this.columns - longest - 2;
-      this.say(`${this.paint(padded(name, longest), 'dim')}  ${this.paint(fit(text, room), colour)}`);
+      this.print(`${this.paint(padded(name, longest), 'dim')}  ${this.paint(fit(text, room), colour)}`);
     }
   }
 }

@@ -25,6 +25,7 @@ export function resultOf(state: string): number | undefined {
 const colours: Record<number, Colour> = { 0: 'green', 1: 'red', 3: 'red', 4: 'yellow' };
 
 export function colourOf(state: string): Colour {
+  if (state === 'skipped') return 'dim';
   return colours[results[state] ?? -1] ?? (isUnderWay(state) ? 'cyan' : 'dim');
 }
 
@@ -38,6 +39,7 @@ export function painted(state: string): Painted {
 
 /** One character for a state, which says the same without colours. */
 export function signOf(state: string): string {
+  if (state === 'skipped') return '-';
   const result = results[state];
   if (result === undefined) return isUnderWay(state) ? '●' : '·';
   return { 0: '✓', 1: '✗', 3: '!', 4: '-' }[result] ?? '?';

@@ -21,7 +21,7 @@ export async function run(call: Call, named?: string): Promise<void> {
   if (screen.isJson) return screen.json({ project, request, commit: commit ?? null, builds: newest });
   head(screen, project.name, request, commit);
   if (newest.length === 0) return;
-  screen.say('');
+  screen.print('');
   screen.table(
     [
       { title: 'SUITE', gives: 1 },

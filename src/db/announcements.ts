@@ -4,27 +4,27 @@ export interface Announcements {
   committed(topics: ReadonlySet<string>): void;
   /** Tells the other servers alone. */
   tellOthers(topic: string): void;
-  /** `missed` is called when announcements may have been lost: the listener must then look in the store itself. */
-  listen(heard: (topic: string) => void, missed?: () => void): () => void;
+  /** `onMissed` is called when announcements may have been lost: the listener must then look in the store itself. */
+  listen(onTopic: (topic: string) => void, onMissed?: () => void): () => void;
   close(): Promise<void>;
 }
 
 /** Listeners of one process. */
 export class Listeners {
-  readonly #listeners = new Set<{ heard: (topic: string) => void; missed: () => void }>();
+  readonly #listeners = new Set<{ onTopic: (topic: string) => void; onMissed: () => void }>();
 
-  add(heard: (topic: string) => void, missed: () => void = () => {}): () => void {
-    const listener = { heard, missed };
+  add(onTopic: (topic: string) => void, onMissed: () => void = () => {}): () => void {
+    const listener = { onTopic, onMissed };
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  tell(topic: string): void {
-    for (const { heard } of this.#listeners) heard(topic);
+  notify(topic: string): void {
+    for (const { onTopic } of this.#listeners) onTopic(topic);
   }
 
   miss(): void {
-    for (const { missed } of this.#listeners) missed();
+    for (const { onMissed } of this.#listeners) onMissed();
   }
 }
 
@@ -33,10 +33,10 @@ export function localAnnouncements(): Announcements {
   const listeners = new Listeners();
   return {
     committed(topics) {
-      for (const topic of topics) listeners.tell(topic);
+      for (const topic of topics) listeners.notify(topic);
     },
     tellOthers: () => {},
-    listen: (heard) => listeners.add(heard),
+    listen: (onTopic) => listeners.add(onTopic),
     close: async () => {},
   };
 }

@@ -14,7 +14,7 @@ export type Queries = Kysely<Schema>;
 export type Transaction = KyselyTransaction<Schema> & TransactionState;
 
 interface TransactionState {
-  /** What modules keep for this transaction (notes.ts). */
+  /** What modules keep for this transaction (memo.ts). */
   readonly notes: Memo;
   /** What was found out for a transaction that is run again; the same for all its runs. */
   readonly foundBefore: Map<string, unknown>;
@@ -32,7 +32,7 @@ export interface Database extends Idioms {
   readonly read: Queries;
   /** Resolves when the writes of `work` are durable. */
   transaction<T>(work: (trx: Transaction) => Promise<T>): Promise<T>;
-  /** What modules keep for this database (notes.ts). */
+  /** What modules keep for this database (memo.ts). */
   readonly notes: Memo;
   /** Locks the rows that a query of a transaction finds and skips rows that others hold. One writer needs no locks. */
   skipLocked<DB, Tables extends keyof DB, Row>(
@@ -78,7 +78,7 @@ export interface Database extends Idioms {
    * Calls `heard` on every announcement, and `missed` when some may have been lost, until the returned function is
    * called.
    */
-  listen(heard: (topic: string) => void, missed?: () => void): () => void;
+  listen(onTopic: (topic: string) => void, missed?: () => void): () => void;
   /** Whether announcements are received at the moment. */
   hears(): boolean;
   /**
@@ -219,7 +219,7 @@ export async function openDatabase({
     afterFailure: (trx, work) => void trx.failures.push(work),
     announce: async (trx, topic) => void trx.topics.add(topic),
     tellOthers: (topic) => announcements.tellOthers(topic),
-    listen: (heard, missed) => announcements.listen(heard, missed),
+    listen: (onTopic, missed) => announcements.listen(onTopic, missed),
     hears: () => postgres?.hears() ?? true,
     isAway: () => postgres?.isAway() ?? false,
     async version() {

@@ -34,33 +34,33 @@ export function announceOverNotify(
 ): NotifyAnnouncements {
   const listeners = new Listeners();
   const speaker = randomName();
-  const unsaid = new Set<string>();
+  const unsent = new Set<string>();
   let speaking: Promise<void> | undefined;
   let listening: Promise<void> | undefined;
   let client: Client | undefined;
   let hears = false;
-  let saying: NodeJS.Timeout | undefined;
+  let announcing: NodeJS.Timeout | undefined;
   const neighbours = new OtherServers();
   let isToSayThere = false;
 
-  const hear = (message: string): void => {
+  const onMessage = (message: string): void => {
     const [said = '', ...topics] = message.split('\n');
     if (said === speaker) return;
     if (neighbours.noteMessage(said)) {
       sayThere();
       listeners.miss(); // before it knew of this server, it may have sent no announcements
     }
-    for (const topic of topics) listeners.tell(topic);
+    for (const topic of topics) listeners.notify(topic);
   };
 
   const speak = async (): Promise<void> => {
-    while (unsaid.size > 0 || isToSayThere) {
+    while (unsent.size > 0 || isToSayThere) {
       let message = speaker;
       isToSayThere = false;
-      for (const topic of unsaid) {
+      for (const topic of unsent) {
         if (message.length + topic.length >= longestMessage) break;
         message += `\n${topic}`;
-        unsaid.delete(topic);
+        unsent.delete(topic);
       }
       await ask(notify, message).catch(() => {}); // a lost hint costs a listener a second
     }
@@ -68,7 +68,7 @@ export function announceOverNotify(
   const speakSoon = (): void => {
     speaking ??= speak().finally(() => {
       speaking = undefined;
-      if (unsaid.size > 0 || isToSayThere) speakSoon();
+      if (unsent.size > 0 || isToSayThere) speakSoon();
     });
   };
   /** Tells the other servers that this server listens. */
@@ -78,12 +78,12 @@ export function announceOverNotify(
   };
 
   /** Resolves when the connection has ended for any reason. */
-  const hearOnce = async (): Promise<void> => {
+  const listenOnce = async (): Promise<void> => {
     const fresh = makeClient();
     const ended = Promise.withResolvers<void>();
     fresh.on('end', ended.resolve);
     fresh.on('error', () => ended.resolve());
-    fresh.on('notification', ({ payload = '' }) => hear(payload));
+    fresh.on('notification', ({ payload = '' }) => onMessage(payload));
     client = fresh;
     try {
       await fresh.connect();
@@ -91,21 +91,21 @@ export function announceOverNotify(
       hears = true;
       neighbours.listens();
       sayThere();
-      saying = setInterval(sayThere, announceEveryMs).unref();
+      announcing = setInterval(sayThere, announceEveryMs).unref();
       listeners.miss();
       await ended.promise;
     } finally {
       hears = false;
       neighbours.isDeaf();
-      clearInterval(saying);
+      clearInterval(announcing);
       client = undefined;
       void fresh.end().catch(() => {}); // usually it has ended already
     }
   };
-  const keepHearing = async (): Promise<void> => {
+  const keepListening = async (): Promise<void> => {
     for (let wait = 50; !reach.isClosed; wait = Math.min(2 * wait, 1000)) {
       try {
-        await hearOnce();
+        await listenOnce();
         wait = 50;
       } catch (error) {
         if (!reach.isClosed) await reach.lost(messageOf(error)).catch(() => {});
@@ -118,18 +118,18 @@ export function announceOverNotify(
     committed(topics) {
       const isAlone = neighbours.isAlone();
       for (const topic of topics) {
-        if (!isAlone) unsaid.add(topic);
-        listeners.tell(topic);
+        if (!isAlone) unsent.add(topic);
+        listeners.notify(topic);
       }
-      if (unsaid.size > 0) speakSoon();
+      if (unsent.size > 0) speakSoon();
     },
     tellOthers(topic) {
       if (neighbours.isAlone()) return;
-      unsaid.add(topic);
+      unsent.add(topic);
       speakSoon();
     },
     listen(heard, missed) {
-      if (!reach.isClosed) listening ??= keepHearing();
+      if (!reach.isClosed) listening ??= keepListening();
       return listeners.add(heard, missed);
     },
     hears: () => hears,

@@ -121,7 +121,7 @@ class Lease {
     try {
       return await this.#client.query(text, values);
     } catch (error) {
-      if (!isBroken(this.#client) && !lastWords.test(codeOf(error))) throw plain(error);
+      if (!isBroken(this.#client) && !endOfConnection.test(codeOf(error))) throw plain(error);
       this.#isLost = true;
       throw new UnavailableError(`the connection was lost: ${messageOf(error)}`);
     }
@@ -131,7 +131,7 @@ class Lease {
 /** An earlier statement of the transaction has failed. */
 const alreadyFailed = '25P02';
 /** PostgreSQL ends the connection: connection trouble, an administrator's order, a crash, a time limit. */
-const lastWords = /^(08...|57P0.|25P03)$/;
+const endOfConnection = /^(08...|57P0.|25P03)$/;
 
 /**
  * A client that knows when its connection broke, also while it is in use: without a listener the error would end the

@@ -17,7 +17,7 @@ import {
   type Says,
   type ToRunner,
 } from '../protocol/index.ts';
-import { readId, readName, readSaid } from './read-message.ts';
+import { readId, readName, readCall } from './read-message.ts';
 
 /** How the calls of runners are answered; those that wait, until the signal. */
 export type CallHandlers = {
@@ -70,7 +70,7 @@ export function serveCalls(socket: WebSocket, runner: Runner, signal: AbortSigna
   };
   const answer = async ({ id, name, message }: Call): Promise<void> => {
     try {
-      const given = await handlers[name](runner, readSaid(name, message) as never, signal);
+      const given = await handlers[name](runner, readCall(name, message) as never, signal);
       send(Buffer.isBuffer(given) ? { id, bytes: given } : { id, answer: given });
     } catch (error) {
       if (error instanceof DrainedError) send({ id, end: true });

@@ -6,7 +6,7 @@ import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { imageOrder } from './images.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
-import { relatedSoftware, sayWaiting } from './software.ts';
+import { relatedSoftware, logWaiting } from './software.ts';
 
 /** Compiles a dependency's newest archive. Exit status 0 with files under the prefix is a result. */
 export const compileDependency: JobHandler = {
@@ -19,7 +19,7 @@ export const compileDependency: JobHandler = {
     const below = mustWait(dependency, layers) ? layers.map(({ id }) => id) : [];
     const awaited = await findAwaited(context.trx, dependency.owner_id, below);
     if (awaited.length > 0) {
-      await sayWaiting(context, dependency.id, awaited);
+      await logWaiting(context, dependency.id, awaited);
       return { awaits: awaited.map(({ id }) => id) };
     }
     // A dependency may be compiled between the two queries, so the results are read after it is known that nothing is

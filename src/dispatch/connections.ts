@@ -63,11 +63,11 @@ export function createConnections({ calls, isQuiet }: ConnectionsParts): Connect
     open(socket, runner) {
       const now = performance.now();
       const connection = { socket, over: new AbortController(), runner, since: now, heardAt: now };
-      const heard = (): void => void (connection.heardAt = performance.now());
+      const onMessage = (): void => void (connection.heardAt = performance.now());
       all.add(connection);
       socket
-        .on('message', heard)
-        .on('pong', heard)
+        .on('message', onMessage)
+        .on('pong', onMessage)
         .on('error', () => {}); // it is closed then
       serveCalls(socket, runner, connection.over.signal, calls);
       socket.once('close', () => {

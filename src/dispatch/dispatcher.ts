@@ -37,10 +37,10 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
   const quiet = new Set<string>();
   let isForNobody = false;
   const isQuiet = (holder: string): boolean => isForNobody || quiet.has(holder);
-  const tell = (): void => list.tell();
+  const notify = (): void => list.notify();
   const stop = db.listen((topic) => {
-    if (topic === queue.queueTopic) tell();
-  }, tell);
+    if (topic === queue.queueTopic) notify();
+  }, notify);
 
   /** The wishes that are open, by their claims. */
   const wishes = new Map<string, { holder: string; over: AbortController }>();
@@ -109,7 +109,7 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
     isQuiet,
     resume(holder) {
       quiet.delete(holder);
-      tell();
+      notify();
     },
     close: stop,
   };

@@ -31,7 +31,7 @@ export const fetchCommit: JobHandler = {
 
   outcomes: ['fetched', 'unfetchable', 'timed_out', 'killed', 'cancelled'],
 
-  async settle(context, job, outcome, { isJudged }) {
+  async settle(context, job, outcome, { isApplied }) {
     const request = await requestOf(context, job.subject_id);
     if (!request) return;
     traceFetch(context, request, job, outcome.kind);
@@ -41,7 +41,7 @@ export const fetchCommit: JobHandler = {
       await holdForBuilds(context, request.id);
       await context.db.holdNumber(context.trx, request.project_id); // two requests may have found the same new commit
       const project = await projectOf(context, request.project_id);
-      if (!isJudged && outcome.commit.defaultHead === 'this' && isConfigured(project, request))
+      if (!isApplied && outcome.commit.defaultHead === 'this' && isConfigured(project, request))
         throw new UnconfiguredError();
       const commit = await recordCommit(context, request.project_id, outcome.commit);
       await startSuites(context, project, request, commit, outcome.commit.branch ?? '');

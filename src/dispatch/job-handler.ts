@@ -45,14 +45,14 @@ export interface JobHandler {
   /** How the job can end, other than being lost. */
   outcomes: readonly Outcome['kind'][];
   /**
-   * Stores the outcome. `isJudged` says that the file which configures the project is applied (configuring.ts); `output`
+   * Stores the outcome. `isApplied` says that the file which configures the project is applied (repository-config.ts); `output`
    * is the part of the log that the commands of a suite wrote.
    */
   settle(
     context: JobContext,
     job: ClaimedJob,
     outcome: Outcome,
-    about: { isJudged: boolean; output: LogPart | undefined },
+    about: { isApplied: boolean; output: LogPart | undefined },
   ): Promise<void>;
   /** The runner is gone, or could not do its part. `retry` says whether the job stays in the queue. */
   lose(context: JobContext, job: ClaimedJob): Promise<{ retry: boolean }>;

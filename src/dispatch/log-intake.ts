@@ -70,7 +70,7 @@ export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakePar
 }
 
 /** The last words of a log that was cut. */
-export function wordsFor(reason: CutReason, limit: number): string {
+export function messageFor(reason: CutReason, limit: number): string {
   if (reason === 'disk_full') {
     return 'The log was cut here and the work was ended, because the disk of the server or of its runner is full. The operator of the service has to free space on it.';
   }

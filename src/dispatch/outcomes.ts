@@ -13,7 +13,7 @@ import { traceSteps } from '../lifecycle/traces.ts';
 import { addLine, findLog } from '../streams/logs.ts';
 import type { ConfiguredReport } from './repository-config.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
-import { wordsFor } from './log-intake.ts';
+import { messageFor } from './log-intake.ts';
 
 /** Outcomes that every kind of job can have. */
 const alwaysPossible: readonly Outcome['kind'][] = ['lost', 'cut_short'];
@@ -100,11 +100,11 @@ export function createOutcomes({
       }
       const isCut = outcome.kind === 'cut_short';
       if (isCut) {
-        const words = [wordsFor(outcome.reason, logBytes), kind.whenCut ?? ''].join(' ').trim();
-        await addLine(db, trx, job.subject_id, words);
+        const message = [messageFor(outcome.reason, logBytes), kind.whenCut ?? ''].join(' ').trim();
+        await addLine(db, trx, job.subject_id, message);
       }
       for (const line of lines ?? []) await addLine(db, trx, job.subject_id, line);
-      await kind.settle(context(trx), job, outcome, { isJudged: lines !== undefined, output });
+      await kind.settle(context(trx), job, outcome, { isApplied: lines !== undefined, output });
       if (kept && job.kind === 'run_suite') {
         const { vault, shellHours: hours } = context(trx);
         await noteKept(context(trx), vault, { buildId: job.subject_id, holder, hours, files: kept });

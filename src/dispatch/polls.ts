@@ -32,10 +32,10 @@ export interface PollsParts {
 
 export function createPolls({ db, ids, observers, vault, isQuiet, log }: PollsParts): Polls {
   const list = new WaitingList<ClaimedPoll[]>();
-  const tell = (): void => list.tell();
+  const notify = (): void => list.notify();
   const stop = db.listen((topic) => {
-    if (topic === pollsTopic) tell();
-  }, tell);
+    if (topic === pollsTopic) notify();
+  }, notify);
   /** Undefined where none is for this runner at the moment. One that is drained waits no longer. */
   const take = (runner: Runner, room: number): Promise<ClaimedPoll[] | undefined> => {
     const { holder, boundAs } = runner;
@@ -60,11 +60,11 @@ export function createPolls({ db, ids, observers, vault, isQuiet, log }: PollsPa
   };
 
   const noteOne = async ({ projectId, claim, seen }: PollReport): Promise<void> => {
-    const told = { projectId: BigInt(projectId), claim };
+    const report = { projectId: BigInt(projectId), claim };
     try {
       await db.transaction(async (trx) => {
-        if ('listing' in seen) await noteListing({ db, trx, ids, observers }, told, seen.listing);
-        else if ('failed' in seen) await noteFailure(trx, told, seen.message);
+        if ('listing' in seen) await noteListing({ db, trx, ids, observers }, report, seen.listing);
+        else if ('failed' in seen) await noteFailure(trx, report, seen.message);
       });
     } catch (error) {
       if (isUnavailable(error)) throw error; // the runner reports it again

@@ -123,7 +123,7 @@ export const reader = readerOf as <Of extends TSchema>(schema: Of) => (value: un
 const readers = new Map(callNames.map((name) => [name, readerOf(calls[name].says as Schema)]));
 
 /** What a runner says with a call. */
-export function readSaid<Name extends CallName>(name: Name, message: unknown): Says<Name> {
+export function readCall<Name extends CallName>(name: Name, message: unknown): Says<Name> {
   return readers.get(name)?.(message, '') as Says<Name>;
 }
 

@@ -16,7 +16,7 @@ export type ApplyConfig = (
     text: string;
     holdFirst: () => Promise<unknown>;
   },
-) => Promise<{ told: string[] } | { refused: string[] }>;
+) => Promise<{ logLines: string[] } | { refused: string[] }>;
 
 /** A report on a commit whose file was applied, with what the log is told of that. */
 export interface ConfiguredReport extends FinishReport {
@@ -71,7 +71,7 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
         );
         if ('refused' in done) throw refused(done.refused);
         await recordCommit({ db, trx, ids, observers }, project.id, commit);
-        return done.told;
+        return done.logLines;
       });
       return { ...report, lines };
     } catch (error) {
@@ -82,6 +82,6 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
 }
 
 function refused(lines: string[]): Undone {
-  const told = [...lines, 'Nothing was changed, and nothing is built.'];
-  return new Undone({ outcome: { kind: 'unfetchable', reason: 'invalid_config' }, lines: told });
+  const logLines = [...lines, 'Nothing was changed, and nothing is built.'];
+  return new Undone({ outcome: { kind: 'unfetchable', reason: 'invalid_config' }, lines: logLines });
 }

@@ -13,7 +13,7 @@ import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
 import { imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
-import { noSoftware, sayWaiting, suiteSoftware } from './software.ts';
+import { noSoftware, logWaiting, suiteSoftware } from './software.ts';
 
 /** One attempt at one suite. The exit status of its command decides. */
 export const runSuite: JobHandler = {
@@ -61,7 +61,7 @@ export const runSuite: JobHandler = {
       found.missing.map(({ id }) => id),
     );
     if (awaited.length > 0) {
-      await sayWaiting(context, build.id, awaited);
+      await logWaiting(context, build.id, awaited);
       return { awaits: awaited.map(({ id }) => id) };
     }
     // A missing result may have been compiled between the two queries.

@@ -29,7 +29,7 @@ export function runnerRoutes({ dispatch, identify }: RunnerRoutes): PlainRoutes<
       const { headers } = head;
       const [tags, slots] = [readTagsHeader(headers), readSlotsHeader(headers)];
       const theirs = String(headers['headrace-version'] ?? '').slice(0, 64);
-      const trouble = headers[protocolHeader] === protocolNumber ? '' : wordsAbout(theirs);
+      const trouble = headers[protocolHeader] === protocolNumber ? '' : otherVersionMessage(theirs);
       const heartbeat: Heartbeat = { version: theirs, trouble, tags, slots };
       await dispatch.came(runner, heartbeat);
       if (trouble !== '') throw new ApiError('invalid_format', protocolHeader);
@@ -51,6 +51,6 @@ export function runnerRoutes({ dispatch, identify }: RunnerRoutes): PlainRoutes<
   };
 }
 
-function wordsAbout(theirs: string): string {
+function otherVersionMessage(theirs: string): string {
   return `it is headrace ${theirs} and this server ${version}: they speak different protocols`;
 }

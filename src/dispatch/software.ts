@@ -45,7 +45,7 @@ function neededBy(stacks: Stack[]): Needed {
 }
 
 /** Writes once, as the first line of the log, that the job waits for these compiles. */
-export async function sayWaiting(
+export async function logWaiting(
   { db, trx }: JobContext,
   subjectId: bigint,
   awaited: readonly { name: string }[],

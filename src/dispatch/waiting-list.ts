@@ -27,7 +27,7 @@ export class WaitingList<T> {
 
   /** Waits at most `ms`; undefined when nothing came, or the signal is aborted. */
   async wait(waiting: Waiting<T>, signal: AbortSignal, ms = Infinity): Promise<T | undefined> {
-    const heard = this.#news;
+    const before = this.#news;
     const isWanted = (): boolean => !signal.aborted;
     const first = waiting.isServed() && (await waiting.isAny()) ? await waiting.attempt(isWanted) : undefined;
     if (first !== undefined || signal.aborted || ms <= 0) return first;
@@ -38,7 +38,7 @@ export class WaitingList<T> {
     line.members.add(member);
     signal.addEventListener('abort', leave, { once: true });
     const timer = ms === Infinity ? undefined : setTimeout(leave, ms);
-    if (this.#news !== heard) line.tell(); // it may have come while this one looked
+    if (this.#news !== before) line.notify(); // it may have come while this one looked
     try {
       return await member.result;
     } finally {
@@ -50,16 +50,16 @@ export class WaitingList<T> {
   }
 
   /** There may be something. */
-  tell(): void {
+  notify(): void {
     this.#news += 1;
-    for (const line of this.#lines.values()) line.tell();
+    for (const line of this.#lines.values()) line.notify();
   }
 
   /** Looks whether there is something of which nobody told. */
   async check(): Promise<void> {
     for (const line of this.#lines.values()) {
       const [first] = line.first(1);
-      if (first && (await first.waiting.isAny())) line.tell();
+      if (first && (await first.waiting.isAny())) line.notify();
     }
   }
 
@@ -116,7 +116,7 @@ class Line<T> {
   trying: Promise<void> | undefined;
   #isNews = false;
 
-  tell(): void {
+  notify(): void {
     this.#isNews = true;
     this.trying ??= this.#try().finally(() => (this.trying = undefined));
   }

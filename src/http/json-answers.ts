@@ -40,8 +40,8 @@ export function sendJson(json: string, request: FastifyRequest, reply: FastifyRe
   reply.type('application/javascript; charset=utf-8');
   if (!suppressesStatus) return sendText(wrapInCallback(callback, json), request, reply);
   const link = JSON.stringify(reply.getHeader('link') ?? null);
-  const told = `${json}, {"status": ${reply.statusCode}, "link": ${link}}`;
-  return sendText(wrapInCallback(callback, told), request, reply.status(200));
+  const answer = `${json}, {"status": ${reply.statusCode}, "link": ${link}}`;
+  return sendText(wrapInCallback(callback, answer), request, reply.status(200));
 }
 
 function sendText(text: string, { method, headers, routeOptions }: FastifyRequest, reply: FastifyReply): FastifyReply {

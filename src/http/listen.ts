@@ -23,20 +23,20 @@ export async function listenOn(server: FastifyInstance, place: ListenAddress): P
     return;
   }
   const [first, ...others] = await lookup(place.host, { all: true });
-  const twins: Server[] = [];
+  const seconds: Server[] = [];
   server.addHook('preClose', (done) => {
-    for (const twin of twins) twin.close();
+    for (const second of seconds) second.close();
     done();
   });
   await server.listen({ host: first?.address ?? '127.0.0.1', port: place.port });
   const { port } = server.server.address() as AddressInfo;
   for (const { address } of others) {
-    const twin = createServer({ noDelay: true, allowHalfOpen: true }, (socket) => {
+    const second = createServer({ noDelay: true, allowHalfOpen: true }, (socket) => {
       server.server.emit('connection', socket);
     });
-    twins.push(twin);
+    seconds.push(second);
     // If this machine lacks the address, or the port is in use there, the first address is enough.
-    await once(twin.listen(port, address), 'listening').catch(() => {});
+    await once(second.listen(port, address), 'listening').catch(() => {});
   }
 }
 

@@ -106,7 +106,7 @@ export type StreamAnswer =
   /** Stopped when the client has gone. */
   | (StreamHead & { body: AsyncIterable<string | Uint8Array>; isWorthPacking?: boolean })
   /** Writes the events and ends when the promise settles: for events that many clients get at once. */
-  | (StreamHead & { tell: (writer: StreamWriter) => Promise<void> });
+  | (StreamHead & { write: (writer: StreamWriter) => Promise<void> });
 
 /** What a handler returns whose answer has headers of its own. Without a record there is only a head: 204. */
 export class WithHeaders<Shown = unknown> {

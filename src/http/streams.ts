@@ -70,9 +70,9 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
         if (!reply.raw.destroyed) log.error({ id: request.id, err: error }, 'stream failed');
       };
       reply.status(status).type(contentType).header('x-accel-buffering', 'no').headers(headers);
-      if ('tell' in answer) {
+      if ('write' in answer) {
         server.answered(request, status);
-        tell(answer.tell, signals.get(reply) ?? AbortSignal.abort(), reply, brokeOff);
+        streamTo(answer.write, signals.get(reply) ?? AbortSignal.abort(), reply, brokeOff);
         return reply;
       }
       // Bytes, not objects, so that the limit is one of memory, however long the pieces are.
@@ -88,7 +88,7 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
 }
 
 /** Writes to the answer itself: what many clients are told at once is not read at the pace of one of them. */
-function tell(
+function streamTo(
   write: (writer: StreamWriter) => Promise<void>,
   signal: AbortSignal,
   reply: FastifyReply,

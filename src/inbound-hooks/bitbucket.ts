@@ -6,25 +6,25 @@ import { most } from '../shared/bounds.ts';
 /** Bitbucket Cloud, and Bitbucket Data Center, whose payloads have other field names. */
 export const readBitbucket: Reader = (event, payload) => {
   const actor = at(payload, 'actor');
-  const told = {
+  const facts = {
     event,
     action: event.split(':').slice(1).join(':'),
     sender: firstText(at(actor, 'nickname'), at(actor, 'username'), at(actor, 'name'), at(actor, 'display_name')),
     repository: repositoryOf(payload),
   };
-  if (event === 'diagnostics:ping') return completeFacts({ ...told, idle: 'A ping: the hook is set up.' });
-  if (event === 'repo:push') return completeFacts({ ...told, ...several(at(payload, 'push', 'changes'), cloudPush) });
+  if (event === 'diagnostics:ping') return completeFacts({ ...facts, idle: 'A ping: the hook is set up.' });
+  if (event === 'repo:push') return completeFacts({ ...facts, ...several(at(payload, 'push', 'changes'), cloudPush) });
   if (event === 'repo:refs_changed') {
     const messages = centerMessages(payload);
-    return completeFacts({ ...told, ...several(at(payload, 'changes'), (change) => centerPush(change, messages)) });
+    return completeFacts({ ...facts, ...several(at(payload, 'changes'), (change) => centerPush(change, messages)) });
   }
   if (event === 'pullrequest:created' || event === 'pullrequest:updated') {
-    return completeFacts({ ...told, changes: [cloudPullRequest(payload)] });
+    return completeFacts({ ...facts, changes: [cloudPullRequest(payload)] });
   }
   if (['pr:opened', 'pr:from_ref_updated', 'pr:reopened'].includes(event)) {
-    return completeFacts({ ...told, changes: [centerPullRequest(payload)] });
+    return completeFacts({ ...facts, changes: [centerPullRequest(payload)] });
   }
-  return completeFacts({ ...told, idle: `The event ${quoted(event)} asks for no build.` });
+  return completeFacts({ ...facts, idle: `The event ${quoted(event)} asks for no build.` });
 };
 
 function repositoryOf(payload: Json) {

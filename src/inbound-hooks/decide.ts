@@ -50,8 +50,8 @@ export async function decide(
 
 function whyNothing({ repository_url: url }: DecidingProject, { idle, repository }: Facts): string {
   if (idle !== '' || isAbout(url, repository)) return idle;
-  const told = repository.addresses[0] ?? repository.names[0] ?? '';
-  return `The repository ${quoted(told)} is not that of the project, ${quoted(url)}.`;
+  const named = repository.addresses[0] ?? repository.names[0] ?? '';
+  return `The repository ${quoted(named)} is not that of the project, ${quoted(url)}.`;
 }
 
 function inAll(results: readonly Result[], left: number): string {

@@ -98,7 +98,7 @@ async function factsIn(services: HookServices, head: Head, { hook, secret, isPro
     throw new ApiError('unauthorized');
   }
   const { refused } = found;
-  await tellUnreadable(services, hook.id, textIn(head.headers, provider.eventHeader), refused.message);
+  await recordUnreadable(services, hook.id, textIn(head.headers, provider.eventHeader), refused.message);
   throw new ApiError(refused.code, refused.field);
 }
 
@@ -109,7 +109,12 @@ function sharesOf({ isBehindProxy }: HookServices, { raw }: Head, { owner_id: ow
   return address === 'local' || isLoopback(address) ? [account] : [account, `network ${networkOf(address)}`];
 }
 
-async function tellUnreadable({ db, ids }: HookServices, hookId: bigint, event: string, reason: string): Promise<void> {
+async function recordUnreadable(
+  { db, ids }: HookServices,
+  hookId: bigint,
+  event: string,
+  reason: string,
+): Promise<void> {
   const noting = db.transaction((trx) => noteUnreadable({ trx, ids }, hookId, { event, reason }));
   await noting.catch((error: unknown) => {
     if (!isForeignKeyViolation(error)) throw error;

@@ -13,21 +13,24 @@ const building = {
 
 export function readGithub(forge: keyof typeof building): Reader {
   return (event, payload) => {
-    const told = {
+    const facts = {
       event,
       action: textOf(at(payload, 'action')),
       sender: senderOf(payload),
       repository: repositoryNames(at(payload, 'repository')),
     };
-    if (event === 'ping') return completeFacts({ ...told, idle: 'A ping: the hook is set up.' });
-    if (event === 'push') return completeFacts({ ...told, changes: [pushOf(payload)] });
+    if (event === 'ping') return completeFacts({ ...facts, idle: 'A ping: the hook is set up.' });
+    if (event === 'push') return completeFacts({ ...facts, changes: [pushOf(payload)] });
     if (event !== 'pull_request' && event !== 'pull_request_sync') {
-      return completeFacts({ ...told, idle: `The event ${quoted(event)} asks for no build.` });
+      return completeFacts({ ...facts, idle: `The event ${quoted(event)} asks for no build.` });
     }
-    if (!building[forge].includes(told.action)) {
-      return completeFacts({ ...told, idle: `The action ${quoted(told.action)} of a pull request asks for no build.` });
+    if (!building[forge].includes(facts.action)) {
+      return completeFacts({
+        ...facts,
+        idle: `The action ${quoted(facts.action)} of a pull request asks for no build.`,
+      });
     }
-    return completeFacts({ ...told, changes: [pullRequestOf(payload)] });
+    return completeFacts({ ...facts, changes: [pullRequestOf(payload)] });
   };
 }
 

@@ -5,24 +5,25 @@ import { areSame, repositoryNames, completeFacts, type Reader } from './payload-
 /** The names in `X-Gitlab-Event`. A merge request sends `update` for every change; with `oldrev` it has new commits. */
 export const readGitlab: Reader = (event, payload) => {
   const action = textOf(at(payload, 'object_attributes', 'action'));
-  const told = {
+  const facts = {
     event,
     action,
     sender: firstText(at(payload, 'user_username'), at(payload, 'user', 'username'), at(payload, 'user_name')),
     repository: repositoryNames(at(payload, 'project'), at(payload, 'repository')),
   };
-  if (event === 'Push Hook' || event === 'Tag Push Hook') return completeFacts({ ...told, changes: [pushOf(payload)] });
+  if (event === 'Push Hook' || event === 'Tag Push Hook')
+    return completeFacts({ ...facts, changes: [pushOf(payload)] });
   if (event !== 'Merge Request Hook') {
-    return completeFacts({ ...told, idle: `The event ${quoted(event)} asks for no build.` });
+    return completeFacts({ ...facts, idle: `The event ${quoted(event)} asks for no build.` });
   }
   const hasCommits = typeof at(payload, 'object_attributes', 'oldrev') === 'string';
   if (action === 'update' && !hasCommits) {
-    return completeFacts({ ...told, idle: 'The action “update” of a merge request brings no new commits.' });
+    return completeFacts({ ...facts, idle: 'The action “update” of a merge request brings no new commits.' });
   }
   if (!['open', 'reopen', 'update'].includes(action)) {
-    return completeFacts({ ...told, idle: `The action ${quoted(action)} of a merge request asks for no build.` });
+    return completeFacts({ ...facts, idle: `The action ${quoted(action)} of a merge request asks for no build.` });
   }
-  return completeFacts({ ...told, changes: [mergeRequestOf(payload)] });
+  return completeFacts({ ...facts, changes: [mergeRequestOf(payload)] });
 };
 
 function pushOf(payload: Json): Change {

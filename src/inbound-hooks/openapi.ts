@@ -1,5 +1,5 @@
 import { idInPath, type JsonSchema } from '../records/schema.ts';
-import { id, nullable, object, string, twin } from '../records/schema.ts';
+import { id, nullable, object, string, idWithString } from '../records/schema.ts';
 
 /** The endpoint of forges in the OpenAPI document. */
 const proofs = ['X-Hub-Signature-256', 'X-Hub-Signature', 'X-Gitea-Signature', 'X-Gitlab-Token'];
@@ -55,7 +55,7 @@ export const hookPaths = {
                   reason: string,
                   build_request_id: nullable(id),
                   build_request_id_str: string,
-                  ...twin('delivery_id'),
+                  ...idWithString('delivery_id'),
                 }),
               }),
             },

@@ -13,12 +13,12 @@ import type { RepositoryNames } from './facts.ts';
  */
 export function isAbout(repositoryUrl: string, { names, addresses }: RepositoryNames): boolean {
   const own = parseAddress(repositoryUrl);
-  const told = addresses.map(parseAddress).filter((address) => address !== undefined);
-  if (own === undefined || (told.length === 0 && names.length === 0)) return true;
-  const paths = [...told.map(({ path }) => path), ...names].map(plain);
+  const named = addresses.map(parseAddress).filter((address) => address !== undefined);
+  if (own === undefined || (named.length === 0 && names.length === 0)) return true;
+  const paths = [...named.map(({ path }) => path), ...names].map(plain);
   return (
     paths.some((path) => fits(own.path.toLowerCase(), path)) &&
-    (told.length === 0 || told.some(({ host }) => areOne(own.host, host)))
+    (named.length === 0 || named.some(({ host }) => areOne(own.host, host)))
   );
 }
 
@@ -39,7 +39,7 @@ function fits(own: string, path: string): boolean {
  * A host without a dot is mostly an alias in the operator's SSH configuration, and a host may have many IP addresses:
  * neither can be compared. Some forges serve SSH under a subdomain or parent domain of their web name.
  */
-function areOne(own: string, told: string): boolean {
-  if (own === told || !own.includes('.') || isIP(own.replaceAll(/[[\]]/g, '')) !== 0) return true;
-  return own.endsWith(`.${told}`) || told.endsWith(`.${own}`);
+function areOne(own: string, named: string): boolean {
+  if (own === named || !own.includes('.') || isIP(own.replaceAll(/[[\]]/g, '')) !== 0) return true;
+  return own.endsWith(`.${named}`) || named.endsWith(`.${own}`);
 }

@@ -39,7 +39,7 @@ export async function openDeploy(
   };
   await trx.insertInto('deploys').values(deploy).execute();
   await beginLog(trx, deploy.id, project.id);
-  tell(context, deploy, deployMachine.initial);
+  recordEvent(context, { projectId: project.id, subjectId: deploy.id, type: 'deploy', state: deployMachine.initial });
   if (strategy.suite_id !== null) {
     const asked = { commitRef: commit.ref, createdBy, suites: [strategy.suite_id], deployId: deploy.id };
     await openRequest(context, project, asked);
@@ -64,10 +64,6 @@ export async function advanceDeploy(context: WriteContext, deploy: DeployRow, to
   const event = await writeDeployMove(context, deploy, to);
   if (event) recordEvent(context, event);
   return event !== undefined;
-}
-
-function tell(context: WriteContext, { project_id: projectId, id }: DeployRow, state: DeployState): void {
-  recordEvent(context, { projectId, subjectId: id, type: 'deploy', state });
 }
 
 /** The runner is gone or could not go on. A second push does no harm, so another runner tries, a few times at most. */

@@ -154,6 +154,26 @@ export async function heldReasons(db: Queries, builds: readonly BuildRow[]): Pro
   return new Map(held.map((build) => [build.id, reason(build)]));
 }
 
+/** For each of these requests of which nothing can go on, what it waits for, in words. */
+export async function heldRequests(
+  db: Queries,
+  requests: readonly { id: bigint }[],
+): Promise<ReadonlyMap<bigint, string>> {
+  if (requests.length === 0) return new Map();
+  const ids = requests.map(({ id }) => id);
+  const open = db
+    .selectFrom('builds')
+    .selectAll()
+    .where('build_request_id', 'in', ids)
+    .where('finished_at', 'is', null);
+  const byRequest = Map.groupBy(await open.execute(), ({ build_request_id: request }) => request);
+  const held = Array.from(byRequest).filter(([, builds]) => builds.every((build) => build.held !== ''));
+  // Some wait for others of the request; what these wait for is what the request waits for.
+  const firsts = held.flatMap(([, builds]) => builds.find((build) => !isBehind(build)) ?? []);
+  const reasons = await heldReasons(db, firsts);
+  return new Map(firsts.map((build) => [build.build_request_id, reasons.get(build.id) ?? '']));
+}
+
 const forApproval = 'waits for approval';
 
 const isBehind = ({ held, build_state: state }: HeldBuild): boolean => held === 'needs' && state === 'enqueued';

@@ -5,7 +5,7 @@ import type { ProjectRow } from '../db/schema.ts';
 import type { Group } from './held-back.ts';
 import { projectTopic, subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
 import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
-import { tellOfBuilds, tellOfDependency, type News } from './webhook-events.ts';
+import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhook-events.ts';
 
 /**
  * The consequences of a transaction's changes are collected during the transaction and applied at its end: the states of
@@ -55,7 +55,7 @@ export interface DefaultHead {
   branch: string | null;
 }
 
-/** One transaction has one ledger, however many write contexts are made for it. */
+/** One transaction has one set of them, however many write contexts are made for it. */
 const notes = (): { effects?: PendingEffects } => ({});
 
 function effectsOf(context: WriteContext): PendingEffects {
@@ -142,7 +142,7 @@ export async function applyEffects(context: WriteContext): Promise<void> {
     const decided = behind.has(id) ? await decidedState(context, id) : undefined;
     await record(context, id, byProject.get(id) ?? [], project, decided);
   }
-  for (const id of inOrder(effects.dependencies)) await tellOfDependency(context, id);
+  for (const id of inOrder(effects.dependencies)) await notifyOfDependency(context, id);
 }
 
 function inOrder(ids: Set<bigint>): bigint[] {
@@ -192,7 +192,7 @@ async function changeDefaultHead({ trx }: WriteContext, id: bigint, { commit, br
 async function record(
   context: WriteContext,
   id: bigint,
-  news: News[],
+  news: ReportedEvent[],
   project: Held,
   decided: Decided | undefined,
 ): Promise<void> {
@@ -216,7 +216,8 @@ async function record(
   ]);
   for (const { subjectId } of news) await db.announce(trx, subjectTopic(subjectId));
   if (news.length > 0) await db.announce(trx, projectTopic(id));
-  if (project.is_told) await tellOfBuilds(context, id, withProjectStates(news, project.build_state, decided?.deciding));
+  if (project.is_told)
+    await notifyOfBuilds(context, id, withProjectStates(news, project.build_state, decided?.deciding));
 }
 
 /** Since when it passes or fails. States that say neither, such as `building`, change nothing about that. */
@@ -228,8 +229,8 @@ function outcomeSince({ passed_since: passed, failed_since: failed }: Held, stat
 }
 
 /** The state of the project at each event: up to the event of the commit that decides, the state before. */
-function withProjectStates(events: News[], before: string, deciding: bigint | undefined): News[] {
-  const decides = ({ type, subjectId }: News): boolean => type === 'commit' && subjectId === deciding;
+function withProjectStates(events: ReportedEvent[], before: string, deciding: bigint | undefined): ReportedEvent[] {
+  const decides = ({ type, subjectId }: ReportedEvent): boolean => type === 'commit' && subjectId === deciding;
   let projectState = events.some(decides) ? before : undefined;
   return events.map((news) => {
     if (decides(news)) projectState = news.state;

@@ -147,7 +147,7 @@ export async function noteListing(context: WriteContext, report: ClaimedReport, 
   if (!compared) return;
   const { size, moves, row } = compared;
   const result = moves ? await requestBuilds(context, poll, moves) : firstPoll(size);
-  await applyEffects(context); // Rows that others may hold are locked before polls (see ledger.ts).
+  await applyEffects(context); // Rows that others may hold are locked before polls (see pending-effects.ts).
   if (!(await settle(trx, poll, { ...result, failures: 0 }))) throw new PollLostError();
   await trx
     .insertInto('polled_refs')
@@ -212,24 +212,24 @@ async function requestBuilds(
   { wanted, moved, deleted }: Moves,
 ): Promise<Omit<PollResult, 'failures'>> {
   const refused = new Set<string>();
-  const asked: MovedRef[] = [];
+  const requested: MovedRef[] = [];
   const triggered = await triggerRequests(
     context,
     poll,
     wanted.map((move) => ({ commitRef: move.sha, trigger: triggerOf(move) })),
   );
   for (const [at, move] of wanted.entries()) {
-    if (triggered[at]?.request) asked.push(move);
+    if (triggered[at]?.request) requested.push(move);
     else refused.add(triggered[at]?.reason ?? '');
   }
-  const words = [
-    asked.length > 0 ? `Builds were asked for of ${asked.map(callIt).join(', ')}.` : '',
+  const sentences = [
+    requested.length > 0 ? `Builds were asked for of ${requested.map(callIt).join(', ')}.` : '',
     ...refused,
     moved > wanted.length ? tooMany(moved) : '',
     deleted > 0 ? `${deleted} ${deleted === 1 ? 'was' : 'were'} deleted, which builds nothing.` : '',
   ];
-  const reason = words.filter((one) => one !== '').join(' ');
-  return { outcome: asked.length > 0 ? 'build_requested' : 'ignored', reason };
+  const reason = sentences.filter((one) => one !== '').join(' ');
+  return { outcome: requested.length > 0 ? 'build_requested' : 'ignored', reason };
 }
 
 function tooMany(moved: number): string {

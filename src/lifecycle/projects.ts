@@ -85,7 +85,7 @@ async function dropWork({ db, trx }: WriteContext, projectId: bigint): Promise<v
   const notifications = trx.selectFrom('notifications').select('id').where('project_id', '=', projectId).orderBy('id');
   for (const { id } of await db.locked(notifications, 'notifications').execute()) await dropDeliveryJob(trx, id);
   await doomLogsOf(trx, projectId);
-  // They would go with their builds, in whatever order (see ledger.ts).
+  // They would go with their builds, in whatever order (see pending-effects.ts).
   for (const table of ['kept_builds', 'shells'] as const) {
     const rows = trx.selectFrom(table).select('id').where('project_id', '=', projectId).orderBy('id');
     await db.locked(rows, table).execute();

@@ -11,6 +11,7 @@ export const reasons: Record<string, string> = {
   needed_suite_failed: 'A suite that it needs did not pass, so it was not run.',
   suite_deleted: 'The suite was deleted before its turn came.',
   rule_too_slow: 'A rule of the suite took too long to compare with the commit, so it was not run; the log says which.',
+  environment_unreadable: 'The variables that the operator sets for builds of this runner could not be read.',
   not_isolated: 'The runner cannot isolate builds, and ran nothing.',
   key_refused: 'The key of the project is not accepted by the host of the repository.',
   host_unreachable: 'The host of the repository does not answer.',

@@ -155,7 +155,7 @@ async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Du
     .where('id', '=', schedule.project_id)
     .executeTakeFirstOrThrow();
   const { outcome, reason, request } = await askForBuild(context, project, schedule);
-  await applyEffects(context); // Rows that others may hold are locked before the schedule (see ledger.ts).
+  await applyEffects(context); // Rows that others may hold are locked before the schedule (see pending-effects.ts).
   const { numUpdatedRows } = await trx
     .updateTable('schedules')
     .set({

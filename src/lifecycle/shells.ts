@@ -194,7 +194,7 @@ export async function forgetOldShells(db: Database, now = Date.now()): Promise<v
     const kept = trx.selectFrom('kept_builds').select('id').where('expires_at', '<=', BigInt(now)).limit(mostAtOnce);
     const ids = (await db.skipLocked(kept, 'kept_builds').execute()).map(({ id }) => id);
     if (ids.length > 0) {
-      // Shells go with the files, in whatever order, unless they are locked in theirs (see ledger.ts).
+      // Shells go with the files, in whatever order, unless they are locked in theirs (see pending-effects.ts).
       const theirs = trx.selectFrom('shells').select('id').where('build_id', 'in', ids).orderBy('id');
       await db.locked(theirs, 'shells').execute();
       await trx.deleteFrom('kept_builds').where('id', 'in', ids).execute();

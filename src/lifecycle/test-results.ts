@@ -48,7 +48,7 @@ export async function addTests(
   const completedAt = batch.isLast ? BigInt(Date.now()) : null;
   const { build_id: _, ...columns } = { ...after, completed_at: completedAt };
   await trx.updateTable('test_runs').set(columns).where('build_id', '=', buildId).execute();
-  if (batch.isLast) await tellCounts(trx, after);
+  if (batch.isLast) await announceCounts(trx, after);
   return 'stored';
 }
 
@@ -76,7 +76,7 @@ function grown(run: TestRunRow, { counts, slowest, bytes }: Batch, count: number
   };
 }
 
-async function tellCounts(trx: Transaction, { build_id: id, passed, failed, skipped }: TestRunRow): Promise<void> {
+async function announceCounts(trx: Transaction, { build_id: id, passed, failed, skipped }: TestRunRow): Promise<void> {
   const counts = { tests_passed: passed, tests_failed: failed, tests_skipped: skipped };
   await trx.updateTable('builds').set(counts).where('id', '=', id).execute();
 }

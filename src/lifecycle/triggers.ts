@@ -40,7 +40,7 @@ export async function triggerRequest(
 /**
  * Starts several builds, and answers in their order. Older requests are cancelled before the first new one is opened:
  * cancelling locks jobs, and opening a request may lock a commit, which comes after jobs in the order of locks
- * (ledger.ts).
+ * (pending-effects.ts).
  */
 export async function triggerRequests(
   context: WriteContext,

@@ -5,7 +5,7 @@ import type { IdSource } from '../lib/ids.ts';
 import { dropDeliveryJob, ensureDeliveryJobs, makeDeliveryJobDue } from '../queue/delivery-jobs.ts';
 import type { WriteContext } from './write-context.ts';
 import { deliveryMachine, statesBefore, type DeliveryState } from './states.ts';
-import { takePlace } from './webhook-events.ts';
+import { takePosition } from './webhook-events.ts';
 
 /** The result of one attempt to send a delivery. */
 export interface Attempt {
@@ -94,7 +94,7 @@ export async function sendAgain(
   delivery: WebhookDeliveryRow,
 ): Promise<WebhookDeliveryRow> {
   const { db, trx, ids } = context;
-  const [place] = await takePlace(context, delivery.notification_id);
+  const [place] = await takePosition(context, delivery.notification_id);
   const again = { state: deliveryMachine.initial, since: BigInt(Date.now()) };
   const isOver = delivery.state !== deliveryMachine.initial;
   const position = isOver && place ? place.position : delivery.position;
@@ -116,7 +116,7 @@ export async function tryLineNow({ db, trx }: WriteContext, notificationId: bigi
 
 /** Drops all waiting deliveries of a notification that is about to be deleted. */
 export async function dropLine(context: WriteContext, notificationId: bigint): Promise<void> {
-  await takePlace(context, notificationId); // A transaction with a new delivery waits here, and then finds that the notification is gone.
+  await takePosition(context, notificationId); // A transaction with a new delivery waits here, and then finds that the notification is gone.
   await dropDeliveryJob(context.trx, notificationId);
 }
 

@@ -30,12 +30,12 @@ interface WriteContext {
   ids: IdSource;
 }
 
-type Told = Pick<ProjectRow, (typeof shownColumns)[number] | 'owner_id'>;
+type ShownProject = Pick<ProjectRow, (typeof shownColumns)[number] | 'owner_id'>;
 
 type Taken = Pick<NotificationRow, 'id' | 'project_id' | 'notifiable_type' | 'last_position'>;
 
 /** A notification, and the position of its first new delivery. */
-interface Place {
+interface LinePosition {
   id: bigint;
   project_id: bigint;
   position: bigint;
@@ -44,17 +44,17 @@ interface Place {
 /** One event for receivers: its type and its text. */
 interface Payload {
   type: string;
-  say: (about: { id: string; created_at: string; project: Told }) => object;
+  text: (about: { id: string; created_at: string; project: ShownProject }) => object;
 }
 
 /** Payloads that go to several notifications alike. */
 interface Batch {
-  places: readonly Place[];
+  positions: readonly LinePosition[];
   payloads: readonly Payload[];
 }
 
 /** An event that receivers may be told of. */
-export interface News extends LifecycleEvent {
+export interface ReportedEvent extends LifecycleEvent {
   /** Why the fetch failed. */
   reason?: string | undefined;
   /** The state of the project at that time, where it has changed since. */
@@ -65,34 +65,38 @@ export interface News extends LifecycleEvent {
  * Makes deliveries for the notifications of a project: for changed builds and commits, and for requests whose commit
  * could not be fetched, because these have no build or commit to report. Forges get builds and requests.
  */
-export async function tellOfBuilds(context: WriteContext, projectId: bigint, events: readonly News[]): Promise<void> {
+export async function notifyOfBuilds(
+  context: WriteContext,
+  projectId: bigint,
+  events: readonly ReportedEvent[],
+): Promise<void> {
   const { trx } = context;
-  const told = events.filter(({ type, reason }) => type === 'build' || type === 'commit' || reason !== undefined);
+  const reported = events.filter(({ type, reason }) => type === 'build' || type === 'commit' || reason !== undefined);
   const statuses = inOrderForForges(events);
-  if (told.length + statuses.length === 0) return;
-  const counts = { project: projectId, many: BigInt(told.length), statuses: BigInt(statuses.length) };
+  if (reported.length + statuses.length === 0) return;
+  const counts = { project: projectId, many: BigInt(reported.length), statuses: BigInt(statuses.length) };
   const taken = await takeBuildPlaces(trx, counts);
   const views: object[] = [];
-  for (const news of told) views.push(await viewOf(trx, news));
+  for (const news of reported) views.push(await viewOf(trx, news));
   const { status: forges = [], build: receivers = [] } = Object.groupBy(taken, (one) => one.notifiable_type);
   await write(context, [
     {
-      places: placesOf(receivers, told.length),
-      payloads: told.map(({ type, state, projectState }, at) =>
+      positions: placesOf(receivers, reported.length),
+      payloads: reported.map(({ type, state, projectState }, at) =>
         webhook(`${type}.${state}`, views[at] ?? {}, projectState),
       ),
     },
     {
-      places: placesOf(forges, statuses.length),
+      positions: placesOf(forges, statuses.length),
       payloads: forges.length > 0 ? await statusesOf(trx, statuses) : [],
     },
   ]);
 }
 
 /** What forges may be told of: that a request began, its builds, and then that it is over. */
-function inOrderForForges(events: readonly News[]): News[] {
+function inOrderForForges(events: readonly ReportedEvent[]): ReportedEvent[] {
   const requests = events.filter(({ type }) => type === 'build_request');
-  const isOver = ({ state }: News): boolean => isFinal(buildRequestMachine, state as BuildRequestState);
+  const isOver = ({ state }: ReportedEvent): boolean => isFinal(buildRequestMachine, state as BuildRequestState);
   return [
     ...requests.filter((news) => !isOver(news) && news.state !== 'fetching'),
     ...events.filter(({ type }) => type === 'build'),
@@ -119,15 +123,15 @@ const takeBuildPlaces = (
     .returning(['id', 'project_id', 'notifiable_type', 'last_position'])
     .execute();
 
-function placesOf(taken: readonly Readonly<Taken>[], many: number): Place[] {
-  return taken.map(({ last_position: last, ...place }) => ({ ...place, position: last - BigInt(many) + 1n }));
+function placesOf(taken: readonly Readonly<Taken>[], many: number): LinePosition[] {
+  return taken.map(({ last_position: last, ...position }) => ({ ...position, position: last - BigInt(many) + 1n }));
 }
 
 /** The payload of a webhook, in the form that the API shows. */
 function webhook(type: string, what: object, projectState?: string): Payload {
   return {
     type,
-    say({ id, created_at, project }) {
+    text({ id, created_at, project }) {
       // The receiver acts for the owner. The key is encrypted in the project's row, and is added when the delivery is
       // sent.
       const shown = projectView({ ...project, build_state: projectState ?? project.build_state }, true);
@@ -136,17 +140,17 @@ function webhook(type: string, what: object, projectState?: string): Payload {
   };
 }
 
-async function statusesOf(trx: Transaction, events: readonly News[]): Promise<Payload[]> {
+async function statusesOf(trx: Transaction, events: readonly ReportedEvent[]): Promise<Payload[]> {
   const payloads: Payload[] = [];
   for (const news of events) {
     const report = await (news.type === 'build' ? statusReport(trx, news) : requestReport(trx, news));
-    if (report) payloads.push({ type: `${news.type}.${news.state}`, say: () => report });
+    if (report) payloads.push({ type: `${news.type}.${news.state}`, text: () => report });
   }
   return payloads;
 }
 
 /** The record in the state of the event: it may have moved on since, in the same transaction. */
-async function viewOf(trx: Transaction, { type, subjectId: id, state, reason }: News): Promise<object> {
+async function viewOf(trx: Transaction, { type, subjectId: id, state, reason }: ReportedEvent): Promise<object> {
   if (type === 'build') {
     const build = await trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
     const begun = state === buildMachine.initial ? { started_at: null } : {};
@@ -166,7 +170,7 @@ async function viewOf(trx: Transaction, { type, subjectId: id, state, reason }: 
  * Makes deliveries for a dependency in its present state: for the owner's projects, and for the projects of others
  * whose suites use it.
  */
-export async function tellOfDependency(context: WriteContext, dependencyId: bigint): Promise<void> {
+export async function notifyOfDependency(context: WriteContext, dependencyId: bigint): Promise<void> {
   const { trx } = context;
   const dependencies = trx.selectFrom('dependencies').selectAll().where('id', '=', dependencyId);
   const dependency = await dependencies.executeTakeFirstOrThrow();
@@ -183,22 +187,25 @@ export async function tellOfDependency(context: WriteContext, dependencyId: bigi
     .where('notifiable_type', '=', 'dependency')
     .orderBy('id')
     .execute();
-  const places: Place[] = [];
+  const positions: LinePosition[] = [];
   // One after the other and always in this order, so that two dependencies that change at the same time cannot
   // deadlock.
-  for (const { id } of notifications) places.push(...(await takePlace(context, id)));
-  if (places.length === 0) return;
+  for (const { id } of notifications) positions.push(...(await takePosition(context, id)));
+  if (positions.length === 0) return;
   const view = dependencyView(dependency, await relatedTo(trx, [dependencyId]));
-  await write(context, [{ places, payloads: [webhook(`dependency.${dependency.state}`, { dependency: view })] }]);
+  await write(context, [{ positions, payloads: [webhook(`dependency.${dependency.state}`, { dependency: view })] }]);
 }
 
 /** Sends a ping to the receiver of a new notification. */
 export async function enqueuePing(context: WriteContext, notificationId: bigint): Promise<void> {
-  await write(context, [{ places: await takePlace(context, notificationId), payloads: [webhook('ping', {})] }]);
+  await write(context, [{ positions: await takePosition(context, notificationId), payloads: [webhook('ping', {})] }]);
 }
 
 /** The next position in a notification's line; none when the notification is deleted. */
-export async function takePlace({ trx }: Pick<WriteContext, 'trx'>, notificationId: bigint): Promise<Place[]> {
+export async function takePosition(
+  { trx }: Pick<WriteContext, 'trx'>,
+  notificationId: bigint,
+): Promise<LinePosition[]> {
   return trx
     .updateTable('notifications')
     .set((of) => ({ last_position: of('last_position', '+', 1n) }))
@@ -209,17 +216,17 @@ export async function takePlace({ trx }: Pick<WriteContext, 'trx'>, notification
 
 /** Stores the deliveries, and makes sure that each notification has its delivery job. */
 async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]): Promise<void> {
-  const news = batches.flatMap(({ places, payloads }) =>
-    payloads.length === 0 ? [] : places.map((place) => ({ place, payloads })),
+  const news = batches.flatMap(({ positions, payloads }) =>
+    payloads.length === 0 ? [] : positions.map((position) => ({ position, payloads })),
   );
   if (news.length === 0) return;
   const projects = await projectsOf(
     trx,
-    news.map(({ place }) => place),
+    news.map(({ position }) => position),
   );
   const now = Date.now();
   const lines = news.flatMap((one) => {
-    const project = projects.get(one.place.project_id);
+    const project = projects.get(one.position.project_id);
     return project ? [{ project, ...one }] : [];
   });
   if (lines.length === 0) return;
@@ -228,17 +235,17 @@ async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]):
     db,
     trx,
     ids,
-    lines.map(({ project, place }) => ({ subjectId: place.id, accountId: project.owner_id })),
+    lines.map(({ project, position }) => ({ subjectId: position.id, accountId: project.owner_id })),
   );
-  const deliveries = lines.flatMap(({ project, place, payloads }) =>
-    payloads.map(({ type, say }, at): WebhookDeliveryRow => {
+  const deliveries = lines.flatMap(({ project, position, payloads }) =>
+    payloads.map(({ type, text }, at): WebhookDeliveryRow => {
       const id = ids.next();
       return {
         id,
-        notification_id: place.id,
-        position: place.position + BigInt(at),
+        notification_id: position.id,
+        position: position.position + BigInt(at),
         event_type: type,
-        payload: exactJson(say({ id: String(id), created_at: timestamp(now), project })),
+        payload: exactJson(text({ id: String(id), created_at: timestamp(now), project })),
         state: deliveryMachine.initial,
         created_at: BigInt(now),
         since: BigInt(now),
@@ -248,8 +255,8 @@ async function write({ db, trx, ids }: WriteContext, batches: readonly Batch[]):
   await insertRows(trx, 'webhook_deliveries', deliveries);
 }
 
-async function projectsOf(trx: Transaction, places: Place[]): Promise<Map<bigint, Told>> {
-  const ids = [...new Set(places.map((place) => place.project_id))];
+async function projectsOf(trx: Transaction, positions: LinePosition[]): Promise<Map<bigint, ShownProject>> {
+  const ids = [...new Set(positions.map((position) => position.project_id))];
   const projects = await trx
     .selectFrom('projects')
     .select(['owner_id', ...shownColumns])

@@ -32,7 +32,7 @@ export interface Mistake {
 }
 
 /** Ask the person; or show the error, which the person may take to the application; or only show the error. */
-export type Judgement = { ask: Request } | { mistake: Mistake } | { tell: string };
+export type AuthorizationResult = { ask: Request } | { mistake: Mistake } | { tell: string };
 
 export const parameterNames = [
   'client_id',
@@ -49,7 +49,7 @@ export const parameterNames = [
  * After that, errors go to the application. RFC 9700 section 4.11.2: but only when the person agrees, because otherwise
  * a link to this server could lead to any registered address.
  */
-export async function judge(db: Queries, sent: RawGroup): Promise<Judgement> {
+export async function checkRequest(db: Queries, sent: RawGroup): Promise<AuthorizationResult> {
   const parameters = parametersOf(sent);
   const clientId = parameters('client_id');
   const client = clientId === undefined ? undefined : await findClient(db, clientId);

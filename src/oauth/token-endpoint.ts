@@ -98,8 +98,8 @@ function errorAnswer(error: unknown, { id, headers }: Head, { onTrouble }: Token
   }
   const status = known.code === 'invalid_client' ? 401 : 400;
   const challenge = status === 401 ? clientChallenge(headers) : undefined;
-  const said = { error: known.code, error_description: known.message };
-  return answer(status, said, challenge === undefined ? {} : { 'www-authenticate': challenge });
+  const body = { error: known.code, error_description: known.message };
+  return answer(status, body, challenge === undefined ? {} : { 'www-authenticate': challenge });
 }
 
 function unreadableBody(error: unknown): OauthError | undefined {

@@ -19,7 +19,7 @@ interface Forge {
   path: (target: ForgeTarget, sha: string) => string;
   headers: (token: string) => Record<string, string>;
   states: Record<BuildState, string>;
-  body: (told: { state: string; context: string; description: string; address: string }) => object;
+  body: (status: { state: string; context: string; description: string; address: string }) => object;
 }
 
 const encoded = (repository: string): string => repository.split('/').map(encodeURIComponent).join('/');
@@ -136,11 +136,16 @@ export function statusCall(provider: string, report: StatusReport, target: Forge
   const forge = isDataCenter ? bitbucketDataCenter : forgeOf(provider);
   const { context, build_state: state, ref } = report;
   const description = report.description.slice(0, longestDescription);
-  const told = { state: forge.states[state as BuildState], context, description, address: target.origin + report.path };
+  const status = {
+    state: forge.states[state as BuildState],
+    context,
+    description,
+    address: target.origin + report.path,
+  };
   return {
     url: `${isDataCenter ? base.replace(dataCenterBase, '/rest') : base}${forge.path(target, encodeURIComponent(ref))}`,
     headers: forge.headers(target.token),
-    body: JSON.stringify(forge.body(told)),
+    body: JSON.stringify(forge.body(status)),
     secrets: [target.token, target.token.slice(target.token.indexOf(':') + 1)],
   };
 }

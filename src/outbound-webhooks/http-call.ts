@@ -112,7 +112,7 @@ async function beginningOf(incoming: IncomingMessage, mask: Mask): Promise<strin
   return new TextDecoder().decode(bytes, { stream: true }).replaceAll('\0', '\uFFFD');
 }
 
-const words: Record<string, string> = {
+const failureMessages: Record<string, string> = {
   ECONNREFUSED: 'the connection was refused',
   ECONNRESET: 'the connection was closed without an answer',
   EPIPE: 'the connection was closed without an answer',
@@ -127,5 +127,5 @@ function inWords(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error ? String(error.code) : '';
   if (code.startsWith('HPE_')) return 'the answer is not HTTP';
-  return (words[code] ?? error.message).slice(0, 500).replaceAll('\0', '\uFFFD');
+  return (failureMessages[code] ?? error.message).slice(0, 500).replaceAll('\0', '\uFFFD');
 }

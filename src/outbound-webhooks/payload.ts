@@ -29,9 +29,9 @@ export function callFor(delivery: Outgoing, { vault, origin }: CallParts): HttpC
  */
 function webhookCall(delivery: Outgoing, vault: Vault, secret: string): HttpCall {
   const { id, url, project_id: projectId } = delivery;
-  const told = parseExactJson(delivery.payload) as { project: Record<string, unknown> };
+  const payload = parseExactJson(delivery.payload) as { project: Record<string, unknown> };
   const keyPlace = sealedPlace({ table: 'projects', column: 'ssh_public_key' }, projectId);
-  told.project.ssh_public_key = vault.openPublic(delivery.ssh_public_key, keyPlace);
-  const body = exactJson(told);
+  payload.project.ssh_public_key = vault.openPublic(delivery.ssh_public_key, keyPlace);
+  const body = exactJson(payload);
   return { url, body, headers: signedHeaders(secret, String(id), body, Date.now()), secrets: [] };
 }

@@ -21,7 +21,7 @@ import {
   size,
   text,
   whole,
-  words,
+  message,
 } from './schema.ts';
 
 const sha = matching(/^([0-9a-f]{40}|[0-9a-f]{64})$/);
@@ -38,10 +38,10 @@ const savedCache = object({
 });
 export type SavedCache = Static<typeof savedCache>;
 
-/** The order's `trunk`, which the commit was compared with. */
+/** The order’s `defaultHead`, which the commit was compared with. */
 const before = orNull(sha);
 /** The file that configures a project, or what is wrong with it, in words. */
-const configFile = eitherOf([object({ problem: words, before }), object({ text: text(bytes.configFile), before })]);
+const configFile = eitherOf([object({ problem: message, before }), object({ text: text(bytes.configFile), before })]);
 export type ConfigFile = { text: string } | { problem: string };
 
 const commitMetadata = object({
@@ -88,7 +88,7 @@ const outcome = eitherOf([
   /** `config` where the order names a file. */
   object({ kind: literal('fetched'), commit: commitReport, config: optional(configFile) }),
   /** It cannot work before something outside changes; the log says what, or the message where there is no log. */
-  object({ kind: literal('unfetchable'), reason, message: optional(words) }),
+  object({ kind: literal('unfetchable'), reason, message: optional(message) }),
   /** The result of a check of a repository. */
   object({
     kind: literal('checked'),
@@ -117,7 +117,7 @@ const outcome = eitherOf([
   /** What it needs, or what it made, cannot pass through the store of the blobs now: it is tried again in a while. */
   object({ kind: literal('store_away') }),
   /** The runner failed, not the work: it is tried again. `message` is for the operator. */
-  object({ kind: literal('lost'), message: words }),
+  object({ kind: literal('lost'), message }),
 ]);
 export type Outcome = Static<typeof outcome>;
 

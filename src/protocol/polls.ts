@@ -1,7 +1,7 @@
 import type { Static } from 'typebox';
 import { bytes } from '../shared/bounds.ts';
 import type { Source } from './orders.ts';
-import { claim, eitherOf, id, literal, object, reason, text, words } from './schema.ts';
+import { claim, eitherOf, id, literal, object, reason, text, message } from './schema.ts';
 
 /** For so long a look is the runner's that got it. */
 export const pollSeconds = 240;
@@ -29,7 +29,7 @@ export const pollReport = object({
   seen: eitherOf([
     object({ listing: text(bytes.refListing) }),
     object({ unchanged: literal(true) }),
-    object({ failed: reason, message: words }),
+    object({ failed: reason, message }),
   ]),
 });
 export type PollReport = Static<typeof pollReport>;

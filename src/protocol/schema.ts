@@ -76,5 +76,5 @@ export const digest = matching(/^[0-9a-f]{64}$/);
 export const size = whole(Number.MAX_SAFE_INTEGER);
 /** A reason in one word. */
 export const reason = matching(/^[a-z][a-z0-9_]{0,63}$/);
-export const words = cutText((said) => said.slice(0, longest.runnerWords));
+export const message = cutText((said) => said.slice(0, longest.runnerWords));
 export const gitName = text(longest.gitName);

@@ -1,9 +1,9 @@
 import type { Static } from 'typebox';
-import { boolean, dateTime, idTwin, nullable, optional, record, string, strings } from './schema.ts';
+import { boolean, dateTime, ownId, nullable, optional, record, string, strings } from './schema.ts';
 
 /** What acts for an account: its API key, the applications that it registered, and those that its person allowed. */
 
-const fields = { ...idTwin, name: string, public: boolean, redirect_uris: strings, created_at: dateTime };
+const fields = { ...ownId, name: string, public: boolean, redirect_uris: strings, created_at: dateTime };
 export const applicationRecord = record('Application', fields);
 export type Application = Static<typeof applicationRecord>;
 /** With the secret, which only the answer that makes it has; a public application has none. */
@@ -12,7 +12,7 @@ export type SecretApplication = Static<typeof secretApplicationRecord>;
 
 /** An application that the caller allowed to act for them. */
 export const authorizationRecord = record('Authorization', {
-  ...idTwin,
+  ...ownId,
   name: string,
   owner: nullable(string),
   scopes: strings,
@@ -21,4 +21,4 @@ export const authorizationRecord = record('Authorization', {
 });
 export type Authorization = Static<typeof authorizationRecord>;
 
-export const apiKeyRecord = record('ApiKey', { ...idTwin, email: string, api_key: string });
+export const apiKeyRecord = record('ApiKey', { ...ownId, email: string, api_key: string });

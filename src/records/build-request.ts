@@ -5,11 +5,11 @@ import {
   boolean,
   dateTime,
   id,
-  idTwin,
+  ownId,
   listOf,
   mapOf,
   nullable,
-  nullableTwin,
+  nullableIdWithString,
   object,
   record,
   stateOf,
@@ -28,10 +28,10 @@ export const askedFields = {
 };
 
 export const buildRequestRecord = record('BuildRequest', {
-  ...idTwin,
+  ...ownId,
   build_state: stateOf(buildRequestStates),
   commit_ref: string,
-  ...nullableTwin('commit_id'),
+  ...nullableIdWithString('commit_id'),
   created_by: string,
   created_at: dateTime,
   event: string,
@@ -39,7 +39,7 @@ export const buildRequestRecord = record('BuildRequest', {
   target_branch: string,
   from_fork: boolean,
   sender: string,
-  suites: listOf(object(idTwin)),
+  suites: listOf(object(ownId)),
   variables: mapOf(string),
   waiting_reason: waitingReason,
 });
@@ -47,7 +47,7 @@ export type BuildRequest = Static<typeof buildRequestRecord>;
 
 /** Why a suite was run for a request, or was not. */
 export const explanationRecord = record('Explanation', {
-  ...nullableTwin('suite_id'),
+  ...nullableIdWithString('suite_id'),
   name: string,
   runs: boolean,
   why: string,

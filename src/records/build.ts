@@ -2,8 +2,8 @@ import type { Static } from 'typebox';
 import {
   boolean,
   dateTime,
-  idTwin,
-  nullableTwin,
+  ownId,
+  nullableIdWithString,
   integer,
   nullable,
   wordOf,
@@ -11,16 +11,16 @@ import {
   record,
   stateOf,
   string,
-  twin,
+  idWithString,
 } from './schema.ts';
 import { buildStates, testStates } from './states.ts';
 import { waitingReason } from './waiting.ts';
 
 const fields = {
-  ...idTwin,
-  ...nullableTwin('suite_id'),
+  ...ownId,
+  ...nullableIdWithString('suite_id'),
   suite_name: string,
-  ...twin('commit_id'),
+  ...idWithString('commit_id'),
   build_state: stateOf(buildStates),
   attempt: integer,
   exit_status: nullable(integer),
@@ -47,7 +47,7 @@ export const fetchedBuildRecord = record('FetchedBuild', { ...fields, files_kept
 export type FetchedBuild = Static<typeof fetchedBuildRecord>;
 
 export const artifactRecord = record('Artifact', {
-  ...idTwin,
+  ...ownId,
   path: string,
   size: integer,
   sha256: string,
@@ -55,7 +55,7 @@ export const artifactRecord = record('Artifact', {
 });
 export type Artifact = Static<typeof artifactRecord>;
 
-export const shellRecord = record('Shell', { ...idTwin, expires_at: dateTime });
+export const shellRecord = record('Shell', { ...ownId, expires_at: dateTime });
 export const shellInputRecord = record('ShellInput', { taken: integer });
 
 const named = { name: string, class: string, suite: string };

@@ -1,8 +1,8 @@
 import type { Static } from 'typebox';
-import { dateTime, idTwin, integer, record, stateOf, string } from './schema.ts';
+import { dateTime, ownId, integer, record, stateOf, string } from './schema.ts';
 import { commitStates } from './states.ts';
 
-const itemFields = { ...idTwin, version: integer, ref: string, build_state: stateOf(commitStates) };
+const itemFields = { ...ownId, version: integer, ref: string, build_state: stateOf(commitStates) };
 
 export const commitItemRecord = record('CommitItem', itemFields);
 export type CommitItem = Static<typeof commitItemRecord>;

@@ -7,7 +7,7 @@ import {
   boolean,
   dateTime,
   id,
-  idTwin,
+  ownId,
   integer,
   listOf,
   nullable,
@@ -15,7 +15,7 @@ import {
   record,
   stateOf,
   string,
-  twin,
+  idWithString,
 } from './schema.ts';
 import { dependencyStates } from './states.ts';
 import { reasonInVain } from './waiting.ts';
@@ -63,7 +63,7 @@ export const createdDependencyRecord = record('CreatedDependency', {
 export type CreatedDependency = Static<typeof createdDependencyRecord>;
 
 export const uploadedDependencyRecord = record('UploadedDependency', {
-  ...idTwin,
+  ...ownId,
   ...described,
   archive_file_size: nullable(id),
   launch_command,
@@ -72,12 +72,12 @@ export const uploadedDependencyRecord = record('UploadedDependency', {
 export type UploadedDependency = Static<typeof uploadedDependencyRecord>;
 
 const fields = {
-  ...idTwin,
+  ...ownId,
   ...described,
   archive_content_type: nullable(string),
   archive_file_size: nullable(id),
   launch_command,
-  related_dependencies: listOf(object({ ...idTwin, name: string })),
+  related_dependencies: listOf(object({ ...ownId, name: string })),
   marketplace_state: state,
 };
 export const dependencyRecord = record('Dependency', fields);
@@ -87,16 +87,16 @@ export type Dependency = Static<typeof dependencyRecord>;
 export const ownDependencyRecord = record('OwnDependency', { ...fields, waiting_reason: reasonInVain });
 export type OwnDependency = Static<typeof ownDependencyRecord>;
 
-const named = { ...idTwin, name: string };
+const named = { ...ownId, name: string };
 export const dependencyUsesRecord = record('DependencyUses', {
-  suites: listOf(object({ ...named, ...twin('project_id'), project_name: string })),
+  suites: listOf(object({ ...named, ...idWithString('project_id'), project_name: string })),
   dependencies: listOf(object(named)),
   elsewhere: integer,
 });
 export type DependencyUses = Static<typeof dependencyUsesRecord>;
 
 export const uploadRecord = record('Upload', {
-  ...idTwin,
+  ...ownId,
   offset: integer,
   size: integer,
   complete: boolean,
@@ -116,5 +116,5 @@ export const registryFields = {
   // With the password it becomes one header, in which a colon stands between them.
   username: required(text('name', { pattern: /^[^:]+$/ })),
 };
-export const registryRecord = record('Registry', { ...idTwin, ...answersOf(registryFields) });
+export const registryRecord = record('Registry', { ...ownId, ...answersOf(registryFields) });
 export type Registry = Static<typeof registryRecord>;

@@ -4,25 +4,25 @@ import { branch, name, repositoryUrl } from './forms.ts';
 import {
   dateTime,
   id,
-  idTwin,
+  ownId,
   nullable,
-  nullableTwin,
+  nullableIdWithString,
   object,
   optional,
   record,
   stateOf,
   string,
-  twin,
+  idWithString,
 } from './schema.ts';
 import { deployStates } from './states.ts';
 import { reasonInVain } from './waiting.ts';
 
-const itemFields = { ...idTwin, state: stateOf(deployStates), created_by: string };
+const itemFields = { ...ownId, state: stateOf(deployStates), created_by: string };
 const fields = {
   ...itemFields,
-  ...twin('deploy_strategy_id'),
-  ...twin('commit_id'),
-  ...nullableTwin('build_id'),
+  ...idWithString('deploy_strategy_id'),
+  ...idWithString('commit_id'),
+  ...nullableIdWithString('build_id'),
   deploy_started_at: nullable(dateTime),
   deploy_finished_at: nullable(dateTime),
 };
@@ -44,7 +44,7 @@ export const strategyFields = {
   ...grouped('options', pushOptions),
   ...grouped('options', suiteOptions),
 };
-const strategyItem = { ...idTwin, ...answersOf(strategyItemFields) };
+const strategyItem = { ...ownId, ...answersOf(strategyItemFields) };
 export const strategyItemRecord = record('DeployStrategyItem', strategyItem);
 export type DeployStrategyItem = Static<typeof strategyItemRecord>;
 export const strategyRecord = record('DeployStrategy', {

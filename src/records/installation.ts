@@ -4,7 +4,7 @@ import {
   boolean,
   dateTime,
   id,
-  idTwin,
+  ownId,
   integer,
   listOf,
   mapOf,
@@ -15,7 +15,7 @@ import {
   stateOf,
   string,
   strings,
-  twin,
+  idWithString,
 } from './schema.ts';
 
 /** What operators see of the whole installation. */
@@ -23,7 +23,7 @@ import {
 export const whoamiRecord = record('Whoami', { email: string });
 
 const userFields = {
-  ...idTwin,
+  ...ownId,
   email: string,
   kind: stateOf(['user', 'collaborator']),
   operator: boolean,
@@ -48,7 +48,7 @@ export const runnerRecord = record('Runner', {
   last_seen_at: nullable(dateTime),
   accounts: strings,
   tags: strings,
-  work: listOf(object({ kind: string, ...idTwin, account: string })),
+  work: listOf(object({ kind: string, ...ownId, account: string })),
 });
 export type Runner = Static<typeof runnerRecord>;
 
@@ -57,10 +57,10 @@ const counts = { waiting: integer, running: integer, oldest_seconds: integer };
 export const queueRecord = record('Queue', { ...counts, runners: integer, by_tag: mapOf(integer) });
 
 export const operationsRecord = record('Operations', {
-  queue: object({ ...counts, accounts: listOf(object({ ...idTwin, email: string, ...counts })) }),
+  queue: object({ ...counts, accounts: listOf(object({ ...ownId, email: string, ...counts })) }),
   failing_deliveries: listOf(
     object({
-      ...twin('notification_id'),
+      ...idWithString('notification_id'),
       account: string,
       host: string,
       tries: integer,
@@ -75,10 +75,10 @@ export const operationsRecord = record('Operations', {
 export type Operations = Static<typeof operationsRecord>;
 
 export const auditEntryRecord = record('AuditEntry', {
-  ...idTwin,
+  ...ownId,
   created_at: dateTime,
   action: string,
-  actor: nullable(object({ ...idTwin, email: string })),
+  actor: nullable(object({ ...ownId, email: string })),
   via: string,
   application: nullable(string),
   address: nullable(string),

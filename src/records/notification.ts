@@ -1,7 +1,7 @@
 import type { Static } from 'typebox';
 import { answersOf, grouped, oneOf, required, text } from './fields.ts';
 import { isWebAddress } from './forms.ts';
-import { dateTime, idTwin, integer, listOf, nullable, object, record, stateOf, string, twin } from './schema.ts';
+import { dateTime, ownId, integer, listOf, nullable, object, record, stateOf, string, idWithString } from './schema.ts';
 import { deliveryStates } from './states.ts';
 
 export const webhookFields = {
@@ -11,8 +11,8 @@ export const webhookFields = {
 export const notificationOptions = { url: required(text('webAddress', { check: isWebAddress })) };
 export const notificationFields = { ...webhookFields, ...grouped('options', notificationOptions) };
 const { name, notifiable_type } = answersOf(webhookFields);
-const own = { ...idTwin, name, options: object(answersOf(notificationOptions)), notifiable_type };
-export const notificationRecord = record('Notification', { ...own, ...twin('project_id') });
+const own = { ...ownId, name, options: object(answersOf(notificationOptions)), notifiable_type };
+export const notificationRecord = record('Notification', { ...own, ...idWithString('project_id') });
 export type Notification = Static<typeof notificationRecord>;
 /** With its secret, which only the answer that makes it has. */
 export const createdNotificationRecord = record('CreatedNotification', { ...own, secret: string });
@@ -30,15 +30,15 @@ export const targetFields = {
   ),
 };
 export const statusTargetRecord = record('StatusTarget', {
-  ...idTwin,
-  ...twin('project_id'),
+  ...ownId,
+  ...idWithString('project_id'),
   ...answersOf(targetFields),
 });
 export type StatusTarget = Static<typeof statusTargetRecord>;
 
 /** The fields of a delivery, for every kind of receiver. */
 const deliveryFields = {
-  ...idTwin,
+  ...ownId,
   type: string,
   state: stateOf(deliveryStates),
   created_at: dateTime,

@@ -5,7 +5,7 @@ import {
   boolean,
   dateTime,
   id,
-  idTwin,
+  ownId,
   integer,
   listOf,
   nullable,
@@ -14,7 +14,7 @@ import {
   stateOf,
   string,
   strings,
-  twin,
+  idWithString,
 } from './schema.ts';
 import { buildRequestStates, commitStates, projectStates } from './states.ts';
 
@@ -24,14 +24,14 @@ const projectState = stateOf(projectStates);
 const requestState = stateOf(buildRequestStates);
 
 const projectLine = object({
-  ...idTwin,
+  ...ownId,
   name: string,
   description: string,
   build_state: projectState,
   owned: boolean,
   failed_since: nullable(dateTime),
   newest_request: nullable(object({ commit_ref: string, build_state: requestState, created_at: dateTime })),
-  newest_commit: nullable(object({ ...idTwin, message: string, scm_author_name: string })),
+  newest_commit: nullable(object({ ...ownId, message: string, scm_author_name: string })),
   started_at: nullable(dateTime),
   finished_at: nullable(dateTime),
   last_states: listOf(stateOf(commitStates)),
@@ -47,7 +47,7 @@ export const dashboardRecord = record('Dashboard', {
 });
 
 const requestLine = object({
-  ...idTwin,
+  ...ownId,
   commit_ref: string,
   build_state: requestState,
   created_at: dateTime,
@@ -60,7 +60,7 @@ export const overviewRecord = record('Overview', {
   build_state: projectState,
   passed_since: nullable(dateTime),
   failed_since: nullable(dateTime),
-  last_requests: listOf(object({ ...idTwin, build_state: requestState, duration_ms: nullable(integer) })),
+  last_requests: listOf(object({ ...ownId, build_state: requestState, duration_ms: nullable(integer) })),
   under_way: listOf(requestLine),
   without_commit: listOf(requestLine),
   flaky_tests: integer,
@@ -80,13 +80,13 @@ export const forgeRecord = record('Forge', {
 export type Forge = Static<typeof forgeRecord>;
 
 export const builtCommitRecord = record('BuiltCommit', {
-  ...idTwin,
+  ...ownId,
   ref: string,
   build_state: stateOf(commitStates),
   message: string,
   scm_author_name: string,
   branch: string,
-  newest_request: nullable(object({ ...idTwin, created_at: dateTime, pull_request: nullable(id), from_fork: boolean })),
+  newest_request: nullable(object({ ...ownId, created_at: dateTime, pull_request: nullable(id), from_fork: boolean })),
   builds: listOf(buildRecord),
 });
 export type BuiltCommit = Static<typeof builtCommitRecord>;
@@ -102,21 +102,21 @@ export type CommitDetails = Static<typeof commitDetailsRecord>;
 export const buildDetailsRecord = record('BuildDetails', {
   ...fetchedBuildRecord.properties,
   suite_exists: boolean,
-  ...twin('build_request_id'),
+  ...idWithString('build_request_id'),
   attempts: listOf(buildRecord),
   artifacts: integer,
   artifact_bytes: integer,
 });
 export type BuildDetails = Static<typeof buildDetailsRecord>;
 
-export const saidBuildRecord = record('SaidBuild', { ...buildRecord.properties, last_line: string });
+export const saidBuildRecord = record('SaidBuild', { ...buildRecord.properties, needs: strings, last_line: string });
 export type SaidBuild = Static<typeof saidBuildRecord>;
 
 export const flakyTestDetailsRecord = record('FlakyTestDetails', {
   ...flakyTestRecord.properties,
   commits: integer,
-  ...twin('failed_build_id'),
-  ...twin('began_commit_id'),
+  ...idWithString('failed_build_id'),
+  ...idWithString('began_commit_id'),
   began_ref: string,
   began_at: dateTime,
 });

@@ -4,7 +4,7 @@ import { configFile, description, name, repositoryUrl } from './forms.ts';
 import {
   boolean,
   dateTime,
-  idTwin,
+  ownId,
   integer,
   listOf,
   nullable,
@@ -14,7 +14,7 @@ import {
   stateOf,
   string,
   strings,
-  twin,
+  idWithString,
   wordOf,
   type JsonSchema,
 } from './schema.ts';
@@ -49,7 +49,7 @@ const policies = {
 };
 export const projectFields = { ...described, ...policies };
 export const projectRecord = record('Project', {
-  ...idTwin,
+  ...ownId,
   ...answersOf(described),
   build_state: stateOf(projectStates),
   owned: boolean,
@@ -58,7 +58,7 @@ export const projectRecord = record('Project', {
 });
 export type Project = Static<typeof projectRecord>;
 
-export const collaboratorRecord = record('Collaborator', { ...idTwin, email: string, created_at: dateTime });
+export const collaboratorRecord = record('Collaborator', { ...ownId, email: string, created_at: dateTime });
 export type Collaborator = Static<typeof collaboratorRecord>;
 
 /** What a look at the repository found. */
@@ -84,8 +84,8 @@ export const searchKinds = ['project', 'branch', 'suite', 'commit'] as const;
 
 export const foundRecord = record('Found', {
   kind: wordOf(searchKinds),
-  ...idTwin,
-  ...twin('project_id'),
+  ...ownId,
+  ...idWithString('project_id'),
   project_name: string,
   name: string,
   ref: string,
@@ -110,4 +110,4 @@ const changed = {
 };
 export const configChangeRecord = record('ConfigChange', changed);
 export type ConfigChange = Static<typeof configChangeRecord>;
-export const configuredProjectRecord = record('ConfiguredProject', { ...idTwin, ...changed, ssh_public_key: string });
+export const configuredProjectRecord = record('ConfiguredProject', { ...ownId, ...changed, ssh_public_key: string });

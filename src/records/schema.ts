@@ -14,14 +14,16 @@ export const dateTime = Type.String({ format: 'date-time' });
 export const id: TUnsafe<bigint> = Type.Unsafe<bigint>({ type: 'integer', format: 'int64' });
 
 /** An identifier, and the same as text for clients that cannot hold 64 bits. */
-export const idTwin = { id, id_str: string };
+export const ownId = { id, id_str: string };
 
-export function twin<Name extends string>(name: Name): Record<Name, typeof id> & Record<`${Name}_str`, typeof string> {
+export function idWithString<Name extends string>(
+  name: Name,
+): Record<Name, typeof id> & Record<`${Name}_str`, typeof string> {
   return { [name]: id, [`${name}_str`]: string } as never;
 }
 
 /** Of something that need not be there: then it is null and a blank text. */
-export function nullableTwin<Name extends string>(
+export function nullableIdWithString<Name extends string>(
   name: Name,
 ): Record<Name, TUnsafe<bigint | null>> & Record<`${Name}_str`, typeof string> {
   return { [name]: nullable(id), [`${name}_str`]: string } as never;

@@ -34,16 +34,16 @@ import {
   boolean,
   dateTime,
   id,
-  idTwin,
+  ownId,
   integer,
   listOf,
-  nullableTwin,
+  nullableIdWithString,
   object,
   optional,
   record,
   string,
   strings,
-  twin,
+  idWithString,
 } from './schema.ts';
 
 /** Which of a build's steps run after one that failed. */
@@ -115,9 +115,9 @@ export function checkVariants(sent: Written, stored?: ValuesOf<typeof matrixFiel
 }
 
 export const suiteRecord = record('Suite', {
-  ...idTwin,
+  ...ownId,
   ...answersOf(suiteFields),
-  needs: listOf(object({ ...idTwin, name: string })),
+  needs: listOf(object({ ...ownId, name: string })),
 });
 export type Suite = Static<typeof suiteRecord>;
 
@@ -126,7 +126,7 @@ export const ruleFields = {
   operator: required(oneOf(operators)),
   value: required(text('ruleValue', { lines: 'many' })),
 };
-export const ruleRecord = record('Rule', { ...idTwin, ...answersOf(ruleFields) });
+export const ruleRecord = record('Rule', { ...ownId, ...answersOf(ruleFields) });
 export type Rule = Static<typeof ruleRecord>;
 
 export const variableFields = {
@@ -134,7 +134,7 @@ export const variableFields = {
   content: takingBlank(variableContent),
   secret: withDefault(flag(), true),
 };
-const variable = { ...idTwin, ...answersOf(variableFields) };
+const variable = { ...ownId, ...answersOf(variableFields) };
 export const variableRecord = record('EnvironmentVariable', variable);
 export type EnvironmentVariable = Static<typeof variableRecord>;
 export const writtenVariableRecord = record('WrittenEnvironmentVariable', { ...variable, warning: optional(string) });
@@ -153,7 +153,7 @@ export type SuiteDependency = Static<typeof suiteDependencyRecord>;
 
 /** The compiled software that builds of a suite stand on. */
 export const softwareRecord = record('Software', {
-  layers: listOf(object({ ...twin('dependency_id'), name: string, prefix: string, digest: string })),
+  layers: listOf(object({ ...idWithString('dependency_id'), name: string, prefix: string, digest: string })),
   prefixes: strings,
   launches: listOf(object({ name: string, command: string })),
   missing: strings,
@@ -161,8 +161,8 @@ export const softwareRecord = record('Software', {
 export type Software = Static<typeof softwareRecord>;
 
 export const cacheRecord = record('Cache', {
-  ...idTwin,
-  ...nullableTwin('suite_id'),
+  ...ownId,
+  ...nullableIdWithString('suite_id'),
   branch: string,
   size: integer,
   created_at: dateTime,

@@ -2,7 +2,7 @@ import type { Static } from 'typebox';
 import { isTimeZone } from '../lib/time-zones.ts';
 import { answersOf, oneOf, required, severalOf, text, withDefault } from './fields.ts';
 import { commitRef } from './forms.ts';
-import { dateTime, id, idTwin, listOf, nullable, object, record, string } from './schema.ts';
+import { dateTime, id, ownId, listOf, nullable, object, record, string } from './schema.ts';
 
 export const scheduleFields = {
   cron: required(text('cron', { description: 'five fields: minute, hour, day, month, day of the week' })),
@@ -14,7 +14,7 @@ export const scheduleFields = {
   commit_ref: commitRef,
 };
 export const scheduleRecord = record('Schedule', {
-  ...idTwin,
+  ...ownId,
   ...answersOf(scheduleFields),
   created_at: dateTime,
   next_run_at: dateTime,
@@ -31,7 +31,7 @@ export const hookFields = {
   events: severalOf(['push', 'tag', 'pull_request']),
 };
 const hook = {
-  ...idTwin,
+  ...ownId,
   ...answersOf(hookFields),
   url: string,
   created_at: dateTime,
@@ -51,7 +51,7 @@ const judgement = {
 };
 const place = { ref: string, sha: string };
 export const hookDeliveryRecord = record('HookDelivery', {
-  ...idTwin,
+  ...ownId,
   event: string,
   action: string,
   ...place,

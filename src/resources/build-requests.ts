@@ -7,6 +7,7 @@ import { ApiError, type FieldErrors } from '../errors.ts';
 import { columnsOf, flag } from '../records/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
+import { heldRequests } from '../lifecycle/held-back.ts';
 import { approveRequest, cancelRequest, openRequest, rerunRequest } from '../lifecycle/requests.ts';
 import { buildRequestMachine, isFinal, type BuildRequestState } from '../lifecycle/states.ts';
 import { buildRequestView, shownRequests, type Shown } from '../views/build-request.ts';
@@ -28,7 +29,9 @@ type Reading = Pick<Call, 'database'> & { db: Queries; project: Pick<ProjectRow,
 /** As everybody sees them, with why each of them waits. */
 async function showing(call: Reading, rows: readonly Shown[]) {
   const reason = await reasonsToWait(call, { account: call.project.owner_id, rows, mayWait });
-  return (row: Shown) => buildRequestView(row, isHeld(row) ? 'waits for approval' : reason(row));
+  const open = rows.filter((row) => row.build_state === 'building' && reason(row) === '');
+  const held = await heldRequests(call.db, open);
+  return (row: Shown) => buildRequestView(row, isHeld(row) ? 'waits for approval' : (held.get(row.id) ?? reason(row)));
 }
 
 async function shownRequest(call: Reading & { params: { build_request_id: bigint } }) {

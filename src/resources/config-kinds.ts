@@ -122,7 +122,7 @@ export const strategies: Kind = {
   what: 'deploy strategy',
   path: '/projects/:project_id/deploy_strategies',
   param: 'deploy_strategy_id',
-  // A suite is named (config-plan.ts).
+  // A suite is named (config-strategies.ts).
   fields: fieldsIn(strategyFields).map((field) =>
     field.name === 'suite_id' ? { ...field, name: 'suite', fallback: '' } : field,
   ),

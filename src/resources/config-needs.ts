@@ -59,9 +59,13 @@ export async function withNeeds(
       return {};
     },
   }));
-  if (changed.length === 0) return [...steps];
+  return changed.length === 0 ? [...steps] : suitesGoLast([...steps, ...changed]);
+}
+
+/** A suite goes when nothing uses it any more. */
+export function suitesGoLast(steps: readonly Step[]): Step[] {
   const isGone = ({ action, section }: Step): boolean => action === 'delete' && section === suites.section;
-  return [...steps.filter((step) => !isGone(step)), ...changed, ...steps.filter(isGone)];
+  return [...steps.filter((step) => !isGone(step)), ...steps.filter(isGone)];
 }
 
 /** A suite that another one needs can be deleted only after that one. */

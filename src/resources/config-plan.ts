@@ -11,8 +11,8 @@ import {
   beforeProject,
   isSame,
   projectFields,
-  strategies,
   rawOf,
+  strategies,
   suites,
   valueIn,
   type DocumentField,
@@ -20,7 +20,8 @@ import {
   type Kind,
   type Value,
 } from './config-kinds.ts';
-import { needersFirst, withNeeds } from './config-needs.ts';
+import { needersFirst, suitesGoLast, withNeeds } from './config-needs.ts';
+import { withSuiteId, withSuiteNames } from './config-strategies.ts';
 import { noteSource, sourcesOf } from './environment-variables.ts';
 
 /** The way from what a project is to what a document says, as steps. Each is a call of the route that a person would use. */
@@ -93,11 +94,12 @@ export async function runSteps(
 
 export async function planFor(planning: Planning, projectId: bigint, wanted: Node): Promise<Step[]> {
   const params = { project_id: projectId };
-  const steps: Step[] = [];
+  let steps: Step[] = [];
   for (const kind of beforeProject) {
     const nodes = wanted.children[kind.section] ?? [];
     const own = await planKind(planning, kind, params, nodes, '');
     steps.push(...(kind === suites ? await withNeeds(planning.within, params, nodes, own) : own));
+    if (kind === strategies && own.length > 0) steps = suitesGoLast(steps);
   }
   steps.push(...(await planProject(planning, params, wanted)));
   for (const kind of afterProject)
@@ -177,9 +179,10 @@ async function planChange(
     what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
     fields: changed.map((field) => shownChange(field, record, node.entry)),
     async run() {
-      await named(node.at, () =>
-        bodyOf(within, kind, own, changed, node).then((body) => within(`PUT ${kind.path}/:${kind.param}`, own, body)),
-      );
+      await named(node.at, async () => {
+        const sent = kind === strategies ? await withSuiteId(within, own, node.entry) : node.entry;
+        return within(`PUT ${kind.path}/:${kind.param}`, own, bodyFrom(changed, sent));
+      });
       if (areVariables(kind)) await noteSource(planning.db, record.id, String(node.entry.from_env));
       return {};
     },
@@ -201,11 +204,10 @@ async function planCreate(planning: Planning, kind: Kind, params: Params, node: 
     what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
     fields: [],
     async run() {
-      const made = await named(node.at, () =>
-        bodyOf(within, kind, params, fields, { ...node, entry }).then((body) =>
-          within(`POST ${kind.path}`, params, body),
-        ),
-      );
+      const made = await named(node.at, async () => {
+        const sent = kind === strategies ? await withSuiteId(within, params, entry) : entry;
+        return within(`POST ${kind.path}`, params, bodyFrom(fields, sent));
+      });
       const { id, secret, url } = made as Record_ & { url?: string };
       if (areVariables(kind)) await noteSource(planning.db, id, String(node.entry.from_env));
       for (const part of await planParts(planning, kind, { ...params, [kind.param]: id }, node)) await part.run();
@@ -280,30 +282,7 @@ export async function recordsOf(
   const whole: Record_[] = [];
   for (const { id } of list)
     whole.push((await within(`GET ${kind.path}/:${kind.param}`, { ...params, [kind.param]: id })) as Record_);
-  if (kind !== strategies) return whole;
-  const names = new Map((await suitesIn(within, params)).map(({ id, name }) => [id, name]));
-  return whole.map((record) => {
-    const options = record.options as { suite_id?: bigint };
-    return { ...record, options: { ...blankOptions, ...options, suite_id: names.get(options.suite_id ?? 0n) ?? '' } };
-  });
-}
-
-/** A strategy has the options of its type alone. */
-const blankOptions = { repository_url: '', local_branch: '', remote_branch: '' };
-
-async function suitesIn(within: Within, params: Params): Promise<(Record_ & { name: string })[]> {
-  return (await within(`GET ${suites.path}`, { project_id: params.project_id ?? 0n })) as (Record_ & {
-    name: string;
-  })[];
-}
-
-/** The body of a write; a strategy names its suite, which may have been made a step before. */
-async function bodyOf(within: Within, kind: Kind, params: Params, fields: readonly DocumentField[], node: Node) {
-  const { suite = '' } = node.entry;
-  if (kind !== strategies || suite === '') return bodyFrom(fields, node.entry);
-  const found = (await suitesIn(within, params)).find(({ name }) => name === suite);
-  if (!found) throw new ApiError('not_found', `${node.at}[suite]`);
-  return bodyFrom(fields, { ...node.entry, suite: String(found.id) });
+  return kind === strategies ? withSuiteNames(within, params, whole) : whole;
 }
 
 export function entryOf(fields: readonly DocumentField[], record: object): Entry {

@@ -26,7 +26,7 @@ export interface FoundFile {
   holdFirst?: () => Promise<unknown>;
 }
 
-export type Configured = { told: string[] } | { refused: string[] };
+export type Configured = { logLines: string[] } | { refused: string[] };
 
 /** Returns a function that applies such a file on a transaction. Where it is refused, the transaction has to be undone. */
 export function configuringFrom(
@@ -67,7 +67,7 @@ export function configuringFrom(
         );
       }
       const news = run.length === 0 ? 'nothing to change' : `${run.length} ${run.length === 1 ? 'change' : 'changes'}`;
-      return { told: [`Configured by ${path}: ${news}.`, ...kept] };
+      return { logLines: [`Configured by ${path}: ${news}.`, ...kept] };
     } catch (error) {
       if (error instanceof RefusedError) return { refused: error.lines };
       if (error instanceof ApiError) return { refused: linesOf(error, path) };

@@ -44,7 +44,7 @@ async function parsed(text: string, path: string): Promise<unknown> {
   return (await import('smol-toml')).parse(text);
 }
 
-const wordsFor: Readonly<Record<string, string>> = {
+const labels: Readonly<Record<string, string>> = {
   is_blank: 'is missing',
   invalid_format: 'is not known, too large, or not of the right form',
   already_exists: 'is there twice',
@@ -63,7 +63,7 @@ export function linesOf(error: ApiError, path: string): string[] {
         return `${path}: ${variable} has no value on the server yet. Set it in the settings first.`;
       if (variable !== undefined && code === 'invalid_format')
         return `${path}: ${variable}: a file holds no secret. Write keep = true, or secret = false where it is none.`;
-      return `${path}: ${name === 'generic' ? '' : `${name} `}${wordsFor[code] ?? code}.`;
+      return `${path}: ${name === 'generic' ? '' : `${name} `}${labels[code] ?? code}.`;
     }),
   );
 }

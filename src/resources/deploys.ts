@@ -141,7 +141,7 @@ async function deployedBefore(db: Queries, strategyId: bigint): Promise<Deployed
     .executeTakeFirst();
 }
 
-type Asked = Partial<ValuesOf<typeof fields>>;
+type DeployRequest = Partial<ValuesOf<typeof fields>>;
 
 async function defaultBranch(db: Queries, projectId: bigint): Promise<string> {
   const projects = db.selectFrom('projects').select('default_branch').where('id', '=', projectId);
@@ -152,7 +152,7 @@ async function defaultBranch(db: Queries, projectId: bigint): Promise<string> {
 async function meantCommit(
   db: Queries,
   strategy: DeployStrategyRow,
-  { commit_id: named, rollback }: Asked,
+  { commit_id: named, rollback }: DeployRequest,
 ): Promise<Deployed | undefined> {
   if (named !== undefined) return findCommit(db, strategy.project_id, named);
   if (rollback) return deployedBefore(db, strategy.id);
@@ -161,7 +161,7 @@ async function meantCommit(
 }
 
 /** Reports every reference to a missing record. */
-async function checkReferences(db: Queries, projectId: bigint, values: Asked): Promise<FieldErrors> {
+async function checkReferences(db: Queries, projectId: bigint, values: DeployRequest): Promise<FieldErrors> {
   const errors: FieldErrors = {};
   const { deploy_strategy_id: strategyId, commit_id: commitId, rollback } = values;
   const strategy = strategyId === undefined ? undefined : await findStrategy(db, projectId, strategyId);

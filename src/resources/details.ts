@@ -61,8 +61,8 @@ async function lastLine({ db, blobs }: { db: Queries; blobs: Blobs }, build: Bui
   const pieces: Buffer[] = [];
   for await (const piece of readLog(db, blobs, build.id, near > first ? near : first, to)) pieces.push(piece);
   const lines = plain(Buffer.concat(pieces).toString('utf8')).split('\n');
-  const said = lines.map((line) => line.trim()).findLast((line) => line !== '');
-  return (said ?? '').slice(0, longestLine);
+  const last = lines.map((line) => line.trim()).findLast((line) => line !== '');
+  return (last ?? '').slice(0, longestLine);
 }
 
 /** Without escape sequences and control characters. Of a line with carriage returns, only the final text. */
@@ -118,8 +118,9 @@ export const routes = [
     access: 'both',
     scope: 'build_requests',
     summary:
-      'List the builds of a build request, every attempt of every suite and variant, with the last line that each newest ' +
-      'attempt said; of more than 64 newest attempts, only those of the first ones',
+      'List the builds of a build request, every attempt of every suite and variant, with the names of the suites that ' +
+      'each needs, and the last line that each newest attempt said; of more than 64 newest attempts, only those of the ' +
+      'first ones',
     paged: true,
     answer: listOf(saidBuildRecord),
     async handle(call) {
@@ -131,11 +132,15 @@ export const routes = [
       const rows = await onPage(builds, 'id', page).execute();
       const view = await showing(call, rows);
       const newest = newestAttempts(rows).slice(0, mostLastLines);
-      const said = new Map<bigint, string>();
-      for (const build of newest) said.set(build.id, await lastLine(call, build));
+      const lastLines = new Map<bigint, string>();
+      for (const build of newest) lastLines.set(build.id, await lastLine(call, build));
       return pageOf(
         page,
-        rows.map((row) => ({ ...view(row), last_line: said.get(row.id) ?? '' })),
+        rows.map((row) => ({
+          ...view(row),
+          needs: JSON.parse(row.needs) as string[],
+          last_line: lastLines.get(row.id) ?? '',
+        })),
       );
     },
   }),

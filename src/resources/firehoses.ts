@@ -76,8 +76,8 @@ export async function tailOf(call: Following, subject: Followed): Promise<Stream
   const { from = 0, ended } = resumption(call, plainOffset);
   if (ended !== undefined && (await isStillOver(subject, ended))) return nothingMore;
   const wire = wireFor(call.headers.accept);
-  const tell = (writer: StreamWriter) => followTogether(call, subject, wire, BigInt(from), writer);
-  return { contentType: wire.contentType, tell };
+  const write = (writer: StreamWriter) => followTogether(call, subject, wire, BigInt(from), writer);
+  return { contentType: wire.contentType, write };
 }
 
 export function requestFirehose<const Path extends string>(logged: Logged<Path>) {

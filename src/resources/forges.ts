@@ -54,12 +54,12 @@ async function toldProvider(db: Queries, projectId: bigint, host: string): Promi
     .where('notifiable_type', '=', 'status')
     .execute();
   const hooks = await db.selectFrom('hooks').select('provider').where('project_id', '=', projectId).execute();
-  const told = [
+  const sentences = [
     ...targets.filter(({ url }) => URL.parse(url)?.hostname === host).map(({ name }) => name),
     ...hooks.map(({ provider }) => provider),
   ];
   // A Bitbucket of one's own has other addresses than bitbucket.org.
-  return told.find((provider) => provider !== 'bitbucket' && provider in pages);
+  return sentences.find((provider) => provider !== 'bitbucket' && provider in pages);
 }
 
 export const routes = [

@@ -156,7 +156,7 @@ async function* shown({ database, subscriptions, read, signal, id, from }: Showi
     if (isQuiet || performance.now() - lookedAt > lookEveryMs) {
       const over = await whyEnded(database, id);
       if (over !== undefined) {
-        yield* lastWords(over);
+        yield* endFrames(over);
         return;
       }
       lookedAt = performance.now();
@@ -177,7 +177,7 @@ async function whyEnded(database: Database, id: bigint): Promise<string | undefi
   return shell.state === 'ended' ? shell.reason : whyOver(shell);
 }
 
-const words: Record<string, string> = {
+const endMessages: Record<string, string> = {
   runner_gone: 'The runner that has the files of this build is gone.',
   expired: 'The files of this build are not kept any longer.',
   gone: 'The build is gone.',
@@ -185,7 +185,7 @@ const words: Record<string, string> = {
 };
 
 /** For a person whose shell did not end by itself: that one has told its exit status. */
-function* lastWords(reason: string): Generator<Uint8Array> {
-  yield shellFrame('m', words[reason] ?? 'The shell is over.');
+function* endFrames(reason: string): Generator<Uint8Array> {
+  yield shellFrame('m', endMessages[reason] ?? 'The shell is over.');
   yield shellFrame('x', '3');
 }

@@ -34,7 +34,7 @@ function view({ id, project_id, name, url, repository }: Target) {
   };
 }
 
-function told(payload: string) {
+function statusIn(payload: string) {
   const { ref, context, build_state, description } = JSON.parse(payload) as StatusReport;
   return { ref, context, build_state, description };
 }
@@ -134,7 +134,7 @@ export const routes = [
     paged: true,
     answer: listOf(statusDeliveryRecord),
     load: loadTarget,
-    handle: ({ db, target, page }) => deliveriesOf(db, target, page, told),
+    handle: ({ db, target, page }) => deliveriesOf(db, target, page, statusIn),
   }),
 ];
 

@@ -109,12 +109,12 @@ async function runTool({ id, sandboxes, folder, limits }: Opening, tool: Tool): 
 function refusedFor({ reason, exitStatus }: Ended, complaint: string): Error {
   if (reason === 'cancelled') return new Error('the job was cancelled');
   if (reason !== null) return new RefusedArchiveError(`it could not be unpacked: ${reason.replaceAll('_', ' ')}`);
-  const said = complaint
+  const output = complaint
     .split('\n')
     .filter((line) => line !== '' && !line.includes('Error exit delayed'))
     .join('\n')
     .slice(0, longestComplaint);
-  return new RefusedArchiveError(`it cannot be unpacked: ${said === '' ? `exit status ${exitStatus}` : said}`);
+  return new RefusedArchiveError(`it cannot be unpacked: ${output === '' ? `exit status ${exitStatus}` : output}`);
 }
 
 const entryForm = /^([-a-zA-Z])[^ ]* +\d+ +\d+ +\d+ +(\d+(?:, *\d+)?) +\S+ +\S+ +\S+ (.*)$/s;

@@ -71,10 +71,10 @@ export async function packTree(packing: Packing, leaving: Leaving): Promise<numb
     `perl -e ${quote(comparer)} -- ${most} ${names.join(' ')}`,
     `cd left && ${packer} -n --null -T /build/list -f /build/${packedFile}`,
   ].join('\n');
-  const { ended, said } = await run(packing, into.packed, mounts, command);
+  const { ended, output } = await run(packing, into.packed, mounts, command);
   if (ended.reason === null && ended.exitStatus === unchanged) return undefined;
   if (ended.reason === null && ended.exitStatus === tooLarge) throw new TooLargeError();
-  if (ended.exitStatus !== 0) throw new Error(ended.reason ?? said.trim());
+  if (ended.exitStatus !== 0) throw new Error(ended.reason ?? output.trim());
   return (await lstat(packedIn(into.packed))).size;
 }
 
@@ -86,8 +86,8 @@ export async function unpackTree(packing: Packing, { packed, tree }: Pick<Making
     `bsdtar -xpf ${packedFile} -C tree --no-same-owner ${plainly}`,
     `perl -e ${quote(timer)} -- ${oldTime} ${trees}`,
   ].join('\n');
-  const { ended, said } = await run(packing, packed, mounts, command);
-  if (ended.exitStatus !== 0) throw new Error(`a cache was not unpacked: ${ended.reason ?? said.trim()}`);
+  const { ended, output } = await run(packing, packed, mounts, command);
+  if (ended.exitStatus !== 0) throw new Error(`a cache was not unpacked: ${ended.reason ?? output.trim()}`);
 }
 
 /** Whether a tree has a list of files. It is not opened here: a build made it. */
@@ -100,8 +100,8 @@ async function run(
   directory: string,
   mounts: Mount[],
   command: string,
-): Promise<{ ended: Ended; said: string }> {
-  let said = '';
+): Promise<{ ended: Ended; output: string }> {
+  let output = '';
   const ended = await sandboxes.run({
     id,
     steps: [{ name: 'pack', command }],
@@ -110,11 +110,11 @@ async function run(
     mounts,
     limits,
     output: (chunk) => {
-      if (said.length < 4000) said += chunk.toString();
+      if (output.length < 4000) output += chunk.toString();
     },
     signal,
   });
   if (ended.reason === 'cancelled') throw signal.reason ?? new Error('the runner ends');
   if (ended.reason === 'out_of_disk') throw new DiskFullError();
-  return { ended, said };
+  return { ended, output };
 }

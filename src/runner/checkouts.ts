@@ -5,7 +5,7 @@ import { removeTree } from '../lib/remove-tree.ts';
 import type { Repository } from '../protocol/index.ts';
 import type { CheckoutRequest, Misses } from './git/checkout.ts';
 import type { Mirrors } from './git/mirrors.ts';
-import type { Say } from './git/narrator.ts';
+import type { WriteLog } from './git/narrator.ts';
 import type { KeySource } from './git/obtain.ts';
 
 /**
@@ -14,7 +14,7 @@ import type { KeySource } from './git/obtain.ts';
  */
 export interface Checkouts {
   /** A work tree that stays until the result is disposed of. */
-  of(source: RepositoryWithKey, commit: WantedCommit, say: Say, signal: AbortSignal): Promise<Checkout>;
+  of(source: RepositoryWithKey, commit: WantedCommit, writeLog: WriteLog, signal: AbortSignal): Promise<Checkout>;
   /** Removes the unused work trees of a project. */
   forget(projectId: string): Promise<void>;
 }
@@ -77,14 +77,14 @@ export async function openCheckouts(
         await remove(entry.path);
       }
     },
-    async of(source, { sha, fetchRef, isFork = true }, say, signal) {
+    async of(source, { sha, fetchRef, isFork = true }, writeLog, signal) {
       const name = `${source.projectId}-${sha}${isFork ? '-fork' : ''}`;
       let entry = entries.get(name);
       if (!entry) {
         const path = join(folder, `${name}-${randomName()}`);
         const { projectId, repositoryUrl, privateKey } = source;
         const commit = { sha, ...(fetchRef !== undefined && { fetchRef }), isFork };
-        const request = { projectId, repositoryUrl, privateKey, ...commit, into: path, say, signal };
+        const request = { projectId, repositoryUrl, privateKey, ...commit, into: path, writeLog, signal };
         entry = { path, ready: mirrors.checkout(request), users: 0, projectId, isFork };
         entries.set(name, entry);
         entry.ready.catch(() => entries.delete(name));

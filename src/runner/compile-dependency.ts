@@ -1,5 +1,6 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { EnvironmentFileError } from '../shared/environment-file.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { CompileOrder, Outcome } from '../protocol/index.ts';
 import { inspect, RefusedArchiveError, unpack } from './archives.ts';
@@ -8,6 +9,7 @@ import { packTree } from './packages.ts';
 import { quote } from './sandbox/steps.ts';
 import { CannotMountError, type Ended, type Limits } from './sandbox/types.ts';
 import { unlessStoreAway, unlessStoreAwayFor } from './retry.ts';
+import { refusedWords } from './refused-addresses.ts';
 import { findable } from './search-paths.ts';
 import { fetchBlob, storeBlob, TooLargeError } from './transfers.ts';
 import type { JobRunner, Task, RunnerServices } from './job-runner.ts';
@@ -24,10 +26,12 @@ export const compileDependency: JobRunner<CompileOrder> = async (services, order
     for (const name of ['archive', 'source', 'prefix', 'packed']) await mkdir(place(name), { mode: 0o755 });
     return await compile(services, order, task, place);
   } catch (error) {
-    if (error instanceof RefusedArchiveError) await task.say(`The archive is refused: ${error.message}\n`);
-    else if (error instanceof ImageError) await task.say(`${error.message}\n`);
-    else if (error instanceof TooLargeError) await task.say(`\n${tooLarge(order)}\n`);
-    else if (error instanceof CannotMountError) await task.say(`It cannot be compiled here: ${error.message}\n`);
+    if (error instanceof RefusedArchiveError) await task.writeLog(`The archive is refused: ${error.message}\n`);
+    else if (error instanceof ImageError) await task.writeLog(`${error.message}\n`);
+    else if (error instanceof TooLargeError) await task.writeLog(`\n${tooLarge(order)}\n`);
+    else if (error instanceof EnvironmentFileError)
+      await task.writeLog(`The variables that the operator of this runner sets cannot be read: ${error.message}\n`);
+    else if (error instanceof CannotMountError) await task.writeLog(`It cannot be compiled here: ${error.message}\n`);
     else throw error;
     return { kind: 'uncompilable' };
   } finally {
@@ -36,30 +40,32 @@ export const compileDependency: JobRunner<CompileOrder> = async (services, order
 };
 
 async function compile(
-  { link, sandboxes, dependencyCache, images }: RunnerServices,
+  { link, sandboxes, dependencyCache, images, operatorVariables }: RunnerServices,
   order: CompileOrder,
-  { id, say, signal }: Task,
+  { id, writeLog, signal }: Task,
   place: (name: string) => string,
 ): Promise<Outcome> {
   const { archive, prefix, source } = order;
   const { memoryBytes, processes, timeoutSeconds } = order.limits;
   const limits: Limits = { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 };
   await fetchBlob(link, archive.digest, join(place('archive'), 'source'), signal, unlessStoreAway);
-  await say(`Unpacking the archive (${archive.kind}, ${archive.size} bytes)\n`);
+  await writeLog(`Unpacking the archive (${archive.kind}, ${archive.size} bytes)\n`);
   const opening = { id, sandboxes, folder: place('archive'), file: 'source', limits, signal };
   await inspect(opening, order.unpacked);
   await unpack(opening, place('source'));
   await removeTree(place('archive'));
 
-  await say(`Compiling for ${prefix}\n`);
+  await writeLog(`Compiling for ${prefix}\n`);
   using software = await dependencyCache.take(order.software, signal);
-  using image = order.image && (await images.take(order.image, { id, say, signal }));
+  using image = order.image && (await images.take(order.image, { id, writeLog, signal }));
   const below = software.mounts.find(({ at }) => at === prefix)?.layers ?? [];
+  const variables = { ...operatorVariables(), ...image?.environment, ...order.environment };
   const ended = await sandboxes.run({
     id,
     // The directory comes from the archive, so it is entered inside the sandbox.
     steps: [{ name: 'command', command: `${entering(source)}\n${order.command}` }],
-    environment: findable({ ...image?.environment, ...order.environment }, order.prefixes, software.placesAt),
+    environment: findable(variables, order.prefixes, software.placesAt),
+    isBuild: true,
     image: image?.tree,
     workspace: { directory: place('source') },
     mounts: [
@@ -67,19 +73,19 @@ async function compile(
       { at: prefix, writable: place('prefix'), layers: below },
     ],
     limits,
-    output: say,
+    output: writeLog,
     signal,
   });
   const failure = failureOf(ended) ?? (await emptiness(place('prefix'), prefix));
   if (failure !== undefined) {
-    await say(`\n${failure}\n`);
+    await writeLog(`\n${failure}\n${refusedWords(ended.refused)}`);
     return { kind: 'uncompilable' };
   }
   await removeTree(place('source'));
   const packed = await packTree({ id: `${id}-pack`, sandboxes, limits, signal }, place('prefix'), place('packed'));
   const digest = await storeBlob(link, id, packed, signal, unlessStoreAwayFor(patienceMs));
   if (digest === undefined) return { kind: 'lost', message: 'the claim expired' };
-  await say('\nCompiled.\n');
+  await writeLog('\nCompiled.\n');
   return { kind: 'compiled', digest };
 }
 

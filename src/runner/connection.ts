@@ -84,9 +84,9 @@ export class ServerConnection {
     try {
       const socket = await opened(this.#parts);
       this.#pauseMs = pausesMs.first;
-      const heard = (): void => void (this.heardAt = performance.now());
-      heard();
-      socket.on('ping', heard).on('message', heard);
+      const onMessage = (): void => void (this.heardAt = performance.now());
+      onMessage();
+      socket.on('ping', onMessage).on('message', onMessage);
       const connection = new Connected(socket, () => (this.#connecting = undefined));
       if (this.#isClosed) connection.close();
       return connection;
@@ -107,8 +107,8 @@ class Connected {
   constructor(socket: WebSocket, onEnd: () => void) {
     this.#socket = socket;
     const silence = setTimeout(() => socket.terminate(), silentMs);
-    const heard = (): void => void silence.refresh();
-    socket.on('ping', heard).on('message', heard);
+    const onMessage = (): void => void silence.refresh();
+    socket.on('ping', onMessage).on('message', onMessage);
     socket.on('message', (data: Buffer, isBinary) => {
       try {
         this.#take(decodeMessage(data, isBinary));
@@ -170,13 +170,13 @@ async function opened({ open, inWords }: ConnectionParts): Promise<WebSocket> {
 
 async function refusal(response: IncomingMessage): Promise<Error> {
   const { statusCode: status, headers } = response;
-  const said = await refusalIn(response);
-  if (said.startsWith(`{"error":{"${protocolHeader}":`)) return otherVersion(String(headers['headrace-version']));
+  const refusal = await refusalIn(response);
+  if (refusal.startsWith(`{"error":{"${protocolHeader}":`)) return otherVersion(String(headers['headrace-version']));
   if (status === 426)
     return new RefusedError(
       'the server cannot be reached over WebSocket: a proxy before it has to pass the headers Connection and Upgrade on',
     );
-  return failureOf(connectionPath, status, said);
+  return failureOf(connectionPath, status, refusal);
 }
 
 export const connectionOptions = { handshakeTimeout: handshakeMs, maxPayload: mostBytes, perMessageDeflate: false };

@@ -34,7 +34,7 @@ export interface ExecOptions {
   /** Reads compiled software. */
   read: Link['read'];
   timeoutSeconds: number;
-  say: (chunk: Buffer) => Promise<void>;
+  writeLog: (chunk: Buffer) => Promise<void>;
   log: (message: string) => void;
   signal: AbortSignal;
 }
@@ -76,7 +76,7 @@ async function sweepRuns(folder: string, log: (message: string) => void): Promis
 }
 
 async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): Promise<Ended> {
-  const { software, prefixes, environment, signal, say, log } = options;
+  const { software, prefixes, environment, signal, writeLog, log } = options;
   const cache = await openDependencyCache({
     folder: join(run, 'software'),
     link: { read: options.read },
@@ -96,6 +96,7 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
         ...options.steps.map(({ command }) => ({ name: 'command', command })),
       ],
       environment: findable({ ...image?.environment, ...environment }, prefixes, taken.placesAt),
+      isBuild: true,
       workspace: options.isWritten
         ? { directory: options.tree }
         : { checkout: await treeFor(sandboxes, run, options.tree) },
@@ -106,11 +107,11 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
         processes: 16_384,
         timeoutMs: (options.timeoutSeconds || day) * 1000,
       },
-      output: (chunk) => say(mask.push(chunk)),
+      output: (chunk) => writeLog(mask.push(chunk)),
       signal,
     });
   } finally {
-    await say(mask.flush());
+    await writeLog(mask.flush());
   }
 }
 
@@ -130,7 +131,7 @@ async function treeFor(sandboxes: Sandboxes, run: string, tree: string): Promise
 type Held = { tree: string; environment: Record<string, string> } & AsyncDisposable;
 
 async function imageOf(sandboxes: Sandboxes, run: string, options: ExecOptions): Promise<Held | undefined> {
-  const { image, folder, log, signal, say } = options;
+  const { image, folder, log, signal, writeLog } = options;
   if (image.reference === '') return undefined;
   const toolSandboxes = await openSandboxes({
     isolation: 'required',
@@ -162,7 +163,7 @@ async function imageOf(sandboxes: Sandboxes, run: string, options: ExecOptions):
       log,
     });
     const order = { reference: image.reference, accountId: 'exec' };
-    const taken = await images.take(order, { id: 'exec', say: (text) => say(Buffer.from(text)), signal });
+    const taken = await images.take(order, { id: 'exec', writeLog: (text) => writeLog(Buffer.from(text)), signal });
     return {
       tree: taken.tree,
       environment: taken.environment,

@@ -30,13 +30,13 @@ const refusalMs = 20_000;
 /** What an answer says that is no success: its beginning. */
 export async function refusalIn(response: IncomingMessage): Promise<string> {
   const late = setTimeout(() => response.destroy(new Error('the server did not end its answer')), refusalMs);
-  let said = '';
+  let text = '';
   try {
     for await (const piece of response.setEncoding('utf8')) {
-      said += String(piece);
-      if (said.length > longestRefusal) break;
+      text += String(piece);
+      if (text.length > longestRefusal) break;
     }
-    return said.slice(0, longestRefusal);
+    return text.slice(0, longestRefusal);
   } finally {
     clearTimeout(late);
   }

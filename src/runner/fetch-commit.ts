@@ -3,7 +3,7 @@ import { FetchError } from './git/failures.ts';
 import type { JobRunner } from './job-runner.ts';
 
 /** Looks for the commit in the repository. A problem that a person can fix is an outcome; the log explains it. */
-export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { say, signal }) => {
+export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { writeLog, signal }) => {
   const { source, commitRef, fetchRef = '', previous, defaultHead, configFile } = order;
   try {
     const {
@@ -18,7 +18,7 @@ export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { s
       previous,
       defaultHead,
       ...(configFile !== undefined && { configFile }),
-      say,
+      writeLog,
       signal,
     });
     return { kind: 'fetched', commit, ...(config && { config: { ...config, before: defaultHead } }) };

@@ -15,7 +15,7 @@ export function handOver(): HandOver {
   let news = Promise.withResolvers<void>();
   let isOver = false;
   let isDiscarded = false;
-  const tell = (): void => {
+  const notify = (): void => {
     news.resolve();
     news = Promise.withResolvers<void>();
   };
@@ -24,12 +24,12 @@ export function handOver(): HandOver {
       if (isDiscarded) return;
       given = chunk;
       taken = Promise.withResolvers<void>();
-      tell();
+      notify();
       await taken.promise;
     },
     end: () => {
       isOver = true;
-      tell();
+      notify();
     },
     discard: () => {
       isDiscarded = true;

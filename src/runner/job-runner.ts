@@ -28,6 +28,8 @@ export interface RunnerServices {
   kept?: KeptBuilds | undefined;
   /** A folder for temporary files of a job. */
   scratch: string;
+  /** The operator's variables for all builds, read anew each time: below every other variable, above the defaults. */
+  operatorVariables(): Record<string, string>;
   /** The free space for large data on the runner's disk. */
   disk: DiskReserve;
   /** Messages for the operator. */
@@ -38,7 +40,7 @@ export interface RunnerServices {
 export interface Task {
   /** Its name, unique among the runner's current jobs. */
   id: string;
-  say: (output: Buffer | string) => void | Promise<void>;
+  writeLog: (output: Buffer | string) => void | Promise<void>;
   signal: AbortSignal;
   steps: StepTimes;
   /** The files of the job are kept. */

@@ -60,7 +60,7 @@ export async function keepArtifacts(
         if (error instanceof StoreAwayError) return undefined;
         if (!(error instanceof BrokenOffError)) throw error;
         if (inVain >= mostInVain) {
-          log(`the artifacts of a build wait here: ${words(error)}`);
+          log(`the artifacts of a build wait here: ${messageFor(error)}`);
           return undefined;
         }
       }
@@ -78,15 +78,15 @@ export async function keepArtifacts(
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof LostClaimError) throw error;
-    if (!(error instanceof DiskFullError)) log(`the artifacts of a build were not kept: ${words(error)}`);
+    if (!(error instanceof DiskFullError)) log(`the artifacts of a build were not kept: ${messageFor(error)}`);
     const rest = kept.files > 0 ? `; ${amount(kept)} wait on the runner` : '';
     await tell(`\nNot all artifacts are kept (${keptAmount(sent)}${rest}): ${whyNot(error)}.\n`);
   }
 }
 
-function words(error: unknown): string {
+function messageFor(error: unknown): string {
   return error instanceof Error && error.cause !== undefined
-    ? `${error.message}: ${words(error.cause)}`
+    ? `${error.message}: ${messageFor(error.cause)}`
     : String(error);
 }
 

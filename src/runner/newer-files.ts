@@ -42,7 +42,7 @@ export async function makeNewer(
   const changes = join(making.tree, 'workspace');
   for (const [name, paths] of Object.entries({ changed, lessened }))
     await writeFile(join(making.packed, name), paths.map((path) => `./${path}\0`).join(''), 'latin1');
-  let said = '';
+  let output = '';
   const ended = await sandboxes.run({
     id,
     steps: [{ name: 'times', command: script }],
@@ -53,10 +53,10 @@ export async function makeNewer(
       { at: facts, layers: [join(tree, 'facts')] },
     ],
     limits,
-    output: (chunk) => void (said = (said + chunk.toString()).slice(0, 2000)),
+    output: (chunk) => void (output = (output + chunk.toString()).slice(0, 2000)),
     signal,
   });
   if (ended.reason === 'cancelled') throw signal.reason ?? new Error('the runner ends');
-  if (ended.exitStatus !== 0) throw new Error(`times of files were not set: ${ended.reason ?? said.trim()}`);
+  if (ended.exitStatus !== 0) throw new Error(`times of files were not set: ${ended.reason ?? output.trim()}`);
   return changes;
 }

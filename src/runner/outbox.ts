@@ -72,7 +72,7 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
   const parcels = new Map<string, Parcel & { isReady: boolean }>();
   let changed = Promise.withResolvers<void>();
   let isAway = false;
-  const tell = (): void => {
+  const notify = (): void => {
     changed.resolve();
     changed = Promise.withResolvers<void>();
   };
@@ -92,7 +92,7 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
 
   const remove = async ({ claim }: Parcel): Promise<void> => {
     if (!parcels.delete(claim)) return;
-    tell();
+    notify();
     const leaving = join(folder, `${leavingPrefix}${claim}`);
     await rename(join(folder, claim), leaving);
     await removeTree(leaving);
@@ -148,7 +148,7 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
       const parcel = parcels.get(claim);
       if (!parcel) return;
       parcel.isReady = true;
-      tell();
+      notify();
     },
     ready: () =>
       Array.from(parcels.values())

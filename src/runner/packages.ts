@@ -42,7 +42,7 @@ async function run(
     mount,
   }: { command: string; workspace: string; mount: { at: string; writable?: string; layers?: string[] } },
 ): Promise<void> {
-  let said = '';
+  let output = '';
   const ended = await sandboxes.run({
     id,
     steps: [{ name: 'pack', command }],
@@ -51,10 +51,10 @@ async function run(
     mounts: [mount],
     limits,
     output: (chunk) => {
-      if (said.length < 4000) said += chunk.toString();
+      if (output.length < 4000) output += chunk.toString();
     },
     signal,
   });
   if (ended.reason === 'out_of_disk') throw new DiskFullError();
-  if (ended.exitStatus !== 0) throw new Error(`software was not packed or unpacked: ${ended.reason ?? said.trim()}`);
+  if (ended.exitStatus !== 0) throw new Error(`software was not packed or unpacked: ${ended.reason ?? output.trim()}`);
 }

@@ -56,7 +56,7 @@ export async function perform(
     onGone: () => work.abort(claimLost),
     onCut: (reason) => work.abort(new CutShort(reason)),
   });
-  const say = (output: Buffer | string): void | Promise<void> => sender.write(bytesOf(output));
+  const writeLog = (output: Buffer | string): void | Promise<void> => sender.write(bytesOf(output));
   try {
     const steps = stepTimes();
     let kept: KeptFiles | undefined;
@@ -66,12 +66,12 @@ export async function perform(
     const output: Partial<LogPart> = {};
     const onOutput = (at: keyof LogPart): void => void (output[at] = sender.size);
     const signal = AbortSignal.any([ending, work.signal]);
-    const task: Task = { id: order.claim, say, signal, steps, onKept, onWaiting, onOutput };
-    const told = await outcomeOf(services, order, task, work.signal);
+    const task: Task = { id: order.claim, writeLog, signal, steps, onKept, onWaiting, onOutput };
+    const done = await outcomeOf(services, order, task, work.signal);
     if (work.signal.reason === claimLost || ending.aborted) return undefined;
     const traced = 'isTraced' in order.work && order.work.isTraced ? { steps: steps.report() } : {};
     const logSize = await sender.end();
-    const outcome = orCutShort(told, work.signal);
+    const outcome = orCutShort(done, work.signal);
     const left = { ...(kept && { kept }), ...(isWaiting ? { uploads: true } : {}), ...(isWhole(output) && { output }) };
     return { claim: order.claim, outcome, logSize, ...traced, ...left };
   } finally {

@@ -1,4 +1,4 @@
-# Runs a program in a sandbox without a network, and joins its connections to the runner's proxy (judged-proxy.ts), which
+# Runs a program in a sandbox without a network, and joins its connections to the runner's proxy (filtering-proxy.ts), which
 # listens on a Unix socket.
 #
 # Arguments: the socket; an address and port of loopback, or two empty texts; the program and its arguments.

@@ -2,7 +2,7 @@ import type { PushOrder } from '../protocol/index.ts';
 import type { JobRunner } from './job-runner.ts';
 
 /** Pushes a commit. A refusal by the remote is an outcome; the log has its message and advice. */
-export const pushDeploy: JobRunner<PushOrder> = async ({ mirrors }, order, { say, signal }) => {
+export const pushDeploy: JobRunner<PushOrder> = async ({ mirrors }, order, { writeLog, signal }) => {
   const { source, sha, localBranch, remoteUrl, remoteBranch, timeoutSeconds } = order;
   const tooLong = AbortSignal.timeout(timeoutSeconds * 1000);
   const target = { sha, localBranch, remoteUrl, remoteBranch };
@@ -10,14 +10,16 @@ export const pushDeploy: JobRunner<PushOrder> = async ({ mirrors }, order, { say
     const outcome = await mirrors.push({
       ...source,
       ...target,
-      say,
+      writeLog,
       signal: AbortSignal.any([signal, tooLong]),
     });
     return { kind: outcome.pushed ? 'pushed' : 'refused' };
   } catch (error) {
     if (!signal.aborted && !tooLong.aborted) throw error;
     const why = signal.aborted ? 'The deploy was called off.' : `The deploy took longer than ${timeoutSeconds} s.`;
-    await say(`\n${why} A push that had begun was broken off: look at the remote branch to see whether it arrived.\n`);
+    await writeLog(
+      `\n${why} A push that had begun was broken off: look at the remote branch to see whether it arrived.\n`,
+    );
     if (signal.aborted) throw error;
     return { kind: 'refused' };
   }

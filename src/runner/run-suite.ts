@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { messageOf } from '../lib/error-code.ts';
+import { EnvironmentFileError } from '../shared/environment-file.ts';
 import { createMask } from '../shared/masking.ts';
 import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
@@ -11,25 +12,26 @@ import type { Root } from './cache-trees.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
 import { untilAnswered } from './retry.ts';
+import { refusedWords } from './refused-addresses.ts';
 import { findable } from './search-paths.ts';
 import { openSuiteCache, type SuiteCache } from './suite-cache.ts';
 import type { JobRunner, RunnerServices, Task } from './job-runner.ts';
 import type { BuildFacts } from './kept-builds.ts';
 
-const mostHeard = 64 * 1024;
+const mostTail = 64 * 1024;
 
 /** Runs a suite's command in a new sandbox, over the commit's shared work tree. */
 export const runSuite: JobRunner<SuiteOrder> = async (
   services,
   order,
-  { id, say, signal, steps, onKept, onWaiting, onOutput },
+  { id, writeLog, signal, steps, onKept, onWaiting, onOutput },
 ) => {
   const { checkouts, sandboxes, dependencyCache, images, link } = services;
   const mask = createMask(order.secrets);
   // The output of git belongs to the log of the fetch. If the runner fetches again, it shows the output only on
   // failure.
-  const heard = keepTail(mostHeard);
-  const tell = (text: string) => say(mask.push(Buffer.from(text)));
+  const tail = keepTail(mostTail);
+  const print = (text: string) => writeLog(mask.push(Buffer.from(text)));
   try {
     const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
     // The registry is asked while the workspace is prepared.
@@ -38,18 +40,18 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     await using coming =
       wanted &&
       prefetch(
-        (ending) => images.take(wanted, { id, say: (text) => void (aboutImage += text), signal: ending }),
+        (ending) => images.take(wanted, { id, writeLog: (text) => void (aboutImage += text), signal: ending }),
         signal,
       );
     steps.begin('checkout');
-    using checkout = await checkouts.of(source, order, (text) => heard.add(Buffer.from(text)), signal);
+    using checkout = await checkouts.of(source, order, (text) => tail.add(Buffer.from(text)), signal);
     if (order.software.length > 0) steps.begin('software');
     using software = await dependencyCache.take(order.software, signal);
     // Only now: where the software cannot be fetched, the build begins again, and would say it again.
-    for (const miss of checkout.misses) await say(mask.push(Buffer.from(`${miss}\n`)));
+    for (const miss of checkout.misses) await writeLog(mask.push(Buffer.from(`${miss}\n`)));
     if (wanted) steps.begin('image');
     const image = await coming?.result;
-    if (image) await tell(aboutImage);
+    if (image) await print(aboutImage);
     steps.end();
     await using waiting = services.outbox.begin(id, order.source.projectId);
     await using cache = await openSuiteCache(services, order.cache, {
@@ -57,17 +59,19 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       source: order.source,
       sha: order.sha,
       checkout: checkout.path,
-      say: async (text) => tell(text),
+      writeLog: async (text) => print(text),
       waiting,
       signal,
     });
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
-    await say(mask.flush());
+    const variables = { ...services.operatorVariables(), ...image?.environment, ...order.environment };
+    await writeLog(mask.flush());
     onOutput?.('from');
     const ended = await sandboxes.run({
       id,
       steps: [...order.launches.map(launchStep), ...order.steps.map(({ command }) => ({ name: 'command', command }))],
-      environment: findable({ ...image?.environment, ...order.environment }, order.prefixes, software.placesAt),
+      environment: findable(variables, order.prefixes, software.placesAt),
+      isBuild: true,
       workspace: {
         checkout: checkout.path,
         ...(cache && { over: partOf(cache, 'workspace'), changes: cache.changes }),
@@ -76,28 +80,41 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       mounts: software.mounts,
       image: image?.tree,
       limits: { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 },
-      output: (chunk) => say(mask.push(chunk)),
+      output: (chunk) => writeLog(mask.push(chunk)),
       onStep: (at, what) => (what === 'start' ? steps.begin(spanName(order, at)) : steps.end()),
       onLeft: async (left, how) => {
         // The mask may have held back the last bytes. Of a launch that failed, the reason that follows counts too.
-        await say(mask.flush());
+        await writeLog(mask.flush());
         if (how.step === 'command') onOutput?.('to');
         if (order.reports && how.reason !== 'cancelled' && how.reason !== 'out_of_disk') {
           steps.begin('reports');
-          await collectReports(left, { globs: order.reports, secrets: order.secrets, link, claim: id, tell, signal });
+          await collectReports(left, {
+            globs: order.reports,
+            secrets: order.secrets,
+            link,
+            claim: id,
+            tell: print,
+            signal,
+          });
           steps.end();
         }
         if (order.artifacts && how.reason !== 'cancelled') {
           steps.begin('artifacts');
-          if (how.reason === 'out_of_disk') await tell('\nNo artifacts are kept: the disk has to be freed at once.\n');
-          else await keepArtifacts(services, left, order.artifacts, { claim: id, waiting, tell, signal });
+          if (how.reason === 'out_of_disk') await print('\nNo artifacts are kept: the disk has to be freed at once.\n');
+          else await keepArtifacts(services, left, order.artifacts, { claim: id, waiting, tell: print, signal });
           steps.end();
         }
         await cache?.take(left, how);
+        await print(refusedWords(how.refused));
         const began = cache?.tree === undefined ? undefined : order.cache?.found;
         // Last: this takes the files away.
         if (hasFailed(how))
-          await keepFiles(services, left, { order, imageDigest: image?.digest, cache: began }, onKept);
+          await keepFiles(
+            services,
+            left,
+            { order: { ...order, environment: variables }, imageDigest: image?.digest, cache: began },
+            onKept,
+          );
       },
       signal,
     });
@@ -109,23 +126,27 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       if (await waiting.complete(isLate ? saved : undefined)) onWaiting?.();
       return saved && !isLate && outcome.kind === 'exited' ? { ...outcome, cache: saved } : outcome;
     }
-    await say(mask.push(Buffer.from(failureOf(launch.name, ended))));
+    await writeLog(mask.push(Buffer.from(failureOf(launch.name, ended))));
     if (await waiting.complete()) onWaiting?.();
     return { kind: 'launch_failed' };
   } catch (error) {
     if (error instanceof FetchError) {
-      await say(mask.push(heard.bytes()));
+      await writeLog(mask.push(tail.bytes()));
       return { kind: 'unfetchable', reason: error.kind };
     }
     if (error instanceof ImageError) {
-      await tell(`${error.message}\n`);
+      await print(`${error.message}\n`);
       return { kind: 'unrunnable', reason: error.reason };
     }
+    if (error instanceof EnvironmentFileError) {
+      await print(`The variables that the operator of this runner sets for builds cannot be read: ${error.message}\n`);
+      return { kind: 'unrunnable', reason: 'environment_unreadable' };
+    }
     if (!(error instanceof CannotMountError)) throw error;
-    await say(mask.push(Buffer.from(`The suite cannot run here: ${error.message}\n`)));
+    await writeLog(mask.push(Buffer.from(`The suite cannot run here: ${error.message}\n`)));
     return { kind: 'unrunnable', reason: 'not_isolated' };
   } finally {
-    await say(mask.flush());
+    await writeLog(mask.flush());
   }
 };
 

@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { keepReserve, reserveOf, type DiskReserve } from '../lib/disk-reserve.ts';
 import type { Link } from '../protocol/index.ts';
+import { readEnvironmentFile } from '../shared/environment-file.ts';
 import { openCacheStore } from './cache-store.ts';
 import { openCheckouts } from './checkouts.ts';
 import { openMirrors } from './git/mirrors.ts';
@@ -23,6 +24,8 @@ export interface RunnerServicesOptions {
   /** Private ranges that builds may reach, and directories of the machine that they see. */
   buildAllow?: readonly string[];
   buildPaths?: readonly string[];
+  /** A file of variables for all builds. */
+  buildEnvironment?: string | undefined;
   isolation: 'required' | 'off';
   link: Link;
   /** How much compiled software is kept unpacked. */
@@ -123,6 +126,8 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     kept,
     link,
     scratch,
+    operatorVariables: () =>
+      options.buildEnvironment === undefined ? {} : readEnvironmentFile(options.buildEnvironment),
     disk,
     log,
     async close() {

@@ -68,7 +68,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const { signal } = ending;
   const claims = new Claims();
   /** The claims for which orders are waited for at the moment. */
-  const asked = new Set<string>();
+  const wished = new Set<string>();
   const server = new Contact(log);
   const ask = <T>(work: () => Promise<T>): Promise<T> =>
     untilAnswered(signal, async () => server.heard(await work()), server.away);
@@ -97,7 +97,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     const givingUp = new AbortController();
     const timer = setTimeout(() => givingUp.abort(new Error('no server answered in time')), idleMs + awayMs);
     const wanted = AbortSignal.any([signal, givingUp.signal]);
-    asked.add(claim);
+    wished.add(claim);
     try {
       for (;;) {
         let left = idleMs;
@@ -110,7 +110,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       }
     } finally {
       clearTimeout(timer);
-      asked.delete(claim);
+      wished.delete(claim);
     }
   };
 
@@ -128,7 +128,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
   /** An idle runner that is drained does not wait for a server that is away. */
   const nextOrder = async (wish: Wish): Promise<Order | undefined> => {
-    asked.add(wish.claim);
+    wished.add(wish.claim);
     try {
       return await untilAnswered(
         signal,
@@ -142,7 +142,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       if (error instanceof DrainedError) ending.abort(stopped); // none of the executors has anything to do
       throw error;
     } finally {
-      asked.delete(wish.claim);
+      wished.delete(wish.claim);
     }
   };
 
@@ -192,7 +192,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     isBusy,
     drain() {
       isDraining = true;
-      if (asked.size > 0) link.leave({ claims: [...asked] }, signal).catch(() => {});
+      if (wished.size > 0) link.leave({ claims: [...wished] }, signal).catch(() => {});
     },
     async stop() {
       ending.abort(stopped);

@@ -1,6 +1,6 @@
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
-import { usualPath } from './sandbox/types.ts';
+import { buildPath } from './sandbox/types.ts';
 
 /**
  * How software at a prefix is found: the variables that shells, linkers, compilers and build systems read, and the
@@ -67,7 +67,7 @@ export function findable(
   add(
     'PATH',
     prefixes.map((prefix) => join(prefix, 'bin')),
-    usualPath,
+    buildPath(),
   );
   for (const [name, wanted] of Object.entries(variables)) {
     const folders = prefixes.flatMap((prefix) =>

@@ -9,7 +9,7 @@ export interface ShellIo {
   /** What the person's side sends. It ends with the shell. */
   frames(): AsyncGenerator<ShellFrame>;
   /** Settles when there is room for more. */
-  say(letter: FrameLetter, content?: Uint8Array | string): Promise<void>;
+  sendFrame(letter: FrameLetter, content?: Uint8Array | string): Promise<void>;
   /** Settles when everything that was said has arrived, or nobody takes it any more. */
   flush(ms: number): Promise<void>;
   /** When somebody last typed, or something was shown. */
@@ -35,12 +35,12 @@ export function openShellIo(link: Pick<Link, 'shellInput' | 'shellOutput'>, id: 
   let activeAt = performance.now();
   const answered = async <T>(call: () => Promise<T>): Promise<T> => {
     let heardAt = performance.now();
-    const heard = async (): Promise<T> => {
+    const attempt = async (): Promise<T> => {
       const answer = await call();
       heardAt = performance.now();
       return answer;
     };
-    return untilAnswered(signal, heard, () => {
+    return untilAnswered(signal, attempt, () => {
       if (performance.now() - heardAt > awayMs) leaving.abort(gone);
     });
   };
@@ -57,17 +57,17 @@ export function openShellIo(link: Pick<Link, 'shellInput' | 'shellOutput'>, id: 
     signal,
   });
   const sending = sender.run().catch(() => leaving.abort(gone));
-  const say = async (letter: FrameLetter, content: Uint8Array | string = ''): Promise<void> => {
+  const sendFrame = async (letter: FrameLetter, content: Uint8Array | string = ''): Promise<void> => {
     if (letter === 'd') activeAt = performance.now();
     await sender.push(shellFrame(letter, content));
   };
   const pinging = setInterval(() => {
-    if (sender.isDone) void say('p');
+    if (sender.isDone) void sendFrame('p');
   }, pingMs);
 
   return {
     signal,
-    say,
+    sendFrame,
     get activeAt() {
       return activeAt;
     },

@@ -42,9 +42,9 @@ export async function runShell(
     },
     Math.min(idleMs, lookEveryMs),
   );
-  const finish = async (words: string | undefined, status: number): Promise<void> => {
-    if (words !== undefined) await io.say('m', words);
-    await io.say('x', String(status));
+  const finish = async (message: string | undefined, status: number): Promise<void> => {
+    if (message !== undefined) await io.sendFrame('m', message);
+    await io.sendFrame('x', String(status));
     await io.flush(lookEveryMs);
   };
   try {
@@ -57,8 +57,12 @@ export async function runShell(
     const hello = await readHello(input);
     const script = hello.terminal ? undefined : await readScript(input);
     const { exitStatus, reason } = await runOver(services, order, kept, { io, input, hello, script, signal });
-    const words = idle.signal.aborted ? 'The shell was idle for too long.' : reason === null ? undefined : why[reason];
-    await finish(words, exitStatus ?? noStatus);
+    const message = idle.signal.aborted
+      ? 'The shell was idle for too long.'
+      : reason === null
+        ? undefined
+        : why[reason];
+    await finish(message, exitStatus ?? noStatus);
     if (idle.signal.aborted) return 'idle';
     return io.signal.aborted ? 'client_gone' : 'exited';
   } catch (error) {
@@ -133,6 +137,7 @@ async function runOver(
       ...findable(variables, order.prefixes, software.placesAt),
       ...(terminal && { TERM: terminal.type }),
     },
+    isBuild: true,
     workspace: {
       checkout: checkout.path,
       over: [...layersIn('workspace'), join(files, wholeRun.workspace)],
@@ -142,7 +147,7 @@ async function runOver(
     mounts: software.mounts,
     ...(image && { image: image.tree, overImage: [join(files, wholeRun.image)] }),
     limits: { memoryBytes: limits.memoryBytes, processes: limits.processes, timeoutMs: Math.max(1, lastsMs) },
-    output: (chunk) => io.say('d', chunk),
+    output: (chunk) => io.sendFrame('d', chunk),
     ...(terminal && { terminal: { size: terminal, onOpen: (opened) => void pass(io, input, opened).catch(() => {}) } }),
     signal,
   };
@@ -157,7 +162,7 @@ async function pass(io: ShellIo, input: Input, terminal?: Pick<Terminal, 'type' 
     const size = letter === 'w' ? readWindow(content) : undefined;
     if (size) terminal?.resize(size);
     if (letter === 'd') await terminal?.type(content);
-    if (letter === 'p') void io.say('p');
+    if (letter === 'p') void io.sendFrame('p');
   }
 }
 

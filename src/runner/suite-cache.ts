@@ -34,7 +34,7 @@ export interface CacheTask {
   source: Repository;
   sha: string;
   checkout: string;
-  say: (text: string) => Promise<void>;
+  writeLog: (text: string) => Promise<void>;
   /** Takes what the server cannot store at the moment. */
   waiting?: Pick<Waiting, 'isStuck' | 'addCache' | 'hasCache'> | undefined;
   signal: AbortSignal;
@@ -48,13 +48,15 @@ export async function openSuiteCache(
 ): Promise<SuiteCache | undefined> {
   if (!order) return undefined;
   if (!services.sandboxes.hasLayers) {
-    await task.say('No cache is used: this runner cannot lay directories over each other.\n');
+    await task.writeLog('No cache is used: this runner cannot lay directories over each other.\n');
     return undefined;
   }
   const places = order.paths.map((path) => ({ said: path, ...locateCachePath(path) }));
   const tracked = places.find(({ root, path }) => root === 'workspace' && isInWay(task.checkout, path));
   if (tracked) {
-    await task.say(`No cache is used: ${tracked.said} is part of the repository, or something on the way to it is.\n`);
+    await task.writeLog(
+      `No cache is used: ${tracked.said} is part of the repository, or something on the way to it is.\n`,
+    );
     return undefined;
   }
   await using opening = new AsyncDisposableStack();
@@ -64,13 +66,13 @@ export async function openSuiteCache(
   let making: Making | undefined;
   /** The size of the packed tree, when there is one. */
   let bytes: number | undefined;
-  const orSay = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
+  const orLog = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
     try {
       return await work();
     } catch (error) {
       task.signal.throwIfAborted();
       services.log(`a cache was not saved: ${messageOf(error)}`);
-      await task.say(`The cache is not saved: ${whyNot(error, order)}.\n`);
+      await task.writeLog(`The cache is not saved: ${whyNot(error, order)}.\n`);
       return undefined;
     }
   };
@@ -80,7 +82,7 @@ export async function openSuiteCache(
     async take(left, { step, exitStatus, reason }) {
       const hasFailed = step === 'command' && exitStatus !== null && order.savesFailed === true;
       if (savesAs === undefined || reason !== null || (exitStatus !== 0 && !hasFailed)) return;
-      await orSay(async () => {
+      await orLog(async () => {
         const { layers } = left;
         // Mostly the build has written nothing there: then this look at names is all it costs.
         if (places.some(({ root, path }) => hasWritten(layers[root].made, path))) {
@@ -95,15 +97,15 @@ export async function openSuiteCache(
           };
           bytes = await packTree(packingOf(services, task), leaving);
         }
-        if (bytes === undefined && restored) await task.say('The cache is unchanged.\n');
+        if (bytes === undefined && restored) await task.writeLog('The cache is unchanged.\n');
       });
     },
     async save() {
       if (savesAs === undefined || !making || bytes === undefined) return undefined;
       const tree = { name: savesAs, bytes, making };
-      const digest = await orSay(() => store(services, task, tree));
+      const digest = await orLog(() => store(services, task, tree));
       if (digest === undefined) return undefined;
-      await task.say(task.waiting?.hasCache() ? waits : `Saved the cache (${inWords(bytes)}).\n`);
+      await task.writeLog(task.waiting?.hasCache() ? waits : `Saved the cache (${inWords(bytes)}).\n`);
       return { digest, ...(restored && order.found && { began: order.found.id }) };
     },
     [Symbol.asyncDispose]: () => held.disposeAsync(),
@@ -124,23 +126,23 @@ async function restore(
   held: AsyncDisposableStack,
 ): Promise<Restored | undefined> {
   const { caches, log } = services;
-  const { say, signal, source } = task;
+  const { writeLog, signal, source } = task;
   if (!found) {
-    await say('There is no cache yet.\n');
+    await writeLog('There is no cache yet.\n');
     return undefined;
   }
   const named = `the cache of ${found.branch} (${inWords(found.bytes)})`;
-  if (!caches.has(source.projectId, found)) await say(`Fetching ${named}.\n`);
+  if (!caches.has(source.projectId, found)) await writeLog(`Fetching ${named}.\n`);
   try {
     const { path: tree } = held.use(await caches.take(source.projectId, found, signal));
     const changes = await newerFiles(services, { from: found.sha, tree }, task, held);
-    await say(`Restored ${named}.\n`);
+    await writeLog(`Restored ${named}.\n`);
     return { tree, changes };
   } catch (error) {
     signal.throwIfAborted();
     log(`a cache was not restored: ${messageOf(error)}`);
     const why = isNoSpace(error) ? 'the disk of the runner is full' : 'it could not be fetched';
-    await say(`The build begins without ${named}: ${why}.\n`);
+    await writeLog(`The build begins without ${named}: ${why}.\n`);
     return undefined;
   }
 }

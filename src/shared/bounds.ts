@@ -146,6 +146,8 @@ export const bytes = {
   testMessage: 8192,
   testsOfBuild: 67_108_864,
   /** The settings of a project in its repository. */
+  /** The variables of a runner for all of its builds. */
+  environmentFile: 65_536,
   configFile: 131_072,
   shellOutput: 65_536,
   /** What a forge sends. */

@@ -140,7 +140,7 @@ class Broadcast {
   async #run(parts: TailParts, subject: Followed, wire: Wire, watch: Watch): Promise<void> {
     const { signal } = this.#empty;
     let spokeAt = performance.now();
-    const say = (piece: Buffer): void => {
+    const write = (piece: Buffer): void => {
       for (const writer of this.#members.keys()) writer.write(piece);
       spokeAt = performance.now();
     };
@@ -151,15 +151,15 @@ class Broadcast {
       this.#idle = false;
       const isTold = await whereAvailable(async () => {
         for await (const event of newEvents(parts, subject, this.#place)) {
-          say(written(event, wire, this.#place));
+          write(written(event, wire, this.#place));
           if (event.type === 'log') this.#letSlowOnesGo(); // not between states, which a position does not record
         }
       });
       if (isTold && this.#place.over) {
-        for (const event of ending(this.#place)) say(written(event, wire, this.#place));
+        for (const event of ending(this.#place)) write(written(event, wire, this.#place));
         return;
       }
-      if (performance.now() - spokeAt >= quietTime) say(Buffer.from(wire.keepAlive));
+      if (performance.now() - spokeAt >= quietTime) write(Buffer.from(wire.keepAlive));
     }
   }
 

@@ -48,13 +48,13 @@ export function createByteRelay(db: Database, vault: Vault): ByteRelay {
   const writers = new Map<string, Writer>();
   const readers = new Map<string, Reader>();
 
-  const tellOthers = (name: string, kind: 'at' | 'data', position: number, content = ''): void => {
+  const announce = (name: string, kind: 'at' | 'data', position: number, content = ''): void => {
     db.tellOthers([word, name, kind, position, content].join(' ')); // what is lost is repeated
   };
   const send = (name: string, { offset, bytes }: Piece): void => {
     if (offer(name, { offset, bytes })) return;
     const some = Buffer.from(bytes.subarray(0, mostAbroad)).toString('base64');
-    tellOthers(name, 'data', offset, vault.seal(some, placeOf(name)));
+    announce(name, 'data', offset, vault.seal(some, placeOf(name)));
   };
   const offer = (name: string, { offset, bytes }: Piece): boolean => {
     const reader = readers.get(name);
@@ -104,7 +104,7 @@ export function createByteRelay(db: Database, vault: Vault): ByteRelay {
         readers.set(name, reader);
         const repeat = (): void => {
           if (writers.has(name)) isAt(name, from);
-          else tellOthers(name, 'at', from);
+          else announce(name, 'at', from);
         };
         repeat();
         return { repeat, done: () => readers.get(name) === reader && readers.delete(name) };

@@ -25,16 +25,16 @@ export async function* growthOf(
     if (!index) return { total: 0, size: 0, complete: true };
     return { total: index.total, size: Number(index.log.size), complete: index.log.complete === 1 };
   };
-  let told: Growth | undefined;
+  let last: Growth | undefined;
   using watch = parts.subscriptions.watch(logTopic(id));
   while (!signal.aborted) {
     let now: Growth | undefined;
     await whereAvailable(async () => {
       now = await look();
     });
-    if (now && (now.size !== told?.size || now.complete !== told.complete)) {
+    if (now && (now.size !== last?.size || now.complete !== last.complete)) {
       yield now;
-      told = now;
+      last = now;
       if (now.complete) return;
       await pause(breathMs, undefined, { signal }).catch(() => {});
     } else {

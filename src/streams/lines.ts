@@ -48,11 +48,11 @@ export async function readLines(storage: LineStorage, index: LineIndex, wanted: 
     if (reader.take(piece)) break;
   }
   const lines = reader.end(index.log.complete === 1);
-  await tellTimes(index, mark, lines);
+  await addTimes(index, mark, lines);
   return { lines, before: reader.before };
 }
 
-async function tellTimes(index: LineIndex, mark: Mark, lines: readonly Line[]): Promise<void> {
+async function addTimes(index: LineIndex, mark: Mark, lines: readonly Line[]): Promise<void> {
   const last = lines.at(-1);
   if (!last || !index.hasTimes) return;
   const marks = await index.between(mark, { breaks: last.number - 1, start: last.offset });

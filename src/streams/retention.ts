@@ -30,7 +30,7 @@ export async function forgetOldLogs(db: Database, days: number, now = Date.now()
     const last = old.at(-1);
     if (!last) return forgotten;
     await db.transaction(async (trx) => {
-      for (const { id } of old) if (await forget(trx, id, before, wordsFor(days))) forgotten += 1;
+      for (const { id } of old) if (await forget(trx, id, before, noticeFor(days))) forgotten += 1;
     });
     after = last.id;
   }
@@ -54,6 +54,6 @@ async function forget(trx: Transaction, id: bigint, before: bigint, words: Buffe
   return true;
 }
 
-function wordsFor(days: number): Buffer {
+function noticeFor(days: number): Buffer {
   return Buffer.from(`This log was removed: logs are kept for ${days === 1 ? 'a day' : `${days} days`} here.\n`);
 }

@@ -69,7 +69,7 @@ const longestAnswer = 4 * 1024 * 1024;
 export async function searchLog(parts: SearchParts, index: LineIndex, wanted: SearchWanted): Promise<SearchResult> {
   const until = performance.now() + timeMs;
   const result: SearchResult = { matches: [], complete: false, next: null };
-  let told = 0;
+  let sent = 0;
   const to = Math.min(wanted.to ?? index.total, index.total);
   const pieces = piecesOf(parts, index, wanted.from, to)[Symbol.asyncIterator]();
   try {
@@ -90,10 +90,10 @@ export async function searchLog(parts: SearchParts, index: LineIndex, wanted: Se
       for (const { line, start, text, ranges } of matches) {
         if (piece.first + line > to) return { ...result, complete: true };
         result.matches.push({ number: piece.first + line, offset: piece.offset + start, text, ranges });
-        told += text.length;
+        sent += text.length;
       }
       const next = piece.first + (searched ?? piece.lines);
-      const isEnough = result.matches.length >= wanted.limit || told >= longestAnswer;
+      const isEnough = result.matches.length >= wanted.limit || sent >= longestAnswer;
       if (!isEnough && searched === undefined && performance.now() < until) continue;
       return next > to ? { ...result, complete: true } : { ...result, next };
     }

@@ -1,7 +1,7 @@
 import { findUserById } from '../auth/users.ts';
 import { scopes } from '../http/route.ts';
 import { repeated, type RawGroup } from '../http/raw.ts';
-import { allowed, denied, judge, parameterNames, type Mistake, type Request } from '../oauth/authorize.ts';
+import { allowed, denied, checkRequest, parameterNames, type Mistake, type Request } from '../oauth/authorize.ts';
 import { outOfBand, policySource } from '../oauth/redirects.ts';
 import { html, type Html } from './html.ts';
 import { keyField, problem, type Page } from './layout.ts';
@@ -127,7 +127,7 @@ export const routes: PageRoute[] = [
     method: 'GET',
     path,
     async visit({ site: { db }, query, visitor, formKey }) {
-      const judgement = await judge(db.read, query);
+      const judgement = await checkRequest(db.read, query);
       if ('tell' in judgement) return notRegistered(judgement.tell);
       if (!visitor.person) return signInFirst(addressOf(query));
       if ('mistake' in judgement) return mistakePage(judgement.mistake, query, formKey);
@@ -140,7 +140,7 @@ export const routes: PageRoute[] = [
     method: 'POST',
     path,
     async visit(visit) {
-      const judgement = await judge(visit.site.db.read, visit.form);
+      const judgement = await checkRequest(visit.site.db.read, visit.form);
       if ('tell' in judgement) return notRegistered(judgement.tell);
       const { person } = visit.visitor;
       if (!person) return signInFirst(addressOf(visit.form));

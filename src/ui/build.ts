@@ -74,6 +74,10 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
       </p>
       <div class="actions" id="actions" data-live>
         ${
+          build.build_state === 'waiting_for_approval' &&
+          pageForm(visit, 'approve').wrap(html``, { button: 'Approve', kind: 'main' })
+        }
+        ${
           isUnderWay(build.build_state)
             ? cancel.wrap(html``, { button: 'Cancel', kind: 'danger' })
             : build.suite_exists && again.wrap(html``, { button: 'Run again', kind: 'main' })
@@ -140,6 +144,7 @@ function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownB
         html`<a href="${path}/requests/${build.build_request_id_str}">${ago(build.created_at)}</a>,
           ${askedFor(request, links)}`,
       )}
+      ${build.approved_by !== '' && fact('Approved by', build.approved_by)}
       ${fact('Began', started === null ? 'not yet' : ago(started))}
       ${fact('Ended', finished === null ? 'not yet' : ago(finished))}
       ${fact('Took', started === null ? '–' : duration(started, finished))}
@@ -193,6 +198,11 @@ export const routes: PageRoute[] = tabs.flatMap((tab) =>
       cancel: {
         route: `POST ${record}/cancel`,
         done: 'cancelled',
+      },
+      approve: {
+        route: `POST ${record}/approve`,
+        done: 'build_approved',
+        refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
       },
       restart: {
         route: `POST ${record}/restart`,

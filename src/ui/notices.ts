@@ -13,6 +13,7 @@ export const notices = {
   sent: 'It is sent again.',
   replayed: 'It was judged once more. What came of it is below.',
   approved: 'Approved. It is built without secrets.',
+  build_approved: 'Approved. It begins as soon as it can.',
   shared: 'Shared with every account.',
   unshared: 'No longer shared.',
   updated: 'Updated to what is shared now.',

@@ -3,6 +3,7 @@ import type { CommitDetails, SaidBuild } from '../records/overview.ts';
 import { attemptKey, buildName, groupedBuilds, newestOfSuites } from './build-rows.ts';
 import { askedFor, branchAtForge, commitAtForge, forgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
+import { depths, graphPart } from './graph.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { downloadLink, logPart } from './log-viewer.ts';
@@ -14,12 +15,34 @@ import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
 
 const record = '/projects/:project_id/build_requests/:build_request_id';
 
-function buildItem(build: SaidBuild, earlier: readonly SaidBuild[], path: string): Html {
-  const { id, started_at: started, finished_at: finished, last_line: said } = build;
-  return html`<li id="${attemptKey(build)}" class="build">
+/** What it said last, or waits for. */
+function saying(visit: ProjectVisit, build: SaidBuild, describedBy: string): Html {
+  const { id_str, build_state: state, last_line: said, waiting_reason: waits } = build;
+  if (state === 'waiting_for_approval') {
+    const approve = pageForm(visit, 'approve_build', { build_id: id_str });
+    return html`<div class="build-said">
+      ${approve.wrap(html``, { button: 'Approve', kind: 'main', describedBy })}
+    </div>`;
+  }
+  const waiting = waits !== '' && html`<em class="aside">${waits}</em>`;
+  return html`<span class="build-said">${said === '' ? waiting : html`<code>${said}</code>`}</span>`;
+}
+
+/** A build, with the suites of the request that it needs. */
+function buildItem(
+  visit: ProjectVisit,
+  build: SaidBuild,
+  earlier: readonly SaidBuild[],
+  needs: readonly string[],
+): Html {
+  const { id, started_at: started, finished_at: finished } = build;
+  const path = visit.projectPath;
+  const key = attemptKey(build);
+  return html`<li id="${key}" class="build">
     <span class="build-state">${buildBadge(build)}</span>
     <span class="build-name">
-      <a href="${path}/builds/${id}">${buildName(build)}</a>
+      <a id="${key}-name" href="${path}/builds/${id}">${buildName(build)}</a>
+      ${needs.length > 0 && html`<span class="aside build-needs">needs: ${needs.join(', ')}</span>`}
       ${build.flaky && html`<span class="aside">flaky</span>`}
       ${
         earlier.length > 0 &&
@@ -28,17 +51,23 @@ function buildItem(build: SaidBuild, earlier: readonly SaidBuild[], path: string
         >`
       }
     </span>
-    <span class="build-said">${said !== '' && html`<code>${said}</code>`}</span>
+    ${saying(visit, build, `${key}-name`)}
     <span class="build-took aside">${started !== null && duration(started, finished)}</span>
   </li>`;
 }
 
-function buildList(builds: readonly SaidBuild[], path: string): Html {
+/** In an order in which each stands behind what it needs, and drawn so, where some need others. */
+function buildList(visit: ProjectVisit, builds: readonly SaidBuild[]): Html {
   const attempts = Map.groupBy(builds, attemptKey);
-  return groupedBuilds(newestOfSuites(builds), (build) => {
+  const newest = newestOfSuites(builds);
+  const depth = depths(newest);
+  const ordered = newest.toSorted((a, b) => (depth.get(a.suite_name) ?? 0) - (depth.get(b.suite_name) ?? 0));
+  const list = groupedBuilds(ordered, (build) => {
     const earlier = (attempts.get(attemptKey(build)) ?? []).filter(({ id }) => id !== build.id).toReversed();
-    return buildItem(build, earlier, path);
+    const needs = build.needs.filter((name) => depth.has(name));
+    return buildItem(visit, build, earlier, needs);
   });
+  return html`${graphPart(newest, visit.projectPath)} ${list}`;
 }
 
 async function leftOutList({ api }: ProjectVisit, builds: readonly SaidBuild[]) {
@@ -73,9 +102,9 @@ function suitesPart(
   { build_state: state }: BuildRequest,
   commit: CommitDetails | undefined,
   builds: readonly SaidBuild[],
-  path: string,
+  visit: ProjectVisit,
 ): Html {
-  if (builds.length > 0) return buildList(builds, path);
+  if (builds.length > 0) return buildList(visit, builds);
   if (commit) return empty('No suite was run', 'None of the suites of this project applies to the commit.');
   if (state === 'waiting_for_approval') return html`<p class="aside">Nothing of it was fetched yet.</p>`;
   return isUnderWay(state)
@@ -153,7 +182,7 @@ async function show(visit: ProjectVisit) {
         }
         ${request.build_state !== 'waiting_for_approval' && waitingLine(request.waiting_reason)}
         <h2>Suites</h2>
-        ${suitesPart(request, commit, builds, projectPath)} ${commit && (await leftOutList(visit, builds))}
+        ${suitesPart(request, commit, builds, visit)} ${commit && (await leftOutList(visit, builds))}
       </div>
       ${fetchLog}`,
   };
@@ -169,6 +198,11 @@ export const routes: PageRoute[] = projectPage({
     approve: {
       route: `POST ${record}/approve`,
       done: 'approved',
+    },
+    approve_build: {
+      route: 'POST /projects/:project_id/builds/:build_id/approve',
+      done: 'build_approved',
+      refusals: { resource_temporary_unavailable: 'It does not wait for approval any more.' },
     },
     cancel: { route: `POST ${record}/cancel`, done: 'cancelled' },
     rerun: {

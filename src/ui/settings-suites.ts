@@ -7,6 +7,7 @@ import { deletionPage, recordHead } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import { dependenciesPart } from './suite-dependencies.ts';
+import { orderGroup } from './suite-order.ts';
 import { runGroups } from './suite-run.ts';
 import { rulesPart } from './suite-rules.ts';
 import { addSuiteVariable, suiteVariables } from './variables.ts';
@@ -17,7 +18,7 @@ const cacheSaves = [
 ] as const;
 
 /** Name and command, and everything else in groups: most suites need none of it. */
-function suiteFields(form: PageForm, suite?: Suite): Html {
+function suiteFields(form: PageForm, all: readonly Suite[], suite?: Suite): Html {
   const description = form.shown('description', suite?.description ?? '');
   const tags = form.shownList('tags', suite?.tags ?? []).join(' ');
   const cache = form.shownList('cache', suite?.cache ?? []);
@@ -57,7 +58,7 @@ function suiteFields(form: PageForm, suite?: Suite): Html {
     })}
     ${form.select('cache_save', 'Save it after', cacheSaves, { value: suite?.cache_save })}`,
   )}
-  ${runGroups(form, suite)}
+  ${orderGroup(form, all, suite)} ${runGroups(form, suite)}
   ${form.group(
     ['reports', 'artifacts'],
     `Test reports: ${patterns(reports)}, artifacts: ${patterns(artifacts)}`,
@@ -126,7 +127,7 @@ const list = settingsPage({
               ${all.length > 0 && 'No suite has that in its name.'}
             </p>
           </div>
-          ${creation(visit)}
+          ${creation(visit, all)}
         </div>`,
     };
   },
@@ -157,11 +158,11 @@ function row({ id_str: id, name, description, command }: Suite, path: string): H
   </tr>`;
 }
 
-function creation(visit: FormVisit): Html {
+function creation(visit: FormVisit, all: readonly Suite[]): Html {
   const form = pageForm(visit, 'create');
   return html`<section id="new" aria-labelledby="new-title">
     <h2 id="new-title">New suite</h2>
-    ${form.wrap(suiteFields(form), { button: 'Create suite', isCard: true, label: 'New suite' })}
+    ${form.wrap(suiteFields(form, all), { button: 'Create suite', isCard: true, label: 'New suite' })}
   </section>`;
 }
 
@@ -171,12 +172,13 @@ const one = settingsPage({
   async show(visit) {
     const { api } = visit;
     const suite = await api.get('/projects/:project_id/suites/:suite_id');
+    const all = await api.get('/projects/:project_id/suites');
     const form = pageForm(visit, 'save');
     return {
       title: suite.name,
       main: html`${recordHead(visit, { back: `${settingsPath(visit)}/suites`, all: 'All suites', title: suite.name, isOwners: true })}
-      ${form.wrap(suiteFields(form, suite), { button: 'Save', isCard: true, label: 'Suite' })} ${await rulesPart(visit)}
-      ${await suiteVariables(visit)} ${await dependenciesPart(visit)}`,
+      ${form.wrap(suiteFields(form, all, suite), { button: 'Save', isCard: true, label: 'Suite' })}
+      ${await rulesPart(visit)} ${await suiteVariables(visit)} ${await dependenciesPart(visit)}`,
     };
   },
   actions: {

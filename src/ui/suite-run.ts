@@ -1,4 +1,4 @@
-import { matrixFields, type Suite } from '../records/suite.ts';
+import type { Suite } from '../records/suite.ts';
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { most } from '../shared/bounds.ts';
@@ -34,7 +34,7 @@ export function runGroups(form: PageForm, suite?: Suite): Html {
     ...(mayFail ? ['may fail'] : []),
   ];
   return html`${form.group(
-    Object.keys(matrixFields),
+    [...Object.keys(lists), 'matrix_allow_failure'],
     `Matrix: ${variants === 0 ? 'none' : counted(variants, 'variant')}`,
     html`${form.lines('matrix', 'Matrix', {
       value: suite?.matrix.join('\n'),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { operatorProgram } from '../../src/cli/catalog.ts';
 import { developerProgram } from '../../src/commands/catalog.ts';
-import { leavesOf, wordsOf, type Command } from '../../src/commands/program.ts';
+import { leavesOf, commandLine, type Command } from '../../src/commands/program.ts';
 import { run } from '../../src/lib/processes.ts';
 import { Developer } from '../support/developer.ts';
 
@@ -18,7 +18,7 @@ describe('help', () => {
     const text = helpOf(developerProgram());
     for (const line of text.split('\n')) assert.ok(line.length <= 80, line);
     assert.ok(text.split('\n').length <= 25, text);
-    for (const command of leavesOf(developerProgram())) assert.ok(text.includes(`\n  ${wordsOf(command)} `), text);
+    for (const command of leavesOf(developerProgram())) assert.ok(text.includes(`\n  ${commandLine(command)} `), text);
   });
 
   test('of a command fits a screen, and its examples can be typed', () => {
@@ -26,12 +26,12 @@ describe('help', () => {
       const text = helpOf(command);
       assert.ok(text.split('\n').length <= 32, text);
       for (const line of text.split('\n')) assert.ok(line.length <= 100, line);
-      assert.ok(command.examples.length > 0, wordsOf(command));
+      assert.ok(command.examples.length > 0, commandLine(command));
       for (const [line] of command.examples) {
         const typed = line
           .replace(/^source <\((.*)\)$/, '$1')
           .replace(/ [<>] .*/, '')
-          .slice(`headrace ${wordsOf(command).replace(/ [[A-Z].*/, '')}`.length);
+          .slice(`headrace ${commandLine(command).replace(/ [[A-Z].*/, '')}`.length);
         const { operands, unknown } = command.parseOptions(typed.split(' ').filter((word) => word !== ''));
         const least = command.registeredArguments.filter(({ required }) => required).length;
         assert.deepEqual(unknown, [], line);
@@ -47,11 +47,11 @@ describe('help for those who run servers', () => {
   test('lists every command, and tells what each of its options is for', () => {
     const all = helpOf(program);
     for (const command of leavesOf(program)) {
-      assert.ok(all.includes(`\n  ${wordsOf(command)} `), wordsOf(command));
+      assert.ok(all.includes(`\n  ${commandLine(command)} `), commandLine(command));
       const text = helpOf(command);
       assert.match(text, /^[A-Z].*\.\n\nusage: headrace /);
       for (const { long, description } of command.options.filter(({ hidden }) => !hidden))
-        assert.ok(text.includes(`  ${long} `) && description !== '', `${wordsOf(command)} ${long}`);
+        assert.ok(text.includes(`  ${long} `) && description !== '', `${commandLine(command)} ${long}`);
     }
   });
 

@@ -3,12 +3,12 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { developerProgram } from '../../src/commands/catalog.ts';
-import { leavesOf, wordsOf } from '../../src/commands/program.ts';
+import { leavesOf, commandLine } from '../../src/commands/program.ts';
 import { run } from '../../src/lib/processes.ts';
 import { temporaryFolder } from '../support/databases.ts';
 
 /** The words of every command, without its arguments. */
-const commands = leavesOf(developerProgram()).map((command) => wordsOf(command).replace(/ [[A-Z].*/, ''));
+const commands = leavesOf(developerProgram()).map((command) => commandLine(command).replace(/ [[A-Z].*/, ''));
 const root = join(import.meta.dirname, '../..');
 
 describe('the command line as a package of its own', () => {

@@ -10,12 +10,12 @@ import { connectionPath, protocolHeader, protocolNumber } from '../../src/protoc
 import { RefusedError } from '../../src/runner/failures.ts';
 import { RawRunner } from '../support/raw-runner.ts';
 import { authorityOf, registered } from '../support/registered.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 const patient = new AbortController().signal;
 
-describeService('the connection of a runner', (service) => {
+describeServiceOnOne('the connection of a runner', (service) => {
   let alice: User;
   before(async () => {
     alice = await service.user();

@@ -7,13 +7,13 @@ import { randomName } from '../../src/lib/random-name.ts';
 import { RawRunner } from '../support/raw-runner.ts';
 import { registered, type Registered } from '../support/registered.ts';
 import { aCommit } from '../support/runner.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { archiveOf } from '../support/software.ts';
 
 const patient = new AbortController().signal;
 
 /** Whatever a runner sends, it is answered in the API's form, and nothing of it is taken for our own failure. */
-describeService('a message that makes no sense', (service) => {
+describeServiceOnOne('a message that makes no sense', (service) => {
   let runner: Registered;
   let raw: RawRunner;
   let claim: string;

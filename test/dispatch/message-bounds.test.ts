@@ -6,7 +6,7 @@ import { randomName } from '../../src/lib/random-name.ts';
 import { RawRunner } from '../support/raw-runner.ts';
 import { registered, type Registered } from '../support/registered.ts';
 import { aCommit } from '../support/runner.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 
 const aTest = { name: '', class: '', suite: '', file: '', state: 'passed', durationMs: 0, message: '' };
 
@@ -134,7 +134,7 @@ const messages = {
 };
 
 /** Whoever has a runner can write its messages. */
-describeService('a message of a runner', (service) => {
+describeServiceOnOne('a message of a runner', (service) => {
   let runner: Registered;
   before(async () => {
     runner = await registered(service);

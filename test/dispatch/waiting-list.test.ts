@@ -22,7 +22,7 @@ function waiters() {
   };
   const give = (...numbers: number[]): void => {
     there.push(...numbers);
-    list.tell();
+    list.notify();
   };
   return { list, wait, give, there, tries: () => tries };
 }

@@ -4,7 +4,7 @@ import { dirname, join, relative } from 'node:path';
 import { describe, test } from 'node:test';
 import { operatorProgram } from '../../src/cli/catalog.ts';
 import { developerProgram } from '../../src/commands/catalog.ts';
-import { leavesOf, wordsOf, type Command } from '../../src/commands/program.ts';
+import { leavesOf, commandLine, type Command } from '../../src/commands/program.ts';
 import { readConfig } from '../../src/config.ts';
 import { errorStatus } from '../../src/errors.ts';
 import { routes } from '../../src/resources/index.ts';
@@ -58,7 +58,7 @@ function leadingWords(tokens: readonly string[]): string[] {
 
 /** The words of a command without its arguments, which are in capitals. */
 function namesOf(command: Command): string[] {
-  return leadingWords(wordsOf(command).split(' '));
+  return leadingWords(commandLine(command).split(' '));
 }
 
 /** Calls of the program in a page: code in a line that begins with it, and lines of shell blocks. */

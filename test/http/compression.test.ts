@@ -3,7 +3,7 @@ import { before, describe, test } from 'node:test';
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { encodingFor } from '../../src/http/compression.ts';
 import type { Answer } from '../support/client.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import { freshName, type User } from '../support/user.ts';
 
@@ -29,7 +29,7 @@ describe('the compression of an answer', () => {
   });
 });
 
-describeWithRunner('a long answer', (service, runner) => {
+describeWithRunnerOnOne('a long answer', (service, runner) => {
   let alice: User;
   let path: string;
   before(async () => {

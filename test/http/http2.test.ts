@@ -5,7 +5,7 @@ import { before, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { basic } from '../support/client.ts';
 import type { TestDatabase } from '../support/databases.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import { describeServiceOnOne, type Service } from '../support/service.ts';
 import type { User } from '../support/user.ts';
@@ -38,7 +38,7 @@ async function heard(stream: ClientHttp2Stream): Promise<{ headers: Record<strin
   return { headers, text };
 }
 
-describeWithRunner('over HTTP/2', (service, runner, database) => {
+describeWithRunnerOnOne('over HTTP/2', (service, runner, database) => {
   let alice: User;
   before(async () => {
     alice = await service.user();

@@ -7,13 +7,13 @@ import { registerApplication } from '../support/applications.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { basic, type Answer } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import type { User } from '../support/user.ts';
 
 const origin = 'https://app.example.org';
 
-describeWithRunner('a page of another site', (service, runner, database) => {
+describeWithRunnerOnOne('a page of another site', (service, runner, database) => {
   const browser = new TestBrowser(database);
   let alice: User;
   let token: string;

@@ -12,13 +12,13 @@ import {
 } from '../../src/inbound-hooks/bodies.ts';
 import { longestTurn } from '../support/event-loop.ts';
 import { assertRefused } from '../support/expect.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { createHmac } from 'node:crypto';
 import type { Hook } from './forge.ts';
 
 const megabyte = 1024 * 1024;
 
-describeService('a long payload', (service) => {
+describeServiceOnOne('a long payload', (service) => {
   const makeHook = async (): Promise<Hook> => {
     const owner = await service.user();
     const project = await owner.createProject();
@@ -91,7 +91,7 @@ function settableClock() {
 const clock = settableClock();
 const room = 30 * megabyte;
 
-describeService(
+describeServiceOnOne(
   'a delivery',
   (service) => {
     test('is taken however many slow bodies strangers hold open for hooks of others [promise: hook-bounds]', async () => {

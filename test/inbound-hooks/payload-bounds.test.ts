@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { bytes, longest, most } from '../../src/shared/bounds.ts';
 import type { Record_ } from '../support/client.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 import { deliver, hooksOfAllProviders, sign, type Hook } from './forge.ts';
 import * as payloads from './payloads.ts';
 
 /** A payload is a stranger's, and its texts are kept with the delivery. */
-describeService('a payload', (service) => {
+describeServiceOnOne('a payload', (service) => {
   let owner: User;
   let project: Record_;
   let hookOf: (provider: string) => Hook;

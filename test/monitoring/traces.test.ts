@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test';
 import { openSpanExporter, type ClosableTracer } from '../../src/lifecycle/span-exporter.ts';
 import { advanceBuild } from '../../src/lifecycle/builds.ts';
 import { attributesOf, startCollector, treeOf, type Collector } from '../support/collector.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import type { Record_ } from '../support/client.ts';
 import type { User } from '../support/user.ts';
 import { newSpanId, newTraceId } from '../../src/lib/trace-context.ts';
@@ -20,7 +20,7 @@ after(async () => {
   await collector.close();
 });
 
-describeWithRunner(
+describeWithRunnerOnOne(
   'the trace of a build request',
   (service, runner) => {
     let alice: User;

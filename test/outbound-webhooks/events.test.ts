@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { tellOfDependency } from '../../src/lifecycle/webhook-events.ts';
+import { notifyOfDependency } from '../../src/lifecycle/webhook-events.ts';
 import type { Record_ } from '../support/client.ts';
 import { compiled, compiling } from '../support/compiling.ts';
 import { assertFields, assertRecent } from '../support/expect.ts';
@@ -199,7 +199,7 @@ describeService(
       await receiver.received(1);
       const { db, ids } = service.store;
       const undone = db.transaction(async (trx) => {
-        await tellOfDependency({ db, trx, ids }, dependency.id);
+        await notifyOfDependency({ db, trx, ids }, dependency.id);
         throw new Error('no');
       });
       await assert.rejects(undone);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { tellOfDependency } from '../../src/lifecycle/webhook-events.ts';
+import { notifyOfDependency } from '../../src/lifecycle/webhook-events.ts';
 import { forgetOldDeliveries } from '../../src/outbound-webhooks/retention.ts';
 import { assertDestroyed } from '../support/expect.ts';
 import { payloadOf, Receiver, reply } from '../support/receiver.ts';
@@ -49,7 +49,7 @@ describeService(
       receiver.answer = reply(200);
       const { db, ids } = service.store;
       await db.transaction(async (trx) => {
-        await tellOfDependency({ db, trx, ids }, dependency.id);
+        await notifyOfDependency({ db, trx, ids }, dependency.id);
         answer();
         // Long enough for the server to note the answer, if it did not wait for this transaction.
         await new Promise((resolve) => setTimeout(resolve, 300));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { createResolve } from '../../src/lib/resolve.ts';
-import { tellOfDependency } from '../../src/lifecycle/webhook-events.ts';
+import { notifyOfDependency } from '../../src/lifecycle/webhook-events.ts';
 import { retryPolicy } from '../../src/outbound-webhooks/retry-policy.ts';
 import { startSender } from '../../src/outbound-webhooks/sender.ts';
 import type { Record_ } from '../support/client.ts';
@@ -18,7 +18,7 @@ export async function moveDependency(
   const { db, ids } = service.store;
   await db.transaction(async (trx) => {
     await trx.updateTable('dependencies').set({ state }).where('id', '=', id).execute();
-    await tellOfDependency({ db, trx, ids }, id);
+    await notifyOfDependency({ db, trx, ids }, id);
   });
 }
 

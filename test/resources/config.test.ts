@@ -364,4 +364,43 @@ describeService('a project as a document', (service) => {
     assert.match((await developer.run(['apply'])).err, /Say which file/);
     assert.equal(readFileSync(path, 'utf8'), 'name = "unclosed');
   });
+
+  test('has what suites need by their names, in whatever order', async () => {
+    const own = await alice.createProject({ name: 'Needy' });
+    const put = (suites: object[], fields: Record<string, string> = {}): Promise<Answer> => {
+      const document = { name: 'Needy', repository_url: 'git@example.org:team/code.git', suites };
+      return alice.put(`/projects/${own.id}/config`, { document: JSON.stringify(document), ...fields });
+    };
+    const suite = (name: string, ...needs: string[]) => ({ name, command: 'make', needs });
+    const needs = async (): Promise<Record<string, string>> =>
+      Object.fromEntries(
+        (await alice.get(`/projects/${own.id}/suites`)).list.map((one) => [
+          one.name,
+          (one.needs as { name: string }[]).map(({ name }) => name).join(' '),
+        ]),
+      );
+    assert.equal((await put([suite('ship', 'unit', 'lint'), suite('unit', 'lint'), suite('lint')])).status, 200);
+    assert.deepEqual(await needs(), { ship: 'unit lint', unit: 'lint', lint: '' });
+    const exported = JSON.parse(String((await alice.get(`/projects/${own.id}/config`)).record.document)) as {
+      suites: { name: string; needs?: string[] }[];
+    };
+    assert.deepEqual(exported.suites[0]?.needs, ['unit', 'lint']);
+    // The other way round: no change alone would be possible.
+    const turned = [suite('ship'), suite('unit', 'ship'), suite('lint', 'unit')];
+    const changes = (await put(turned)).record.changes as { what: string; fields: object[] }[];
+    assert.deepEqual(changes[0], {
+      action: 'change',
+      what: 'suite ship',
+      fields: [{ name: 'needs', from: 'unit, lint', to: '' }],
+    });
+    assert.deepEqual(await needs(), { ship: '', unit: 'ship', lint: 'unit' });
+    assert.deepEqual((await put(turned)).record.changes, []);
+    const circle = await put([suite('ship', 'lint'), suite('unit', 'ship'), suite('lint', 'unit')]);
+    assert.deepEqual(circle.body, { error: { 'suites[ship][needs]': ['invalid_format'] } });
+    const unknown = await put([suite('ship', 'nobody'), suite('unit', 'ship'), suite('lint', 'unit')]);
+    assert.deepEqual(unknown.body, { error: { 'suites[ship][needs]': ['not_found'] } });
+    assert.deepEqual(await needs(), { ship: '', unit: 'ship', lint: 'unit' }, 'nothing of it was kept');
+    assert.equal((await put([suite('lint')], { prune: 'true' })).status, 200);
+    assert.deepEqual(await needs(), { lint: '' });
+  });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { most } from '../../src/shared/bounds.ts';
-import { readSaid } from '../../src/dispatch/read-message.ts';
+import { readCall } from '../../src/dispatch/read-message.ts';
 import { forgetOldTests } from '../../src/lifecycle/test-results.ts';
 import type { SuiteOrder, TestReceipt, TestReport } from '../../src/protocol/index.ts';
 import { aCommit, describeWithRunner, type Task } from '../support/runner.ts';
@@ -321,7 +321,7 @@ test('a batch of tests is read strictly [promise: runner-claims]', () => {
   const claim = 'c'.repeat(22);
   const batch = (change: object): unknown => ({ claim, start: 0, tests: [], isLast: false, ...change });
   const withTest = (change: object): unknown => batch({ tests: [{ ...one('a'), ...change }] });
-  assert.deepEqual(readSaid('tests', withTest({ more: 1, failures: 2 })), {
+  assert.deepEqual(readCall('tests', withTest({ more: 1, failures: 2 })), {
     claim,
     start: 0,
     tests: [{ ...one('a'), failures: 2 }],
@@ -354,5 +354,5 @@ test('a batch of tests is read strictly [promise: runner-claims]', () => {
     withTest({ failures: 1e9 }),
   ];
   for (const body of wrong)
-    assert.throws(() => readSaid('tests', body), { name: 'ApiError' }, JSON.stringify(body)?.slice(0, 200));
+    assert.throws(() => readCall('tests', body), { name: 'ApiError' }, JSON.stringify(body)?.slice(0, 200));
 });

@@ -87,12 +87,12 @@ describe('compiling', () => {
       unpacked: { bytes: megabyte, entries: 100 },
       ...changes,
     };
-    const say = (output: Buffer | string): void => {
+    const writeLog = (output: Buffer | string): void => {
       said.push(Buffer.from(output));
       if (calling.when.test(Buffer.concat(said).toString())) calling.off.abort(new Error('called off'));
     };
     const { signal } = calling.off;
-    const task = { id: `compile-${count}`, say, signal, steps: stepTimes() };
+    const task = { id: `compile-${count}`, writeLog, signal, steps: stepTimes() };
     const outcome = await compileDependency(services as RunnerServices, order, task);
     assert.deepEqual(readdirSync(services.scratch), [], 'something is left');
     return { outcome, log: Buffer.concat(said).toString() };

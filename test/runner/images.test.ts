@@ -69,7 +69,7 @@ describe('images', () => {
   const take = (reference: string, accountId = '1', from = images) => {
     said = '';
     ran = [];
-    return from.take({ reference, accountId }, { id: 'claim', say: (text) => void (said += text), signal: never });
+    return from.take({ reference, accountId }, { id: 'claim', writeLog: (text) => void (said += text), signal: never });
   };
   const run = async (image: string | undefined, command: string, changes: Partial<Job> = {}) => {
     const heard: Buffer[] = [];
@@ -620,7 +620,7 @@ describe('images', () => {
     access = { host: fake.host, username: 'u', password };
     const stop = new AbortController();
     const order = { reference: `${fake.host}/team/slow:1`, accountId: '1' };
-    const taking = images.take(order, { id: 'claim', say: () => {}, signal: stop.signal });
+    const taking = images.take(order, { id: 'claim', writeLog: () => {}, signal: stop.signal });
     taking.catch(() => {});
     await called.promise; // skopeo has sent it, and waits for the answer
     const encoded = Buffer.from(`u:${password}`).toString('base64');

@@ -15,11 +15,16 @@ async function slowDeploy(t: TestContext) {
   const target = await createRepository(join(host.folder, 'live.git'));
   const sha = await repository.commit();
   const hook = await waitingHook(target);
-  const { say, signal: _, ...source } = project;
+  const { writeLog, signal: _, ...source } = project;
   const order = { source, sha, localBranch: 'main', remoteUrl: host.url('live.git'), remoteBranch: 'production' };
   const start = (timeoutSeconds: number, signal: AbortSignal): Promise<Outcome> => {
     const work = { kind: 'push_deploy' as const, ...order, timeoutSeconds };
-    return pushDeploy({ mirrors } as unknown as RunnerServices, work, { id: 'x', say, signal, steps: stepTimes() });
+    return pushDeploy({ mirrors } as unknown as RunnerServices, work, {
+      id: 'x',
+      writeLog,
+      signal,
+      steps: stepTimes(),
+    });
   };
   const branches = (): Promise<string> => target.git(['for-each-ref', 'refs/heads']);
   return { start, hook, log, branches };

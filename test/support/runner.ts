@@ -19,7 +19,7 @@ import { routes } from '../../src/resources/index.ts';
 import type { Store } from '../../src/cli/store.ts';
 import type { Runner } from '../../src/auth/runners.ts';
 import type { TestDatabase } from './databases.ts';
-import { describeService, type Service, type ServiceOptions } from './service.ts';
+import { describeService, describeServiceOnOne, type Service, type ServiceOptions } from './service.ts';
 
 const patient = new AbortController().signal;
 
@@ -92,22 +92,26 @@ export class ScriptedRunner {
   }
 }
 
+type DefineWithRunner = (service: Service, runner: ScriptedRunner, database: TestDatabase) => void;
+type RunnerOptions = ServiceOptions & ScriptedLimits;
+
 /** Runs the same tests against a service on each database, with a scripted runner. */
-export function describeWithRunner(
-  name: string,
-  define: (service: Service, runner: ScriptedRunner, database: TestDatabase) => void,
-  options: ServiceOptions & ScriptedLimits = {},
-): void {
-  describeService(
-    name,
-    (service, database) => {
-      const runner = new ScriptedRunner();
-      before(() => runner.begin(service.store, options));
-      after(() => runner.dispatch.close());
-      define(service, runner, database);
-    },
-    options,
-  );
+export function describeWithRunner(name: string, define: DefineWithRunner, options: RunnerOptions = {}): void {
+  describeService(name, withRunner(define, options), options);
+}
+
+/** The same where the database does not matter (see `onOneDatabase`). */
+export function describeWithRunnerOnOne(name: string, define: DefineWithRunner, options: RunnerOptions = {}): void {
+  describeServiceOnOne(name, withRunner(define, options), options);
+}
+
+function withRunner(define: DefineWithRunner, options: RunnerOptions) {
+  return (service: Service, database: TestDatabase): void => {
+    const runner = new ScriptedRunner();
+    before(() => runner.begin(service.store, options));
+    after(() => runner.dispatch.close());
+    define(service, runner, database);
+  };
 }
 
 export class Task<W extends Work = Work> {

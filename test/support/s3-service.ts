@@ -1,7 +1,7 @@
 import { after, before, describe } from 'node:test';
 import type { TestDatabase } from './databases.ts';
 import { startFaultyProxy, type FaultyProxy } from './faulty-proxy.ts';
-import { describeWithRunner, type ScriptedLimits, type ScriptedRunner } from './runner.ts';
+import { describeWithRunnerOnOne, type ScriptedLimits, type ScriptedRunner } from './runner.ts';
 import type { Service, ServiceOptions } from './service.ts';
 import { startSwift, type Swift } from './swift.ts';
 
@@ -13,7 +13,7 @@ export interface Behind {
   bucket: string;
 }
 
-/** Runs the same tests against a service on each database, with its blobs in a bucket of its own and faults in between. */
+/** Runs tests against a service with its blobs in a bucket of its own and faults in between. */
 export function describeInS3(
   name: string,
   define: (service: Service, runner: ScriptedRunner, behind: Behind, database: TestDatabase) => void,
@@ -37,7 +37,7 @@ export function describeInS3(
       await behind.proxy.close();
       await behind.swift.close();
     });
-    describeWithRunner(
+    describeWithRunnerOnOne(
       'blobs in S3',
       (service, runner, database) => {
         after(renew); // the service on the next database has a bucket of its own

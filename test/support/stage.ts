@@ -82,8 +82,8 @@ export class Stage {
       checkAccess: async () => ({ defaultBranch: 'main', branches: ['main'], files: ['Makefile', 'sluice.c'] }),
       projects: async () => [],
       collect: async () => ({ removed: 0, tidied: 0 }),
-      fetch: async ({ commitRef, projectId, say, signal }) => {
-        await say(`looking for ${commitRef}\n`);
+      fetch: async ({ commitRef, projectId, writeLog, signal }) => {
+        await writeLog(`looking for ${commitRef}\n`);
         if (commitRef === 'missing') throw new FetchError('ref_not_found', 'there is no such ref');
         if (commitRef === 'broken') throw new Error('the disk is on fire');
         if (commitRef === 'slow') await aborted(signal);
@@ -112,6 +112,7 @@ export class Stage {
       caches: { projects: () => [], forget: async () => {} } as unknown as CacheStore,
       link: { read: unused, store: unused, keep: unused, key: unused, tests: unused },
       scratch: '/nowhere',
+      operatorVariables: () => ({}),
       outbox: await openOutbox({ folder: join(this.#service.folder, 'stage-outbox'), disk, log: () => {} }),
       disk,
       log: () => {},

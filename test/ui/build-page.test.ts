@@ -5,7 +5,7 @@ import type { TestReport } from '../../src/protocol/index.ts';
 import { assertAccessible } from '../support/accessibility.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { addArtifact } from '../support/rows.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { held, runningBuild, type RunningBuild } from '../support/running-build.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
@@ -28,7 +28,7 @@ const reports = [
   report('reads frozen gauges', 'skipped', 'not in summer'),
 ];
 
-describeWithRunner('the page of a build', (service, runner, database) => {
+describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
   let alice: User;
   let tab: Tab;
   /** It failed, with a long log, failed tests and many files. */

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { sql } from 'kysely';
 import type { Record_ } from '../support/client.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { SuiteRuns } from '../support/suite-runs.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
-describeWithRunner('how projects are doing', (service, runner) => {
+describeWithRunnerOnOne('how projects are doing', (service, runner) => {
   let alice: User;
   let tab: Tab;
   before(async () => {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { FinishReport } from '../../src/protocol/index.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
-describeWithRunner('the page of a request', (service, runner) => {
+describeWithRunnerOnOne('the page of a request', (service, runner) => {
   let alice: User;
   let tab: Tab;
   before(async () => {

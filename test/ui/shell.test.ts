@@ -9,7 +9,7 @@ import {
   type ShellFrame,
 } from '../../src/shared/shell-frames.ts';
 import { TestBrowser } from '../support/browser.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
@@ -18,7 +18,7 @@ const files = { location: 'location-of-the-tests', name: 'name-of-the-files', ke
 const patient = new AbortController().signal;
 
 /** The page of a shell in a real browser, with a runner that does what the test says. */
-describeWithRunner('a shell in the browser', (service, runner, database) => {
+describeWithRunnerOnOne('a shell in the browser', (service, runner, database) => {
   const browser = new TestBrowser(database);
   let alice: User;
   let path: string;

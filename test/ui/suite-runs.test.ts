@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import type { Record_ } from '../support/client.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../support/running-build.ts';
 import { SuiteRuns } from '../support/suite-runs.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
-describeWithRunner('the pages of suites and their builds', (service, runner) => {
+describeWithRunnerOnOne('the pages of suites and their builds', (service, runner) => {
   let alice: User;
   let tab: Tab;
   before(async () => {
@@ -70,6 +70,7 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     const plain = [
       'Image: none',
       'Cache: none',
+      'Needs: none',
       'Matrix: none',
       'Timeout: the server’s, retries: none',
       'Test reports: none, artifacts: none',
@@ -96,6 +97,7 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     const saved = [
       'Image: node:22, tags: gpu linux',
       'Cache: 2 paths',
+      'Needs: none',
       'Matrix: 6 variants',
       'Timeout: 90 s, retries: 2, may fail',
       'Test reports: 1 pattern, artifacts: 2 patterns',
@@ -113,9 +115,9 @@ describeWithRunner('the pages of suites and their builds', (service, runner) => 
     assert.deepEqual(groups(refused.text), [
       'Image: node:24, tags: linux gpu',
       '+ Cache: 3 paths',
-      saved[2],
+      ...saved.slice(2, 4),
       '+ Timeout: 90 s, retries: 9, may fail',
-      ...saved.slice(4),
+      ...saved.slice(5),
     ]);
   });
 

@@ -3,7 +3,7 @@ import { before, test } from 'node:test';
 import type { SuiteOrder, TestReport } from '../../src/protocol/index.ts';
 import { assertAccessible } from '../support/accessibility.ts';
 import { TestBrowser } from '../support/browser.ts';
-import { describeWithRunner, type Task } from '../support/runner.ts';
+import { describeWithRunnerOnOne, type Task } from '../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../support/running-build.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
@@ -19,7 +19,7 @@ const plain: TestReport = {
   message: `${markup}\n${'a long line '.repeat(80)}\n${markup}`,
 };
 
-describeWithRunner('the pages about tests', (service, runner, database) => {
+describeWithRunnerOnOne('the pages about tests', (service, runner, database) => {
   let alice: User;
   let tab: Tab;
   let build: RunningBuild;

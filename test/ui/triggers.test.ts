@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { Answer, Record_ } from '../support/client.ts';
 import { Receiver, reply } from '../support/receiver.ts';
-import { aCommit, describeWithRunner } from '../support/runner.ts';
+import { aCommit, describeWithRunnerOnOne } from '../support/runner.ts';
 import { Tab } from '../support/tab.ts';
 import { fromFork, trigger } from '../support/triggered.ts';
 import type { User } from '../support/user.ts';
@@ -10,7 +10,7 @@ import type { User } from '../support/user.ts';
 const markup = '<img src=x onerror=alert(1)>"\'&';
 const escaped = '&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;';
 
-describeWithRunner(
+describeWithRunnerOnOne(
   'the triggers of a project, in a browser without scripts',
   (service, runner) => {
     let owner: User;

@@ -34,8 +34,8 @@ export function translated(error: unknown, place: S3Place): Error {
   // The SDK also calls connections that were reset by the second name; those have a code.
   if (name === 'AbortError' || (name === 'TimeoutError' && code === ''))
     return new BlobsAwayError('S3 does not answer in time');
-  const said = status === undefined ? code || name : `${status} ${name}`;
-  return new BlobsAwayError(`S3 cannot be reached or is too busy (${said.slice(0, 80)})`);
+  const answer = status === undefined ? code || name : `${status} ${name}`;
+  return new BlobsAwayError(`S3 cannot be reached or is too busy (${answer.slice(0, 80)})`);
 }
 
 /** What somebody has to change, as the rest of a sentence that begins with S3; undefined where waiting may help. */

@@ -53,13 +53,13 @@ export function openS3Link(place: S3Place, { onChange, usualMs = mostMs }: S3Opt
       socketAcquisitionWarningTimeout: answerWithinMs,
     },
   });
-  let heard: { date: number; at: number } | undefined;
+  let serverTime: { date: number; at: number } | undefined;
   client.middlewareStack.add(
     (next) => async (args) => {
       const result = await next(args);
       const { headers = {} } = result.response as { headers?: Record<string, string> };
       const date = Date.parse(headers.date ?? '');
-      if (!Number.isNaN(date)) heard = { date, at: performance.now() };
+      if (!Number.isNaN(date)) serverTime = { date, at: performance.now() };
       return result;
     },
     { step: 'deserialize', name: 'clockOfS3' },
@@ -105,7 +105,7 @@ export function openS3Link(place: S3Place, { onChange, usualMs = mostMs }: S3Opt
     keys,
     ask,
     prove,
-    now: () => heard && heard.date + performance.now() - heard.at,
+    now: () => serverTime && serverTime.date + performance.now() - serverTime.at,
     trouble: () => trouble,
     close() {
       closing.abort();

@@ -19,7 +19,7 @@ interface Part {
   size: number;
 }
 
-interface Asked {
+interface PartRequest {
   range: string;
   /** The most bytes that this can be. */
   most: number;
@@ -53,12 +53,12 @@ export async function openBlob(link: S3Link, digest: string): Promise<Blob> {
     async address(download) {
       const { bucket, browsers } = link.place;
       if (download && !browsers) return undefined;
-      const told = download && {
+      const details = download && {
         ResponseContentType: download.contentType,
         ResponseContentEncoding: download.contentEncoding,
         ResponseContentDisposition: `attachment; filename="${download.fileName}"`,
       };
-      const get = new GetObjectCommand({ Bucket: bucket, Key: key, ...told });
+      const get = new GetObjectCommand({ Bucket: bucket, Key: key, ...details });
       return link.ask(() => getSignedUrl(link.client, get, { expiresIn: addressSeconds }));
     },
     async [Symbol.asyncDispose]() {},
@@ -66,10 +66,10 @@ export async function openBlob(link: S3Link, digest: string): Promise<Blob> {
 }
 
 /** A body that is cut off in the middle is asked for again; the SDK does that only for the beginning of an answer. */
-async function readPart(link: S3Link, key: string, asked: Asked): Promise<Part> {
+async function readPart(link: S3Link, key: string, part: PartRequest): Promise<Part> {
   for (let tried = 1; ; tried += 1) {
     try {
-      return await link.ask((signal) => readOnce(link, key, asked, signal));
+      return await link.ask((signal) => readOnce(link, key, part, signal));
     } catch (error) {
       if (tried === tries || !(error instanceof BlobsAwayError) || !error.message.includes(cutOff)) throw error;
     }
@@ -78,8 +78,8 @@ async function readPart(link: S3Link, key: string, asked: Asked): Promise<Part> 
 
 const cutOff = 'broke off its answer';
 
-async function readOnce({ client, place }: S3Link, key: string, asked: Asked, signal: AbortSignal): Promise<Part> {
-  const get = new GetObjectCommand({ Bucket: place.bucket, Key: key, Range: `bytes=${asked.range}` });
+async function readOnce({ client, place }: S3Link, key: string, part: PartRequest, signal: AbortSignal): Promise<Part> {
+  const get = new GetObjectCommand({ Bucket: place.bucket, Key: key, Range: `bytes=${part.range}` });
   let answer;
   try {
     answer = await client.send(get, { abortSignal: signal });
@@ -92,7 +92,7 @@ async function readOnce({ client, place }: S3Link, key: string, asked: Asked, si
     /^bytes ([0-9]{1,15})-([0-9]{1,15})\/([0-9]{1,15})$/.exec(said ?? '') ?? [];
   const expected = Number(to) - Number(from) + 1;
   // A store that sends everything, whatever part was asked for, would fill the memory.
-  if (!body || !(expected <= asked.most)) {
+  if (!body || !(expected <= part.most)) {
     (body as { destroy?: () => void } | undefined)?.destroy?.();
     throw garbled();
   }

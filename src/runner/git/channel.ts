@@ -11,7 +11,7 @@ export interface Channel {
 export type Service = 'git-upload-pack' | 'git-receive-pack' | 'git-lfs-authenticate' | 'git-lfs-transfer';
 
 /** Opens a channel for a connection from a session. Output besides the protocol goes to `hear`. */
-export type OpenChannel = (socket: Socket, hear: (chunk: Buffer) => Promise<void>) => Channel;
+export type OpenChannel = (socket: Socket, onChunk: (chunk: Buffer) => Promise<void>) => Channel;
 
 /** What a session may reach. */
 export interface Way {

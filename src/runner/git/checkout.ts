@@ -71,7 +71,7 @@ export interface Misses {
 
 export async function checkout(services: GitServices, request: CheckoutRequest): Promise<Misses> {
   const part = `${request.into}.part`;
-  return reportingTrouble(request.say, () =>
+  return reportingTrouble(request.writeLog, () =>
     inTime(services, request.signal, async (signal) => {
       const size = watchSize(part, services.checkoutBytes, tooLarge(services.checkoutBytes));
       try {
@@ -291,7 +291,7 @@ async function fillTree(
       if (finished.status === 0) continue;
       const error = new GitError('writing the work tree', finished);
       if (recognize(finished.stderr) !== 'malformed_repository') throw error;
-      source.narrator.line(error.said);
+      source.narrator.line(error.output);
       throw reason(source, 'malformed_repository');
     }
     await setOldTimes(session);

@@ -1,5 +1,5 @@
 import { FetchError } from './failures.ts';
-import { expectSuccess, GitError, type Said } from './git.ts';
+import { expectSuccess, GitError, type GitOutput } from './git.ts';
 import { most } from '../../shared/bounds.ts';
 import { boundedNames } from '../../shared/commit-bounds.ts';
 import type { CommitMetadata } from '../../protocol/index.ts';
@@ -124,12 +124,12 @@ async function changedFiles(session: Session, sha: string): Promise<Pick<KnownCo
 }
 
 /** A program whose output was cut off may end with a failing status. */
-function wholeOrCut(what: string, finished: Said): Said {
+function wholeOrCut(what: string, finished: GitOutput): GitOutput {
   return finished.truncated ? finished : expectSuccess(what, finished);
 }
 
 /** The text after the last line end is empty, or was cut off. */
-function linesOf({ stdout }: Said, end: string, limit = Infinity): string[] {
+function linesOf({ stdout }: GitOutput, end: string, limit = Infinity): string[] {
   const whole = stdout.subarray(0, stdout.lastIndexOf(end) + 1).toString();
   return whole.split(end, Math.min(limit, 2 ** 32 - 1)).filter(Boolean);
 }

@@ -3,7 +3,7 @@ import type { ConfigFile } from '../../protocol/index.ts';
 import { expectSuccess } from './git.ts';
 import type { Session } from './session.ts';
 
-const wordsFor: Record<string, string> = {
+const messages: Record<string, string> = {
   '120000': 'is a link. It has to be a file.',
   '160000': 'is a submodule. It has to be a file.',
   '040000': 'is a folder. It has to be a file.',
@@ -22,7 +22,7 @@ export async function readConfigFile(session: Session, sha: string, path: string
   const [, mode = '', object = '', size = '', name = ''] =
     /^(\d{6}) \w+ ([0-9a-f]+) +(\d+|-)\t(.*)$/s.exec(entry) ?? [];
   if (name !== path) return { problem: `${path}, which configures the project, is not in this commit.` };
-  if (mode !== '100644' && mode !== '100755') return { problem: `${path} ${wordsFor[mode] ?? 'is no file.'}` };
+  if (mode !== '100644' && mode !== '100755') return { problem: `${path} ${messages[mode] ?? 'is no file.'}` };
   const tooLarge = {
     problem: `${path} has more than ${bytes.configFile / 1024} kB, which is too much to configure a project.`,
   };

@@ -6,7 +6,7 @@ import type { SshPrivateKey } from '../../lib/ssh-private-key.ts';
 import { keepTail, type Tail } from '../../lib/tail.ts';
 import { FetchError } from './failures.ts';
 import { checkedHost } from './checked-host.ts';
-import type { Narrator } from './narrator.ts';
+import type { LogWriter } from './narrator.ts';
 import { sshConfig } from './ssh-config.ts';
 import { runMaster } from './ssh-master.ts';
 
@@ -36,9 +36,9 @@ interface MasterLocation {
 /** One master: an ssh that connects and authenticates, and that git's own ssh processes use. */
 export interface Connection {
   ssh: readonly string[];
-  users: Set<Narrator>;
+  users: Set<LogWriter>;
   /** The output of ssh while it connects, for processes that join late. */
-  words: Tail;
+  output: Tail;
   ready: Promise<void>;
   isConnecting: () => boolean;
   ending: NodeJS.Timeout | undefined;
@@ -55,8 +55,8 @@ const mostWords = 64 * 1024;
 /** Starts a master. `onEnd` is called when no process may join it any more. */
 export function startConnection(settings: ConnectionSettings, location: MasterLocation, onEnd: () => void): Connection {
   const { files } = location;
-  const users = new Set<Narrator>();
-  const words = keepTail(mostWords);
+  const users = new Set<LogWriter>();
+  const output = keepTail(mostWords);
   const stop = new AbortController();
   const { promise: ready, resolve, reject } = Promise.withResolvers<void>();
   ready.catch(() => {}); // its users get the error
@@ -66,11 +66,11 @@ export function startConnection(settings: ConnectionSettings, location: MasterLo
     resolve();
   };
   // A host can send any output before it lets a client in, so it is read at the pace of its readers.
-  const hear = async (chunk: Buffer): Promise<void> => {
-    if (connecting) words.add(chunk);
+  const onOutput = async (chunk: Buffer): Promise<void> => {
+    if (connecting) output.add(chunk);
     await Promise.allSettled(Array.from(users, (narrator) => narrator.output(chunk)));
   };
-  const over = live(settings, location, stop.signal, { hear, isReady }).finally(onEnd);
+  const over = live(settings, location, stop.signal, { onOutput, isReady }).finally(onEnd);
   over.then(() => reject(new Error('the connection was ended')), reject);
   const end = async (): Promise<void> => {
     onEnd(); // at once: the next caller needs a new master
@@ -83,7 +83,7 @@ export function startConnection(settings: ConnectionSettings, location: MasterLo
   return {
     ssh,
     users,
-    words,
+    output,
     ready,
     isConnecting: () => connecting,
     ending: undefined,
@@ -98,7 +98,7 @@ async function live(
   { knownHosts, connectSeconds, sshConfig: operatorsFile, defaults = [], rules }: ConnectionSettings,
   { files, destination, isNamed, key }: MasterLocation,
   stop: AbortSignal,
-  { hear, isReady }: { hear: (chunk: Buffer) => Promise<void>; isReady: () => void },
+  { onOutput, isReady }: { onOutput: (chunk: Buffer) => Promise<void>; isReady: () => void },
 ): Promise<void> {
   const names = { agentSocket: `${files}.key`, publicKeyFile: `${files}.pub`, config: `${files}.conf` };
   const agent = await serveSshAgent(names.agentSocket, key);
@@ -106,10 +106,10 @@ async function live(
     const operator = await operatorsConfig(operatorsFile);
     await writeFile(names.publicKeyFile, `${key.publicKey}\n`);
     await writeFile(names.config, sshConfig({ ...names, knownHosts, connectSeconds, operator, defaults }));
-    const host = isNamed ? await checkedHost(names.config, destination, rules, stop, hear) : [];
+    const host = isNamed ? await checkedHost(names.config, destination, rules, stop, onOutput) : [];
     const args = ['-F', names.config, ...host, '-S', files, '-M', '-N', '-o', 'ControlPersist=no'];
     args.push('-o', 'PermitLocalCommand=yes', '-o', 'LocalCommand=echo connected', '--', destination);
-    await runMaster(args, stop, 3 * connectSeconds * 1000, hear, () => {
+    await runMaster(args, stop, 3 * connectSeconds * 1000, onOutput, () => {
       void agent.close();
       isReady();
     });

@@ -4,7 +4,7 @@ import { orAborted } from '../../lib/or-aborted.ts';
 import { parseSshPrivateKey, type SshPrivateKey } from '../../lib/ssh-private-key.ts';
 import { startConnection, type Connection, type ConnectionSettings } from './connection.ts';
 import { explain, FetchError, recognize } from './failures.ts';
-import type { Narrator } from './narrator.ts';
+import type { LogWriter } from './narrator.ts';
 import type { RepositoryAddress } from './repository-url.ts';
 import { MasterError } from './ssh-master.ts';
 
@@ -35,7 +35,7 @@ export interface ConnectionRequest {
   projectId: string;
   address: RepositoryAddress;
   privateKey: string;
-  narrator: Narrator;
+  narrator: LogWriter;
   signal: AbortSignal;
   /** The content of a repository names the host, which has to have an address that may be called. */
   isNamed?: boolean;
@@ -88,7 +88,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
     connection.users.add(narrator);
     let joinableUntil = 0; // after a failure the connection may be the cause; the next one is new
     try {
-      if (connection.isConnecting()) await orAborted(narrator.output(connection.words.bytes()), signal);
+      if (connection.isConnecting()) await orAborted(narrator.output(connection.output.bytes()), signal);
       await orAborted(connection.ready, signal);
       const result = await work(connection.ssh);
       joinableUntil = connection.joinableUntil;
@@ -100,7 +100,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
         return await use(request, work, false);
       }
       if (!(error instanceof MasterError)) throw error;
-      const kind = recognize('', error.said) ?? 'host_unreachable';
+      const kind = recognize('', error.output) ?? 'host_unreachable';
       const { projectId } = request;
       const { fingerprint } = key;
       throw new FetchError(kind, explain(kind, { url: address.url, host: address.host, projectId, fingerprint }));

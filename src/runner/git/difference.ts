@@ -27,7 +27,7 @@ const isSha = (text: string): boolean => /^[0-9a-f]{40}([0-9a-f]{24})?$/.test(te
  */
 export async function difference(services: GitServices, request: DifferenceRequest): Promise<Difference | undefined> {
   const { from, to, signal } = request;
-  const mirror = mirrorOf(services, sourceOf({ ...request, privateKey: '', say: () => {} }));
+  const mirror = mirrorOf(services, sourceOf({ ...request, privateKey: '', writeLog: () => {} }));
   if (!isSha(from) || !isSha(to) || !(await pathExists(mirror.gitDir, 'directory'))) return undefined;
   return services.sessions.use({ directory: mirror.gitDir, access: 'read', signal }, async (session) => {
     const compare = ['diff-tree', '-r', '-z', '--raw', '--no-renames', `${from}^{tree}`, `${to}^{tree}`];

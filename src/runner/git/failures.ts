@@ -122,18 +122,18 @@ const mostLookedAt = 64 * 1024;
 /** Undefined when the messages do not point to the remote. The output of ssh is mostly the remote's own. */
 export function recognize(git: Buffer | string, ssh: Buffer | string = ''): RemoteFailure | undefined {
   const [gitSaid = '', sshSaid = ''] = [git, ssh].map((words) => words.slice(-mostLookedAt).toString());
-  if (containsAny(ownWords(gitSaid), malformed)) return 'malformed_repository';
+  if (containsAny(ownOutput(gitSaid), malformed)) return 'malformed_repository';
   if (blamesItself(gitSaid)) return undefined;
   return signs.find(([, phrases]) => containsAny(`${gitSaid}\n${sshSaid}`, phrases))?.[0];
 }
 
 /** Whether git found its own copy damaged, or this machine too small. */
 export function blamesItself(git: Buffer | string): boolean {
-  return containsAny(ownWords(git.slice(-mostLookedAt).toString()), [...shortage, ...damage]);
+  return containsAny(ownOutput(git.slice(-mostLookedAt).toString()), [...shortage, ...damage]);
 }
 
 /** git passes the remote's output on in lines with this prefix: they are not git's own findings. */
-function ownWords(git: string): string {
+function ownOutput(git: string): string {
   return git
     .split('\n')
     .filter((line) => !line.startsWith('remote: '))

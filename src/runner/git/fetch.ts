@@ -35,9 +35,9 @@ export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch' | 'onDef
 }
 
 export async function fetch(services: GitServices, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
-  const { say, signal } = request;
+  const { writeLog, signal } = request;
   signal.throwIfAborted();
-  return reportingTrouble(say, () =>
+  return reportingTrouble(writeLog, () =>
     inTime(services, signal, (inTimeOnly) => find(services, cache, { ...request, signal: inTimeOnly })),
   );
 }

@@ -95,7 +95,7 @@ const noDamage = [
 ];
 
 /** The result of a program in a session. */
-export interface Said {
+export interface GitOutput {
   /** As in a shell: 128 plus the signal's number, where a signal ended it. */
   status: number;
   stdout: Buffer;
@@ -112,25 +112,25 @@ export interface Said {
 /** git failed, and neither the remote nor the caller is the cause: most often a damaged mirror. */
 export class GitError extends Error {
   override name = 'GitError';
-  said: string;
+  output: string;
 
-  constructor(what: string, finished: Said) {
-    const said = finished.stderr.subarray(-2000).toString().trim();
-    super(`${what}: git ended with ${finished.status}: ${said}`);
-    this.said = said;
+  constructor(what: string, finished: GitOutput) {
+    const output = finished.stderr.subarray(-2000).toString().trim();
+    super(`${what}: git ended with ${finished.status}: ${output}`);
+    this.output = output;
   }
 
   get mayBeDamage(): boolean {
-    return !containsAny(this.said, noDamage);
+    return !containsAny(this.output, noDamage);
   }
 
   /** Which resource the machine lacks, by git's messages. */
   get shortage(): string | null {
-    return Object.entries(shortages).find(([, phrases]) => containsAny(this.said, phrases))?.[0] ?? null;
+    return Object.entries(shortages).find(([, phrases]) => containsAny(this.output, phrases))?.[0] ?? null;
   }
 }
 
-export function expectSuccess(what: string, finished: Said): Said {
+export function expectSuccess(what: string, finished: GitOutput): GitOutput {
   if (finished.status !== 0) throw new GitError(what, finished);
   return finished;
 }

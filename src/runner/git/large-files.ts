@@ -146,11 +146,11 @@ async function writeAgain(
     }
     await setOldTimes(session, lfsSettings(url, session.store));
     await session.run(['rm', '-rf', '--', join(directory, '.git', 'lfs'), join(session.store, 'logs')]);
-    const said = `${filtered.stderr.toString()}\n${filtered.ssh.toString()}`;
+    const output = `${filtered.stderr.toString()}\n${filtered.ssh.toString()}`;
     const left = (await findPointers(session)).pointers;
     const hasNone = way?.services !== undefined && left.length === pointers.length;
     const other = hasNone ? `the host ${source.address.host} has no Git LFS over SSH` : 'its host does not give it out';
-    return { left, why: whyUnavailable(said, filtered.troubles, { why: other, isLasting: true }) };
+    return { left, why: whyUnavailable(output, filtered.troubles, { why: other, isLasting: true }) };
   });
 }
 

@@ -39,7 +39,7 @@ const memoryBytes = 256 * 1024 * 1024;
 const mostOutput = 2 * bytes.refListing;
 
 export async function listRefs(services: ListServices, request: ListRequest): Promise<Listed> {
-  const { host } = sourceOf({ ...request, say: () => {} }).address;
+  const { host } = sourceOf({ ...request, writeLog: () => {} }).address;
   const done = await services.asking.take(host, request.signal);
   try {
     return await withoutLog(request, async (source) => {

@@ -5,8 +5,8 @@ import { pathExists } from '../../lib/path-exists.ts';
 import { run } from '../../lib/processes.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { FetchError, type RemoteFailure } from './failures.ts';
-import { expectSuccess, GitError, type Said } from './git.ts';
-import type { Narrator } from './narrator.ts';
+import { expectSuccess, GitError, type GitOutput } from './git.ts';
+import type { LogWriter } from './narrator.ts';
 import { withoutProgress } from './progress.ts';
 import { remoteHead, specialRef } from './refs.ts';
 import { SilenceError, type RunOptions, type Session } from './session.ts';
@@ -39,13 +39,13 @@ export interface Remote {
   url: string;
   /** How a session gets there, for these commands. */
   way(...services: Service[]): Way;
-  narrator: Narrator;
+  narrator: LogWriter;
   signal: AbortSignal;
   longestSilenceMs: number;
   /** The error for a failure, in words for this remote. */
   failure(kind: RemoteFailure): FetchError;
   /** The same by what programs said; undefined where that does not point to the remote. */
-  explain(said: Said): FetchError | undefined;
+  explain(said: GitOutput): FetchError | undefined;
 }
 
 const branches = 'refs/heads';
@@ -60,7 +60,7 @@ export function mirrorAt(folder: string): Mirror {
 /** Runs `work` while no other process writes to the mirror. */
 export async function whileLocked<T>(
   mirror: Mirror,
-  narrator: Narrator,
+  narrator: LogWriter,
   signal: AbortSignal,
   work: () => Promise<T>,
 ): Promise<T> {
@@ -147,8 +147,8 @@ async function followHead(session: Session, remote: Remote): Promise<void> {
 }
 
 async function askForHead(session: Session, remote: Remote): Promise<string | undefined> {
-  const asked = await talk(session, remote, ['ls-remote', '--symref', remote.url, 'HEAD']);
-  return /^ref: (refs\/heads\/[^\s]{1,512})\tHEAD$/m.exec(asked.stdout.toString().slice(0, 4096))?.[1];
+  const listed = await talk(session, remote, ['ls-remote', '--symref', remote.url, 'HEAD']);
+  return /^ref: (refs\/heads\/[^\s]{1,512})\tHEAD$/m.exec(listed.stdout.toString().slice(0, 4096))?.[1];
 }
 
 /**
@@ -216,15 +216,15 @@ export async function talk(
   remote: Remote,
   args: readonly string[],
   options: Pick<RunOptions, 'maxOutput'> = {},
-): Promise<Said> {
+): Promise<GitOutput> {
   const { narrator, longestSilenceMs } = remote;
-  const heard = withoutProgress(narrator.output);
+  const filtered = withoutProgress(narrator.output);
   try {
-    return await session.git(args, { ...options, onStderr: heard.output, longestSilenceMs });
+    return await session.git(args, { ...options, onStderr: filtered.output, longestSilenceMs });
   } catch (error) {
     throw error instanceof SilenceError ? remote.failure('connection_lost') : error;
   } finally {
-    await heard.flush().catch(() => {}); // a log that accepts no more output ends the job elsewhere
+    await filtered.flush().catch(() => {}); // a log that accepts no more output ends the job elsewhere
   }
 }
 

@@ -10,7 +10,7 @@ import { GitError } from './git.ts';
 import { fetchSpecial, mirrorAt, noteUse, rebuild, update, whileLocked, writeTo } from './mirror.ts';
 import type { Mirror, Remote } from './mirror.ts';
 import { presentBranches } from './present-branches.ts';
-import { narrate, type Narrator, type Say } from './narrator.ts';
+import { logWriter, type LogWriter, type WriteLog } from './narrator.ts';
 import { notObtained, whyUnavailable } from './public-failures.ts';
 import { isBranchOrTag, type WantedRef } from './refs.ts';
 import { parseRepositoryUrl, type RepositoryAddress } from './repository-url.ts';
@@ -45,7 +45,7 @@ export interface Source {
   /** The wanted commit comes from a fork: a stranger chose everything in it. */
   isFork: boolean;
   privateKey: KeySource;
-  narrator: Narrator;
+  narrator: LogWriter;
   signal: AbortSignal;
 }
 
@@ -57,12 +57,12 @@ export interface SourceRequest {
   /** Where this is not known, the commit counts as a fork's. */
   isFork?: boolean;
   /** Takes the log as it grows. */
-  say: Say;
+  writeLog: WriteLog;
   signal: AbortSignal;
 }
 
 export function sourceOf(request: SourceRequest): Source {
-  const { projectId, repositoryUrl: url, privateKey, isFork = true, say, signal } = request;
+  const { projectId, repositoryUrl: url, privateKey, isFork = true, writeLog, signal } = request;
   if (!/^[\w-]{1,64}$/.test(projectId)) throw new Error(`${JSON.stringify(projectId)} cannot name a project`);
   const address = parseRepositoryUrl(url);
   if (address === undefined) {
@@ -71,7 +71,7 @@ export function sourceOf(request: SourceRequest): Source {
       `The address ${JSON.stringify(url)} is not of the form user@host:path. ${wherePortsGo}`,
     );
   }
-  return { projectId, address, home: address.destination, isFork, privateKey, narrator: narrate(say), signal };
+  return { projectId, address, home: address.destination, isFork, privateKey, narrator: logWriter(writeLog), signal };
 }
 
 /**
@@ -152,9 +152,9 @@ function publicRemote({ checkoutBytes, longestSilenceMs }: GitServices, source: 
     explain: ({ stderr, troubles }) => {
       const kind = recognize(stderr);
       if (kind === 'malformed_repository' || kind === 'commit_withheld') return reason(source, kind);
-      const said = stderr.toString();
-      if (blamesItself(said) && !containsAny(said, [notObtained])) return undefined;
-      const { why, isLasting } = whyUnavailable(said, troubles);
+      const output = stderr.toString();
+      if (blamesItself(output) && !containsAny(output, [notObtained])) return undefined;
+      const { why, isLasting } = whyUnavailable(output, troubles);
       return new FetchError(isLasting ? 'not_public' : 'host_unreachable', why);
     },
   };
@@ -301,17 +301,17 @@ export async function withRepair<T>(services: GitServices, source: Source, work:
   } catch (error) {
     if (!(error instanceof GitError && error.mayBeDamage)) throw error;
     // The remote has the same data.
-    narrator.line(error.said);
+    narrator.line(error.output);
     throw reason(source, 'malformed_repository');
   }
 }
 
 /** A failure that a person can fix is written to the log before it is thrown. */
-export async function reportingTrouble<T>(say: Say, work: () => Promise<T>): Promise<T> {
+export async function reportingTrouble<T>(writeLog: WriteLog, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof FetchError) narrate(say).line(error.message);
+    if (error instanceof FetchError) logWriter(writeLog).line(error.message);
     throw error;
   }
 }

@@ -3,7 +3,7 @@
  * thousands of useless lines. So they are requested, and left out of the log.
  */
 
-type Tell = (chunk: Buffer) => Promise<void>;
+type WriteChunk = (chunk: Buffer) => Promise<void>;
 
 /** Longer lines are no progress, and are passed on as they come. */
 const longest = 256;
@@ -29,7 +29,7 @@ function isProgress(line: string, end: string): boolean {
 }
 
 /** Passes on the output without progress lines. `flush` passes on the text that is held back at the end. */
-export function withoutProgress(tell: Tell): { output: Tell; flush: () => Promise<void> } {
+export function withoutProgress(write: WriteChunk): { output: WriteChunk; flush: () => Promise<void> } {
   let held = ''; // the beginning of a line that may be progress; every byte is one character here
   let isLong = false; // in the middle of a line that is passed on as it comes
   let wasDropped = false;
@@ -51,12 +51,12 @@ export function withoutProgress(tell: Tell): { output: Tell; flush: () => Promis
     output: async (chunk) => {
       const pieces = chunk.toString('latin1').match(/[^\r\n]*[\r\n]|[^\r\n]+$/g) ?? [];
       const kept = pieces.map(sift).join('');
-      if (kept !== '') await tell(Buffer.from(kept, 'latin1'));
+      if (kept !== '') await write(Buffer.from(kept, 'latin1'));
     },
     flush: async () => {
       const rest = held;
       held = '';
-      if (rest !== '' && !isProgress(rest, '\r')) await tell(Buffer.from(rest, 'latin1'));
+      if (rest !== '' && !isProgress(rest, '\r')) await write(Buffer.from(rest, 'latin1'));
     },
   };
 }

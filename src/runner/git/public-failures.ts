@@ -26,21 +26,21 @@ const signs: readonly [phrases: readonly string[], why: string, isLasting: boole
 ];
 
 /** What the end of git or git-lfs means that called public addresses. */
-export function whyUnavailable(said: string, troubles: readonly ProxyTrouble[], other = silent): Unavailable {
+export function whyUnavailable(output: string, troubles: readonly ProxyTrouble[], other = silent): Unavailable {
   if (troubles.includes('forbidden')) return { why: notPublic, isLasting: true };
   if (troubles.includes('too_much')) return { why: tooMuch, isLasting: true };
   if (troubles.includes('unreachable')) return silent;
-  const status = statusIn(said);
+  const status = statusIn(output);
   if (status !== undefined) return refusal(status);
-  const [, why, isLasting] = signs.find(([phrases]) => containsAny(said, phrases)) ?? [];
+  const [, why, isLasting] = signs.find(([phrases]) => containsAny(output, phrases)) ?? [];
   return why === undefined || isLasting === undefined ? other : { why, isLasting };
 }
 
 /** git and git-lfs have other words for some of them. */
-function statusIn(said: string): number | undefined {
-  if (containsAny(said, ['could not read username', 'authentication failed', 'authorization error'])) return 401;
-  if (containsAny(said, ["repository '… not found", 'repository or object not found'])) return 404;
-  const [, first, second] = /returned error: (\d{3})\b|[[ ]([45]\d\d)\]/.exec(said) ?? [];
+function statusIn(output: string): number | undefined {
+  if (containsAny(output, ['could not read username', 'authentication failed', 'authorization error'])) return 401;
+  if (containsAny(output, ["repository '… not found", 'repository or object not found'])) return 404;
+  const [, first, second] = /returned error: (\d{3})\b|[[ ]([45]\d\d)\]/.exec(output) ?? [];
   return first === undefined && second === undefined ? undefined : Number(first ?? second);
 }
 

@@ -1,12 +1,12 @@
 import { isRefName } from '../../shared/ref-names.ts';
 import { descends } from './commits.ts';
 import { FetchError, type FetchFailure } from './failures.ts';
-import { GitError, type Said } from './git.ts';
+import { GitError, type GitOutput } from './git.ts';
 import { talk, type Mirror, type Remote } from './mirror.ts';
 import { inTime, mirrorOf, obtain, quoted, reach, sourceOf, withRepair } from './obtain.ts';
 import type { Source, SourceRequest, GitServices } from './obtain.ts';
 import type { WantedRef } from './refs.ts';
-import { narrate } from './narrator.ts';
+import { logWriter } from './narrator.ts';
 import type { Session } from './session.ts';
 import { containsAny } from './phrases.ts';
 
@@ -27,7 +27,7 @@ export type PushOutcome =
   { pushed: true; alreadyThere: boolean } | { pushed: false; reason: PushRefusal; message: string };
 
 export async function push(services: GitServices, request: PushRequest): Promise<PushOutcome> {
-  const narrator = narrate(request.say);
+  const narrator = logWriter(request.writeLog);
   let outcome: PushOutcome;
   try {
     outcome = await attempt(services, request);
@@ -130,7 +130,7 @@ interface Result {
 }
 
 /** The porcelain line of a ref: a flag, source and target, and a summary with the remote's reason in parentheses. */
-function resultOf({ stdout }: Said): Result | undefined {
+function resultOf({ stdout }: GitOutput): Result | undefined {
   for (const line of stdout.toString().split('\n', mostLines)) {
     const [flag = '', where, summary] = line.slice(0, longestLine).split('\t');
     if (flag.length === 1 && ' =*!'.includes(flag) && where !== undefined && summary !== undefined)
@@ -143,7 +143,7 @@ function resultOf({ stdout }: Said): Result | undefined {
 const mostLines = 100;
 const longestLine = 4096;
 
-function judge(finished: Said, result: Result | undefined, remote: Remote, branch: string): PushOutcome {
+function judge(finished: GitOutput, result: Result | undefined, remote: Remote, branch: string): PushOutcome {
   const { flag, summary } = result ?? { flag: '', summary: '' };
   if (finished.status === 0) return { pushed: true, alreadyThere: flag === '=' };
   if (flag === '!') {

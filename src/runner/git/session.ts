@@ -3,7 +3,7 @@ import { keepTail, type Tail } from '../../lib/tail.ts';
 import type { ProxyTrouble } from '../filtering-proxy.ts';
 import type { Channel, OpenChannel } from './channel.ts';
 import { FrameError, frameReader } from './frames.ts';
-import { git, type Said } from './git.ts';
+import { git, type GitOutput } from './git.ts';
 
 /*
  * The runner's side of session.pl: programs that run in one sandbox, one after the other.
@@ -28,9 +28,9 @@ export interface Session {
   readonly directory: string;
   /** The path of its other directory. */
   readonly store: string;
-  run: (command: readonly string[], options?: RunOptions) => Promise<Said>;
+  run: (command: readonly string[], options?: RunOptions) => Promise<GitOutput>;
   /** Runs git on the directory, which is a bare repository. */
-  git: (args: readonly string[], options?: RunOptions) => Promise<Said>;
+  git: (args: readonly string[], options?: RunOptions) => Promise<GitOutput>;
 }
 
 export class SilenceError extends Error {
@@ -82,7 +82,7 @@ export function openSession({ directory, store, troubles, signal, end }: Session
   const attached = Promise.withResolvers<Socket>();
   const released = Promise.withResolvers<void>();
   signal.addEventListener('abort', () => released.resolve(), { once: true });
-  const tell = async (to: Running, chunk: Buffer): Promise<void> => {
+  const passOn = async (to: Running, chunk: Buffer): Promise<void> => {
     to.untold += 1;
     try {
       await Promise.race([to.options.onStderr?.(chunk), released.promise]);
@@ -94,7 +94,7 @@ export function openSession({ directory, store, troubles, signal, end }: Session
   let gone: { reason: unknown } | undefined;
   let running: Running | undefined;
 
-  const hearFrame = async (letter: string, bytes: Buffer): Promise<void> => {
+  const onFrame = async (letter: string, bytes: Buffer): Promise<void> => {
     const now = running;
     if (now === undefined) throw new FrameError('an unexpected frame');
     if (letter === 'o') {
@@ -103,7 +103,7 @@ export function openSession({ directory, store, troubles, signal, end }: Session
       now.output.push(Buffer.from(bytes));
     } else if (letter === 'e') {
       now.said.add(bytes);
-      await tell(now, Buffer.from(bytes));
+      await passOn(now, Buffer.from(bytes));
     } else if (letter === 'x') {
       const [, status, truncated] = /^(\d{1,3}) ([01])$/.exec(bytes.toString('latin1')) ?? [];
       if (status === undefined) throw new FrameError('a malformed end');
@@ -114,9 +114,9 @@ export function openSession({ directory, store, troubles, signal, end }: Session
     }
     now.timeout?.refresh();
   };
-  const read = frameReader(hearFrame);
+  const read = frameReader(onFrame);
 
-  const run = async (command: readonly string[], options: RunOptions = {}): Promise<Said> => {
+  const run = async (command: readonly string[], options: RunOptions = {}): Promise<GitOutput> => {
     if (gone !== undefined) throw gone.reason;
     if (running !== undefined) throw new Error('a session runs one program at a time');
     const { input = '', maxOutput = usualOutput, longestSilenceMs } = options;
@@ -186,7 +186,7 @@ export function openSession({ directory, store, troubles, signal, end }: Session
     join: (socket, open) => {
       const mine = running;
       if (mine === undefined || mine.channels.length >= mostChannels) socket.destroy();
-      else mine.channels.push(open(socket, (chunk) => tell(mine, chunk)));
+      else mine.channels.push(open(socket, (chunk) => passOn(mine, chunk)));
     },
     exit: (status) => ask([String(status)]),
     over: (reason) => {

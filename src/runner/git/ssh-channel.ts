@@ -41,7 +41,7 @@ export function openSshChannel(
   socket.destroy(); // the child has it
   const { stderr } = child;
   if (stderr === null) throw new Error('spawn gave no pipe');
-  const said = keepTail(mostKept);
+  const output = keepTail(mostKept);
   // The shared connection got this pipe too, and may hold it open after the last write.
   let isOver = false;
   let cut: NodeJS.Timeout | undefined;
@@ -51,7 +51,7 @@ export function openSshChannel(
   const reading = (async () => {
     for await (const chunk of stderr as AsyncIterable<Buffer>) {
       clearTimeout(cut);
-      said.add(chunk);
+      output.add(chunk);
       await hear(chunk);
       waitForMore();
     }
@@ -59,7 +59,7 @@ export function openSshChannel(
   const kill = (): void => killGroup(child.pid, 'SIGKILL');
   const exited = Promise.withResolvers<void>();
   child.on('error', (error) => {
-    said.add(Buffer.from(`${error.message}\n`));
+    output.add(Buffer.from(`${error.message}\n`));
     exited.resolve();
   });
   child.on('exit', () => exited.resolve());
@@ -73,7 +73,7 @@ export function openSshChannel(
       waitForMore();
       await reading;
       clearTimeout(cut);
-      return said.bytes();
+      return output.bytes();
     },
   };
 }

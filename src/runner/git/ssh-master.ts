@@ -5,11 +5,11 @@ import { keepTail } from '../../lib/tail.ts';
 /** The master ended by itself, for the reason in `said`. */
 export class MasterError extends Error {
   override name = 'MasterError';
-  said: string;
+  output: string;
 
-  constructor(said: string) {
+  constructor(output: string) {
     super('ssh could not connect, or the connection ended');
-    this.said = said;
+    this.output = output;
   }
 }
 
@@ -30,10 +30,10 @@ export function runMaster(
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const end = (): void => killGroup(master.pid, 'SIGKILL');
-  const said = keepTail(64 * 1024);
+  const output = keepTail(64 * 1024);
   // ssh limits the handshake itself, but not the time of a jump host or of a hung authentication.
   const deadline = setTimeout(() => {
-    said.add(Buffer.from('\nConnection timed out'));
+    output.add(Buffer.from('\nConnection timed out'));
     void hear(Buffer.from('ssh: the connection was not made in time\n'));
     end();
   }, deadlineMs);
@@ -43,7 +43,7 @@ export function runMaster(
     isReady();
   });
   master.stderr.on('data', (chunk: Buffer) => {
-    said.add(chunk);
+    output.add(chunk);
     master.stderr.pause();
     void hear(chunk).finally(() => master.stderr.resume());
   });
@@ -53,7 +53,7 @@ export function runMaster(
     stop.removeEventListener('abort', end);
     killGroup(master.pid, 'SIGKILL'); // a jump host's ssh may outlive the master for a moment
     if (stop.aborted) resolve();
-    else reject(new MasterError(said.bytes().toString()));
+    else reject(new MasterError(output.bytes().toString()));
   });
   return promise;
 }

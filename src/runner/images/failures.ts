@@ -63,23 +63,23 @@ const meanings: readonly [RegExp, ImageFailure, string][] = [
 ];
 
 /** Says what the end of skopeo means. */
-export function pullFailure(host: string, said: string, troubles: readonly ProxyTrouble[]): ImageError {
+export function pullFailure(host: string, output: string, troubles: readonly ProxyTrouble[]): ImageError {
   const at = `The registry ${host}`;
   if (troubles.includes('forbidden'))
     return new ImageError(
       'registry_not_allowed',
       `${at} has, or leads to, an address that is not public, and the operator of this runner has not allowed it (HEADRACE_REGISTRY_ALLOW).`,
     );
-  const [, reason, words] = meanings.find(([form]) => form.test(said)) ?? [];
+  const [, reason, words] = meanings.find(([form]) => form.test(output)) ?? [];
   if (reason !== undefined && reason !== 'registry_unreachable') return new ImageError(reason, `${at}: ${words}.`);
   if (troubles.includes('unreachable') || reason !== undefined)
     return new ImageError('registry_unreachable', `${at}: ${words ?? 'it does not answer'}.`);
-  return new ImageError('image_pull_failed', `${at}: the image could not be pulled. ${lastLine(said)}`);
+  return new ImageError('image_pull_failed', `${at}: the image could not be pulled. ${lastLine(output)}`);
 }
 
 /** The end of what a program said, fit for a log. */
-export function lastLine(said: string): string {
-  const line = said.trim().split('\n').at(-1) ?? '';
+export function lastLine(output: string): string {
+  const line = output.trim().split('\n').at(-1) ?? '';
   return line
     .replaceAll(/^time="[^"]*" level=\w+ msg=/g, '')
     .replaceAll(/\p{Cc}/gu, ' ')

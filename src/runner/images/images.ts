@@ -42,7 +42,7 @@ export interface Images {
 export interface ImageTask {
   /** The claim under which the credentials are asked for. */
   id: string;
-  say: (text: string) => void | Promise<void>;
+  writeLog: (text: string) => void | Promise<void>;
   signal: AbortSignal;
 }
 
@@ -124,7 +124,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     });
   };
 
-  const take: Images['take'] = async (order, { id, say, signal }) => {
+  const take: Images['take'] = async (order, { id, writeLog, signal }) => {
     const parsed = parseImageReference(order.reference);
     if (!parsed) throw new ImageError('image_invalid', 'That is no reference to an image.');
     const reference = parsed;
@@ -135,13 +135,13 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     // A digest stands for the same image for ever: who has had it needs nobody's leave to have it again.
     if (last !== undefined && reference.digest === last) {
       const image = store.holdIfHere(host, last);
-      if (image) return told(image);
+      if (image) return logged(image);
     }
     const access = await accessFor(link, id, reference, signal);
     const source = { reference, address: imageAddress(reference), access };
     if (last !== undefined && (await look.digestOf(source, signal)) === last) {
       const image = store.holdIfHere(host, last);
-      if (image) return told(image);
+      if (image) return logged(image);
     }
     refuseIf(await missingPrograms());
     try {
@@ -151,7 +151,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       const bring = (making: string, ending: AbortSignal): Promise<Brought> => pull(source, described, making, ending);
       const image = await store.hold({ host, digest, account: `${account} ${reference.name}`, bring }, signal);
       await store.noteLast(account, order.reference, image);
-      return await told(image);
+      return await logged(image);
     } catch (error) {
       if (isNoSpace(error)) throw diskFull();
       if (!(error instanceof ImageError)) throw error;
@@ -163,12 +163,12 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       const digest = store.lastOf(account, order.reference);
       const image = digest === undefined ? undefined : store.holdIfHere(host, digest);
       if (!image) throw error;
-      return told(image, `${error.message} It runs in the image that this account had last:`);
+      return logged(image, `${error.message} It runs in the image that this account had last:`);
     }
 
-    async function told(image: HeldImage, words = 'Image'): Promise<HeldImage> {
+    async function logged(image: HeldImage, words = 'Image'): Promise<HeldImage> {
       try {
-        await say(`${words} ${imageAddress(reference)} (${image.digest})\n`);
+        await writeLog(`${words} ${imageAddress(reference)} (${image.digest})\n`);
         return image;
       } catch (error) {
         image[Symbol.dispose]();

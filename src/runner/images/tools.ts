@@ -17,7 +17,7 @@ import { sourceFile } from '../../lib/source-files.ts';
 
 /**
  * skopeo and umoci, which work on what strangers made. Each runs in a sandbox of its own, that sees one directory and has
- * no network. skopeo reaches registries through a proxy that judges addresses (judged-proxy.ts); what unpacks an image
+ * no network. skopeo reaches registries through a proxy that filters addresses (filtering-proxy.ts); what unpacks an image
  * reaches nothing.
  */
 export interface ImageTools {
@@ -69,8 +69,10 @@ const layoutPlace = '/run/headrace/layout';
 const authFile = '/dev/shm/auth.json'; // in memory, and gone with the sandbox
 
 export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: ImageToolsOptions): ImageTools {
-  const run = async (what: Omit<Job, 'id' | 'limits' | 'output' | 'environment'> & Partial<Job>): Promise<Heard> => {
-    const heard: Buffer[] = [];
+  const run = async (
+    what: Omit<Job, 'id' | 'limits' | 'output' | 'environment'> & Partial<Job>,
+  ): Promise<ToolOutput> => {
+    const output: Buffer[] = [];
     let left = mostBytesOfDocument;
     const ended = await sandboxes.run({
       id: randomName(),
@@ -78,13 +80,13 @@ export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: Ima
       limits,
       ...what,
       output: (chunk) => {
-        heard.push(chunk.subarray(0, Math.max(0, left)));
+        output.push(chunk.subarray(0, Math.max(0, left)));
         left -= chunk.length;
       },
     });
     if (ended.reason === 'cancelled') throw what.signal.reason;
     if (ended.reason === 'out_of_disk') throw new DiskFullError();
-    return { ended, bytes: Buffer.concat(heard) };
+    return { ended, bytes: Buffer.concat(output) };
   };
 
   /** Runs skopeo, and `print` when it succeeded. */
@@ -168,7 +170,7 @@ export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: Ima
   };
 }
 
-interface Heard {
+interface ToolOutput {
   ended: Ended;
   bytes: Buffer;
 }

@@ -44,7 +44,7 @@ export async function collectReports(left: RunFiles, options: ReportOptions): Pr
       if (trouble !== undefined) troubles.push(trouble);
     });
     await sender.end();
-    await tell(wordsFor(found, sender, troubles));
+    await tell(summaryOf(found, sender, troubles));
   } catch (error) {
     signal.throwIfAborted();
     await tell(`\nThe test results were lost: ${messageOf(error)}.\n`);
@@ -87,7 +87,7 @@ async function readReport(
   return trouble;
 }
 
-function wordsFor(found: Collection, sender: TestSender, troubles: readonly string[]): string {
+function summaryOf(found: Collection, sender: TestSender, troubles: readonly string[]): string {
   const { passed, failed, skipped } = sender.counts;
   const reports = found.files === 1 ? '1 report' : `${found.files} reports`;
   const others = Object.entries(found.leftOutCounts).map(

@@ -49,7 +49,7 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
   const suites: { name: string; file: string }[] = [];
   let test: Test | undefined;
   /** The element that says what became of the test, if its text is wanted. */
-  let told: { fate: Fate; text: ReportText; otherwise: string; depth: number } | undefined;
+  let result: { fate: Fate; text: ReportText; otherwise: string; depth: number } | undefined;
   let attributes = { count: 0, size: 0 };
   let hasRoot = false;
 
@@ -99,15 +99,15 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
       if (fate === undefined) return;
       const message = short(sent.message, 'message', asMessage);
       if (saysSomething(message)) note(fate, message);
-      else told = { fate, text: new ReportText(mask, bytesOfTest.message), otherwise: message, depth: path.length };
+      else result = { fate, text: new ReportText(mask, bytesOfTest.message), otherwise: message, depth: path.length };
     }
   };
 
   const close = (): void => {
     const name = path.pop();
-    if (told && path.length < told.depth) {
-      note(told.fate, told.text.end(asMessage) || told.otherwise);
-      told = undefined;
+    if (result && path.length < result.depth) {
+      note(result.fate, result.text.end(asMessage) || result.otherwise);
+      result = undefined;
     }
     if (name === 'testsuite' && !test) suites.pop();
     if (name === 'testcase' && test && path.at(-1) !== 'testcase') {
@@ -120,11 +120,11 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
   /** Whether what is being read is a text that says what became of the test. Outside of the root there may be none. */
   const isTextWanted = (): boolean => {
     if (path.length === 0) return true;
-    const isItsOwn = path.length === told?.depth || path.at(-1) === 'stackTrace';
-    return told !== undefined && isItsOwn && !told.text.isFull;
+    const isItsOwn = path.length === result?.depth || path.at(-1) === 'stackTrace';
+    return result !== undefined && isItsOwn && !result.text.isFull;
   };
-  const say = (text: string): void => {
-    if (isTextWanted()) told?.text.add(text);
+  const append = (text: string): void => {
+    if (isTextWanted()) result?.text.add(text);
   };
 
   Object.assign(parser, {
@@ -136,8 +136,8 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
     },
     onopentag: open,
     onclosetag: close,
-    ontext: say,
-    oncdata: say,
+    ontext: append,
+    oncdata: append,
     onerror(error: Error) {
       throw new UnreadableReportError(inWords(error.message));
     },

@@ -1,4 +1,4 @@
-import { buildUser, sandboxPaths, usualPath, type Job, type Network } from './types.ts';
+import { buildPath, buildUser, sandboxPaths, usualPath, type Job, type Network } from './types.ts';
 import { sourceFile } from '../../lib/source-files.ts';
 
 /** The descriptor on which bubblewrap reports the sandbox's first process; steps.ts has the others. */
@@ -36,12 +36,14 @@ export function commonArguments(network: Network): string[] {
 
 export function environment(job: Job, home: string = sandboxPaths.home): Record<string, string> {
   const all = {
-    PATH: usualPath,
+    PATH: job.isBuild ? buildPath(home) : usualPath,
     HOME: home,
     USER: buildUser.name,
     LOGNAME: buildUser.name,
     SHELL: '/bin/sh',
     LANG: 'C.UTF-8',
+    // Where npm puts programs by default nothing can be written; the other tools begin with the home anyway.
+    ...(job.isBuild && job.image === undefined && { NPM_CONFIG_PREFIX: `${home}/.local` }),
     ...job.environment,
   };
   for (const [name, value] of Object.entries(all)) {

@@ -185,14 +185,14 @@ function check(job: Job): void {
 }
 
 async function tryOut(machine: Machine, disk: DiskWatch, workspace: Job['workspace']): Promise<Error | null> {
-  const said: Buffer[] = [];
+  const output: Buffer[] = [];
   const job: Job = {
     id: 'try-out',
     steps: [{ name: 'try', command: 'true' }],
     environment: {},
     workspace,
     limits: { memoryBytes: 256 * 1024 * 1024, processes: 64, timeoutMs: 30_000 },
-    output: (chunk) => void said.push(chunk),
+    output: (chunk) => void output.push(chunk),
     signal: new AbortController().signal,
   };
   try {
@@ -200,7 +200,9 @@ async function tryOut(machine: Machine, disk: DiskWatch, workspace: Job['workspa
     try {
       const ended = await runInSandbox(machine, sandbox, job, disk);
       if (ended.exitStatus === 0) return null;
-      return new Error(`a trial run ended with ${ended.exitStatus ?? ended.reason}: ${Buffer.concat(said).toString()}`);
+      return new Error(
+        `a trial run ended with ${ended.exitStatus ?? ended.reason}: ${Buffer.concat(output).toString()}`,
+      );
     } finally {
       await sandbox.close();
     }

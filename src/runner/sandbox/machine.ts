@@ -84,8 +84,8 @@ export function explainRefusal(error: unknown): Error {
     );
   }
   const because = reasons.length > 0 ? `${reasons.join('; ')}. ` : '';
-  const said = messageOf(error);
-  return new Error(`builds cannot be isolated on this machine: ${because}${said}`, { cause: error });
+  const message = messageOf(error);
+  return new Error(`builds cannot be isolated on this machine: ${because}${message}`, { cause: error });
 }
 
 function setting(name: string): string | null {

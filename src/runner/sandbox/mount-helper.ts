@@ -145,7 +145,7 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
 
   const open = ({ ownNetwork, owners, entrances, as, descriptors, command }: RunOptions): RunNamespaces => {
     const conversation = answers.from(`${++runs}`);
-    const tell = async (...fields: string[]): Promise<void> => void (await ask(conversation, ...fields));
+    const request = async (...fields: string[]): Promise<void> => void (await ask(conversation, ...fields));
     send(
       conversation.name,
       'open',
@@ -172,14 +172,14 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
     paths.catch(() => {}); // the callers of the requests below get the error
     return {
       paths,
-      directory: (path, mode, { uid, gid }) => tell('directory', path, mode.toString(8), `${uid}`, `${gid}`),
-      overlay: (target, layers) => tell('overlay', target, overlayOptions(layers, root)),
-      unmount: (target) => tell('unmount', target),
-      furnish: (folder, { uid, gid }) => tell('furnish', folder, `${uid}`, `${gid}`),
-      image: (directory, tree, path, over) => tell('image', directory, tree, path, over.join('\x01')),
-      bind: (source, target, mode, mapped, kind) => tell('bind', source, target, mode, mapped ?? '', kind ?? ''),
+      directory: (path, mode, { uid, gid }) => request('directory', path, mode.toString(8), `${uid}`, `${gid}`),
+      overlay: (target, layers) => request('overlay', target, overlayOptions(layers, root)),
+      unmount: (target) => request('unmount', target),
+      furnish: (folder, { uid, gid }) => request('furnish', folder, `${uid}`, `${gid}`),
+      image: (directory, tree, path, over) => request('image', directory, tree, path, over.join('\x01')),
+      bind: (source, target, mode, mapped, kind) => request('bind', source, target, mode, mapped ?? '', kind ?? ''),
       start: async () => {
-        const started = tell('start');
+        const started = request('start');
         started.catch(() => {}); // thrown below, after an earlier error
         const { process, kept } = await answer;
         const ended = conversation.endOf(process);
@@ -276,7 +276,7 @@ function readAnswers(child: ChildProcess): Answers {
     for (const { resolve } of awaited.ends.values()) resolve(null);
     awaited.gone.resolve();
   };
-  const hear = (line: string): void => {
+  const onLine = (line: string): void => {
     const [name = '', word, ...rest] = line.split(' ');
     const awaited = all.get(name);
     if (!awaited) return;
@@ -290,7 +290,7 @@ function readAnswers(child: ChildProcess): Answers {
   child.stdout?.on('data', (chunk: Buffer) => {
     const lines = (rest + chunk.toString()).split('\n');
     rest = lines.pop() ?? '';
-    lines.forEach(hear);
+    lines.forEach(onLine);
   });
   const endAll = (why: string): void => {
     over ??= why;

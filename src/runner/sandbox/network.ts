@@ -24,13 +24,20 @@ import type { Command } from './types.ts';
  * Names: slirp4netns answers on `dnsAddress` by asking the machine's resolver, also one on loopback or in a private
  * range. It would forward any port of that address to the resolver's host, so only port 53 is allowed.
  *
+ * What is refused is noted in a set of the namespace, up to a few addresses with their ports: a build that fills it makes
+ * nothing grow. It is read when a run did not pass, so that its log can say what was out of reach.
+ *
  * IPv4 only: slirp4netns calls its IPv6 experimental. Loopback has both.
  */
 export const dnsAddress = '10.0.2.3';
 
 const lookEveryMs = 1000;
+/** One more than are shown. */
+const mostRefused = 11;
 
 export interface Outside {
+  /** Addresses and ports that were refused, such as `10.0.0.7 port 443`: the first ones, not more than `mostRefused`. */
+  refused(): Promise<string[]>;
   close(): Promise<void>;
 }
 
@@ -69,6 +76,7 @@ export function openOutside({ root, allow = [], log }: OutsideOptions): Outsides
       await loadRules(entrance(namespaces, root), rules(known, allow));
       const outside = await startSlirp(namespaces, root);
       const own: Outside = {
+        refused: () => readRefused(entrance(namespaces, root)),
         close: async () => {
           connected.delete(own);
           if (connected.size === 0) clearInterval(looking);
@@ -90,7 +98,7 @@ function entrance({ mount, network, user }: NamespacePaths, root: boolean): Comm
   return ['nsenter', ...options];
 }
 
-async function startSlirp({ network, user }: NamespacePaths, root: boolean): Promise<Outside> {
+async function startSlirp({ network, user }: NamespacePaths, root: boolean): Promise<Pick<Outside, 'close'>> {
   const options = ['--configure', '--mtu=65520', '--disable-host-loopback', '--enable-sandbox', '--enable-seccomp'];
   const slirp = ['slirp4netns', ...options, '--ready-fd=3', '--exit-fd=4', '--netns-type=path', network, 'tap0'];
   // An ordinary user is root in the user namespace that the network belongs to. slirp4netns could go there by itself
@@ -114,11 +122,24 @@ async function startSlirp({ network, user }: NamespacePaths, root: boolean): Pro
   throw new Error(`slirp4netns could not connect a sandbox to the outside: ${complaint.trim()}`);
 }
 
-async function loadRules([program, ...enter]: Command, input: string): Promise<void> {
-  const loaded = await run(program, [...enter, 'nft', '-f', '-'], {
-    input,
-    env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
+const toolPath = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' };
+
+async function readRefused([program, ...enter]: Command): Promise<string[]> {
+  const listed = await run(program, [...enter, 'nft', '-j', 'list', 'set', 'inet', 'sandbox', 'tried'], {
+    env: toolPath,
   });
+  if (listed.status !== 0) throw new Error(`nft did not list a set: ${listed.stderr.toString().trim()}`);
+  const { nftables } = JSON.parse(listed.stdout.toString()) as { nftables: { set?: { elem?: Tried[] } }[] };
+  const tried = nftables.flatMap(({ set }) => set?.elem ?? []);
+  return tried.map(({ concat: [address, port] }) => `${address} port ${port}`);
+}
+
+interface Tried {
+  concat: [string, number];
+}
+
+async function loadRules([program, ...enter]: Command, input: string): Promise<void> {
+  const loaded = await run(program, [...enter, 'nft', '-f', '-'], { input, env: toolPath });
   if (loaded.status !== 0)
     throw new Error(`nft refused the rules of a sandbox's network: ${loaded.stderr.toString().trim()}`);
 }
@@ -129,13 +150,18 @@ function rules(own: readonly string[], allowed: readonly string[]): string {
       ${setOf('closed', [...closedIpv4Ranges, ...own])}
       ${allowed.length > 0 ? setOf('allowed', allowed) : ''}
       ${setOf('refused', refusedIpv4Ranges)}
+      set tried { type ipv4_addr . inet_service; flags dynamic; size ${mostRefused}; }
+      chain refuse {
+        meta l4proto { tcp, udp } add @tried { ip daddr . th dport }
+        reject with icmpx type admin-prohibited
+      }
       chain output {
         type filter hook output priority filter; policy accept;
         oifname "lo" accept
         ip daddr ${dnsAddress} meta l4proto { tcp, udp } th dport 53 accept
-        ip daddr @closed reject with icmpx type admin-prohibited
+        ip daddr @closed goto refuse
         ${allowed.length > 0 ? 'ip daddr @allowed accept' : ''}
-        ip daddr @refused reject with icmpx type admin-prohibited
+        ip daddr @refused goto refuse
         meta nfproto ipv6 reject with icmpx type admin-prohibited
       }
     }`;

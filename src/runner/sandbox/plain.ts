@@ -16,7 +16,7 @@ import { inspectionJob } from './run-files.ts';
 import type { Machine } from './machine.ts';
 import { openPipe } from './pipe.ts';
 import { deliver, writtenBy } from './run.ts';
-import { progress, reportDescriptor, script, tellSteps } from './steps.ts';
+import { progress, reportDescriptor, script, reportSteps } from './steps.ts';
 import { CannotMountError, type Ended, type Job, type RunFiles } from './types.ts';
 import { copyTree } from './workspace.ts';
 
@@ -94,10 +94,10 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
     throw new Error('the shell of a run did not start', { cause: await ended.catch((error: unknown) => error) });
   }
   let report = '';
-  const tell = tellSteps(job);
+  const onReport = reportSteps(job);
   (child.stdio as unknown as Readable[])[reportDescriptor]?.on('data', (chunk: Buffer) => {
     report += chunk.toString();
-    tell(report);
+    onReport(report);
   });
   cgroup?.add(pid);
   stdin?.on('error', () => {}).end('go\n'); // a shell that has already ended is reported by its end

@@ -3,7 +3,7 @@ import { ownDirectories, type RunNamespaces } from './mount-helper.ts';
 import { sandboxPaths, type Identity } from './types.ts';
 
 /**
- * The directories of one run: `/tmp`, the home, and the changes in its workspace. They are made for the run and removed
+ * The directories of one run: `/tmp`, `/run`, the home, and the changes in its workspace. They are made for the run and removed
  * after it, whatever they contain. They are on disk and not in memory, where they would count against the run's limit.
  */
 export interface RunDirectories {
@@ -19,6 +19,7 @@ export interface RunDirectories {
 export const directoriesAhead = {
   tmp: { mode: 0o1777, at: '/tmp' },
   home: { mode: 0o755, at: sandboxPaths.home },
+  run: { mode: 0o755, at: '/run' },
   changes: { mode: 0o755 },
   work: { mode: 0o755 },
 };

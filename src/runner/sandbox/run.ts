@@ -4,7 +4,7 @@ import type { DiskWatch } from './disk.ts';
 import { watchForEnd } from './ending.ts';
 import type { Machine } from './machine.ts';
 import type { Sandbox } from './sandbox.ts';
-import { progress, script, settleIn, tellSteps } from './steps.ts';
+import { progress, script, settleIn, reportSteps } from './steps.ts';
 import { openTerminal, type Terminal } from './terminal.ts';
 import { sandboxPaths, type Ended, type Job } from './types.ts';
 import { mountAll } from './workspace.ts';
@@ -24,8 +24,10 @@ export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job,
   const terminal = job.terminal && (await openedTerminal(sandbox, job.terminal));
   process.release(script(job.steps, { preamble, terminal: terminal?.path }));
   const ended = await follow(sandbox, job, disk, terminal);
-  if (ended.reason !== null || ended.exitStatus === 0) return ended;
-  return (cgroup?.outOfMemoryKills() ?? 0) > 0 ? { ...ended, reason: 'out_of_memory' } : ended;
+  if (ended.exitStatus === 0 || ended.reason === 'cancelled') return ended;
+  const isOutOfMemory = ended.reason === null && (cgroup?.outOfMemoryKills() ?? 0) > 0;
+  const refused = await sandbox.refused();
+  return { ...ended, ...(isOutOfMemory && { reason: 'out_of_memory' }), ...(refused.length > 0 && { refused }) };
 }
 
 /**
@@ -63,8 +65,8 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
     terminal?.kill();
     force();
   });
-  const tell = tellSteps(job);
-  process.onNews(() => tell(process.report()));
+  const report = reportSteps(job);
+  process.onNews(() => report(process.report()));
   const status = await process.ended;
   ending.over();
   unwatch();

@@ -32,6 +32,8 @@ export interface Sandbox {
   readonly user: Identity;
   /** A shell that waits for the script of the run. */
   readonly process: Bubblewrap;
+  /** What the network refused so far. */
+  refused(): Promise<string[]>;
   close(): Promise<void>;
 }
 
@@ -88,7 +90,7 @@ export async function openSandbox(machine: Machine, name: string, probably?: Pro
     if (probably?.image) image.prepare(probably.image.tree);
     await Promise.all([directories.settled(), root.made, outside]);
     const run = { folder, namespaces, root, directories, cgroup, image, user: user.run };
-    return { ...run, process: await started, close };
+    return { ...run, process: await started, refused: async () => (await outside)?.refused() ?? [], close };
   } catch (error) {
     await close().catch(() => {}); // the first error is the one to report
     throw error;

@@ -105,11 +105,11 @@ export function quote(text: string): string {
  * Tells of each step when the report comes to it, whatever else the report says: a step begins once, after the end of the
  * one before it, and ends once.
  */
-export function tellSteps({ steps, onStep = () => {} }: Pick<Job, 'steps' | 'onStep'>): (report: string) => void {
-  let told = 0;
+export function reportSteps({ steps, onStep = () => {} }: Pick<Job, 'steps' | 'onStep'>): (report: string) => void {
+  let reported = 0;
   return (report) => {
-    for (; told < 2 * steps.length; told += 1) {
-      const [at, what] = [told >> 1, told % 2 === 0 ? ('start' as const) : ('end' as const)];
+    for (; reported < 2 * steps.length; reported += 1) {
+      const [at, what] = [reported >> 1, reported % 2 === 0 ? ('start' as const) : ('end' as const)];
       if (!new RegExp(`^${what} ${at}( |$)`, 'm').test(report)) return;
       onStep(at, what);
     }

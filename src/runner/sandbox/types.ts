@@ -73,6 +73,8 @@ export interface Job {
   /** Each is `sh -e -c command`, in order, in one sandbox, in the workspace: a line that fails ends its step, and a step that fails ends the run. */
   steps: Step[];
   environment: Record<string, string>;
+  /** Whether it runs a stranger's commands, which may install programs into the home and find them there. */
+  isBuild?: true;
   workspace: Workspace;
   mounts?: Mount[];
   /** The files of an image, which stand in the sandbox instead of the machine's programs; the run may change its view. */
@@ -136,6 +138,8 @@ export interface Ended {
   exitStatus: number | null;
   /** The name of the last step that ran. */
   step: string;
+  /** Addresses and ports that the network refused to a run that did not pass. */
+  refused?: readonly string[];
   reason: Reason | null;
 }
 
@@ -171,6 +175,14 @@ export const buildUser = { name: 'build', uid: 1000, gid: 1000 } as const;
 
 /** The default search path for programs. */
 export const usualPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
+/**
+ * The same for builds: before it, the places in the home where `pip --user`, `pipx`, `npm -g`, `go install` and `cargo
+ * install` put programs. Not for our own commands: a build could leave there what they would then run.
+ */
+export function buildPath(home: string = sandboxPaths.home): string {
+  return `${home}/.local/bin:${home}/go/bin:${home}/.cargo/bin:${usualPath}`;
+}
 
 /** Without isolation nothing can be mounted. */
 export class CannotMountError extends Error {

@@ -6,7 +6,7 @@ const tabs = new Set<MessagePort>();
 let stop: (() => void) | undefined;
 let isConnected = false;
 
-function tell(message: Message): void {
+function post(message: Message): void {
   if (message.kind !== 'change') isConnected = message.kind === 'connected';
   for (const tab of tabs) tab.postMessage(message);
 }
@@ -14,7 +14,7 @@ function tell(message: Message): void {
 function add(tab: MessagePort): void {
   tabs.add(tab);
   if (isConnected) tab.postMessage({ kind: 'connected' } satisfies Message);
-  stop ??= listen(tell);
+  stop ??= listen(post);
 }
 
 addEventListener('connect', (event) => {

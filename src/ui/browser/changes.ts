@@ -15,7 +15,7 @@ export interface Listener {
 }
 
 export function onChanges(worker: string, listener: Listener): void {
-  const tell = (message: Message): void => {
+  const post = (message: Message): void => {
     if (message.kind === 'change') listener.change(message.changes);
     else listener[message.kind]();
   };
@@ -23,13 +23,13 @@ export function onChanges(worker: string, listener: Listener): void {
     // The worker is named after the user, so that another user who signs in in this browser gets another worker.
     const name = document.querySelector('.email')?.textContent ?? '';
     const { port } = new SharedWorker(worker, { type: 'module', name });
-    port.addEventListener('message', ({ data }: MessageEvent<Message>) => tell(data));
+    port.addEventListener('message', ({ data }: MessageEvent<Message>) => post(data));
     port.start();
     addEventListener('pagehide', () => port.postMessage('bye'));
     addEventListener('pageshow', ({ persisted }) => {
       if (persisted) port.postMessage('hello');
     });
   } catch {
-    listen(tell);
+    listen(post);
   }
 }

@@ -19,7 +19,7 @@ export function keepFresh(): void {
     connected: freshen,
     // Loading the page shows whether the server is down or the user is signed out.
     lost: () => {
-      say(connectionLost);
+      announce(connectionLost);
       freshen();
     },
   });
@@ -68,11 +68,11 @@ async function load(): Promise<void> {
   try {
     response = await fetch(location.href, { headers: { accept: 'text/html' }, cache: 'no-store' });
   } catch {
-    return say(connectionLost);
+    return announce(connectionLost);
   }
-  if (response.redirected) return say('You are signed out. Load the page again to sign in.');
-  if (response.status === 404) return say('What this page shows is gone.');
-  if (!response.ok) return say('The server cannot answer now. Trying again…');
+  if (response.redirected) return announce('You are signed out. Load the page again to sign in.');
+  if (response.status === 404) return announce('What this page shows is gone.');
+  if (!response.ok) return announce('The server cannot answer now. Trying again…');
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
   for (const part of document.querySelectorAll<HTMLElement>('[data-live][id]')) {
     const now = fresh.getElementById(part.id);
@@ -84,7 +84,7 @@ async function load(): Promise<void> {
   if (icon && shown && icon.href !== shown.href) shown.href = icon.href;
   showTimes();
   document.dispatchEvent(new Event('freshened'));
-  say('');
+  announce('');
 }
 
 /** A field that the user is editing is left alone. */
@@ -97,7 +97,7 @@ function beforeAttributeUpdated(name: string, element: Element, change: 'update'
   return !(name === 'open' && change === 'remove' && element instanceof HTMLDetailsElement);
 }
 
-function say(text: string): void {
+function announce(text: string): void {
   const place = document.getElementById('connection');
   if (place && place.textContent !== text) place.textContent = text;
 }

@@ -100,7 +100,7 @@ async function show(element: HTMLElement): Promise<void> {
   });
   const fit = new FitAddon();
   terminal.loadAddon(fit);
-  tell(''); // before it has its size
+  report(''); // before it has its size
   terminal.open(element);
   fit.fit();
   new ResizeObserver(() => fit.fit()).observe(element);
@@ -114,7 +114,7 @@ async function show(element: HTMLElement): Promise<void> {
   try {
     for await (const { letter, content } of shell.frames()) {
       if (letter === 'd') await new Promise<void>((resolve) => terminal.write(content, resolve));
-      if (letter === 'm') tell(textOf(content));
+      if (letter === 'm') report(textOf(content));
       if (letter !== 'x') continue;
       end = `The shell has ended with status ${textOf(content)}.`;
       break;
@@ -125,11 +125,11 @@ async function show(element: HTMLElement): Promise<void> {
   shell.end();
   terminal.options.disableStdin = true;
   terminal.write('\u001b[?25l'); // nothing can be typed: it has no cursor any more
-  tell([told?.textContent, end].join(' ').trim());
+  report([told?.textContent, end].join(' ').trim());
 }
 
-function tell(words: string): void {
+function report(words: string): void {
   if (told) told.textContent = words;
 }
 
-if (place) show(place).catch((error: unknown) => tell(error instanceof Refusal ? error.message : String(error)));
+if (place) show(place).catch((error: unknown) => report(error instanceof Refusal ? error.message : String(error)));

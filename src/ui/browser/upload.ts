@@ -22,7 +22,7 @@ form?.addEventListener('submit', (event) => {
   field.removeAttribute('aria-invalid');
   area.hidden = false;
   bar.value = 0;
-  say('Starting…');
+  show('Starting…');
   upload(file).then(
     () => location.assign(form.dataset['done'] ?? ''),
     (error: unknown) => {
@@ -66,7 +66,7 @@ async function upload(file: File): Promise<void> {
     const far = `${inMegabytes(arrived)} of ${inMegabytes(file.size)} MB`;
     if (breaks >= mostBreaks)
       throw new Refusal(`The connection broke ${mostBreaks} times after ${far} had arrived. Try again.`);
-    say('The connection broke. Going on…');
+    show('The connection broke. Going on…');
     await new Promise((resolve) => setTimeout(resolve, 1000 * 2 ** (breaks - 1)));
   }
 }
@@ -78,7 +78,7 @@ async function sendRest(place: string, file: File, offset: number): Promise<bool
     const sent = offset + loaded;
     if (bar) bar.value = sent / file.size;
     const percent = Math.floor((100 * sent) / file.size);
-    say(sent < file.size ? `${percent} % of ${inMegabytes(file.size)} MB` : 'Sent. It is being stored…');
+    show(sent < file.size ? `${percent} % of ${inMegabytes(file.size)} MB` : 'Sent. It is being stored…');
   });
   request.open('PATCH', place);
   request.setRequestHeader('x-form-key', formKey());
@@ -105,7 +105,7 @@ function formKey(): string {
   return form?.dataset['key'] ?? '';
 }
 
-function say(text: string): void {
+function show(text: string): void {
   if (told) told.textContent = text;
 }
 

@@ -43,13 +43,14 @@ async function onSmallDisk(t: TestContext, size: number, reserve: number): Promi
     await mirrors.close();
   });
   let said = '';
-  const say = (text: Buffer | string): void => void (said += text.toString());
+  const writeLog = (text: Buffer | string): void => void (said += text.toString());
   return {
     ...place,
     disk,
     mirrors,
     said: () => said,
-    fetched: (signal = place.project.signal) => mirrors.fetch({ ...place.project, commitRef: 'main', say, signal }),
+    fetched: (signal = place.project.signal) =>
+      mirrors.fetch({ ...place.project, commitRef: 'main', writeLog, signal }),
     left: () => unfinishedIn(join(dir, 'mirrors')),
   };
 }

@@ -140,8 +140,8 @@ test('a remote that floods the log in one line holds nothing up', async (t) => {
   const delay = monitorEventLoopDelay();
   let told = 0;
   delay.enable();
-  const say = (text: Buffer | string): void => void (told += text.length);
-  await assert.rejects(fetch('main', { say }), { kind: 'remote_failed' });
+  const writeLog = (text: Buffer | string): void => void (told += text.length);
+  await assert.rejects(fetch('main', { writeLog }), { kind: 'remote_failed' });
   delay.disable();
   assert.ok(told > 32 * megabyte, 'all of it is told');
   assert.ok(delay.max < 5e9, `nothing else was done for ${delay.max / 1e9} s`);
@@ -153,13 +153,13 @@ test('a remote is read no faster than the log takes it', async (t) => {
   await other.commit();
   let told = 0;
   const never = Promise.withResolvers<void>();
-  const say = async (text: Buffer | string): Promise<void> => {
+  const writeLog = async (text: Buffer | string): Promise<void> => {
     told += text.length;
     if (told > 1000) await never.promise;
   };
   const before = process.memoryUsage().rss;
   await calledOff(
-    (signal) => fetch('main', { signal, say }),
+    (signal) => fetch('main', { signal, writeLog }),
     () => told > 1000,
   );
   assert.ok(told < 4 * megabyte, `${told} bytes were taken`);
@@ -183,7 +183,11 @@ test('a repository that the disk has no room for is refused in words, and what w
   const mirrors = await openMirrors({ dir, sandboxes, sshConfig: host.sshConfig });
   try {
     let said = '';
-    const request = { ...project, commitRef: 'main', say: (text: Buffer | string) => void (said += text.toString()) };
+    const request = {
+      ...project,
+      commitRef: 'main',
+      writeLog: (text: Buffer | string) => void (said += text.toString()),
+    };
     const sha = await repository.commit();
     await mirrors.fetch(request);
     await repository.commit({ files: { large: randomBytes(40 * megabyte) } });

@@ -113,7 +113,7 @@ async function killedInTheMiddle(t: TestContext) {
     const stateDir = options.dir + '/git-sandboxes';
     const sandboxes = await openSandboxes({ stateDir, network: 'none', isolation: 'required', log: () => {} });
     const mirrors = await openMirrors({ ...options, sandboxes });
-    await mirrors.fetch({ ...request, say: () => {}, signal: new AbortController().signal });`;
+    await mirrors.fetch({ ...request, writeLog: () => {}, signal: new AbortController().signal });`;
   const runner = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: ['pipe', 'ignore', 'inherit'] });
   t.after(() => runner.kill('SIGKILL'));
   runner.stdin.end(JSON.stringify({ request, options }));

@@ -19,7 +19,7 @@ const story = `
   const isolation = process.env.ISOLATION;
   const sandboxes = await openSandboxes({ stateDir: dir + '/sandboxes', network: 'none', isolation, log: () => {} });
   const mirrors = await openMirrors({ dir: dir + '/git', sandboxes, isolation, sshConfig });
-  const request = { ...project, say: (text) => void process.stderr.write(text), signal: new AbortController().signal };
+  const request = { ...project, writeLog: (text) => void process.stderr.write(text), signal: new AbortController().signal };
   const fetched = await mirrors.fetch({ ...request, commitRef: 'main' });
   const again = await mirrors.fetch({ ...request, commitRef: sha });
   await mirrors.checkout({ ...request, sha, into: dir + '/tree' });
@@ -49,7 +49,7 @@ for (const isolation of ['required', 'off'] as const) {
       await copyFile(host.sshConfig, sshConfig);
       await chmod(sshConfig, 0o644);
       await chown(dir, uid, uid);
-      const { say: _, signal: __, ...plain } = project;
+      const { writeLog: _, signal: __, ...plain } = project;
       const finished = await run(
         process.execPath,
         ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', story],

@@ -23,7 +23,7 @@ export interface Workplace {
   /** A folder for what the test makes. */
   folder: string;
   /** What every request of this project says. */
-  project: Pick<FetchRequest, 'projectId' | 'repositoryUrl' | 'say' | 'signal'> & {
+  project: Pick<FetchRequest, 'projectId' | 'repositoryUrl' | 'writeLog' | 'signal'> & {
     privateKey: string;
     isFork: boolean;
   };
@@ -65,7 +65,7 @@ export async function workplace(t: TestContext, options: Partial<MirrorsOptions>
     repositoryUrl: host.url('app.git'),
     privateKey: key.privateKey,
     isFork: false,
-    say: (text: Buffer | string) => void (said += text.toString()),
+    writeLog: (text: Buffer | string) => void (said += text.toString()),
     signal: new AbortController().signal,
   };
   const log = (): string => {

@@ -43,9 +43,10 @@ test('nothing of the machine is there but its programs [promise: build-files]', 
 test('all but workspace, home and temporary files is read-only [promise: build-files]', async (t) => {
   const { sh } = await open(t);
   const { text } = await sh(
-    'for d in / /usr /usr/bin /etc /dev /run /run/headrace /home /var /proc /proc/sys/kernel; do touch $d/x 2>/dev/null && echo written: $d; done; touch /build/x /tmp/x ~/x /var/tmp/y /dev/shm/x && echo fine',
+    'for d in / /usr /usr/bin /etc /dev /home /var /proc /proc/sys/kernel; do touch $d/x 2>/dev/null && echo written: $d; done; touch /build/x /tmp/x ~/x /var/tmp/y /dev/shm/x && mkdir /run/lock /var/run/user && ls /run && echo fine',
   );
-  assert.equal(text, 'fine\n');
+  assert.equal(text, 'lock\nuser\nfine\n');
+  assert.equal((await sh('ls -A /run')).text, '', 'the next run has its own');
 });
 
 test('it sees its own processes alone, and cannot signal or trace the runner [promise: build-processes]', async (t) => {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { run } from '../../../src/lib/processes.ts';
-import { isRoot } from './support.ts';
+import { isRoot, open } from './support.ts';
 
 const skip = !isRoot && 'needs network namespaces';
 
@@ -18,6 +18,21 @@ async function reached(t: TestContext, ...allow: string[]): Promise<string[]> {
   const ran = await run('unshare', ['--net', '--mount', '--propagation', 'private', ...program]);
   return (ran.stdout.toString() + ran.stderr.toString()).trim().split('\n');
 }
+
+test('what was refused is told of a run that did not pass, and of few addresses, however many it tries [promise: build-network]', async (t) => {
+  const { sh } = await open(t, { network: 'internet' });
+  const call = (address: string, ports: string): string =>
+    `perl -MIO::Socket::INET -e 'IO::Socket::INET->new(PeerAddr => "${address}:$_", Timeout => 5) and print "reached" for ${ports}'`;
+  const tries = `${call('10.1.2.3', '443, 443, 80')}; ${call('169.254.169.254', '80')}; ${call('127.0.0.1', '9')}`;
+  const began = performance.now();
+  const failed = await sh(`${tries}; exit 3`);
+  assert.ok(performance.now() - began < 15_000, 'a refusal comes at once');
+  assert.equal(failed.text, '');
+  assert.deepEqual(failed.refused?.toSorted(), ['10.1.2.3 port 443', '10.1.2.3 port 80', '169.254.169.254 port 80']);
+  assert.equal((await sh(tries)).refused, undefined);
+  assert.equal((await sh('exit 3')).refused, undefined);
+  assert.equal((await sh(`${call('10.1.2.3', '1 .. 2000')}; exit 3`)).refused?.length, 11);
+});
 
 const withPrivate = (answer: string): string[] => [
   '20.9.9.10 outside',

@@ -31,6 +31,19 @@ test('variables arrive as they are', async (t) => {
   assert.ok(text === value, 'the value has changed on its way'); // not equal(): its message would print all of it
 });
 
+test('a build finds what it installed into its home, and our own commands do not [promise: build-files]', async (t) => {
+  const { sh } = await open(t);
+  const put = (place: string, name: string): string =>
+    `mkdir -p ~/${place}; printf '#!/bin/sh\\necho from ${place}\\n' > ~/${place}/${name}; chmod +x ~/${place}/${name}`;
+  const plant = [put('.local/bin', 'one'), put('go/bin', 'two'), put('.cargo/bin', 'three'), put('.local/bin', 'id')];
+  const ask = `${plant.join('; ')}; one; two; three; id -un`;
+  const built = await sh(`${ask}; echo "$NPM_CONFIG_PREFIX"`, { isBuild: true });
+  assert.equal(built.text, 'from .local/bin\nfrom go/bin\nfrom .cargo/bin\nfrom .local/bin\n/home/build/.local\n');
+  assert.equal((await sh(ask)).text.split('\n').at(-2), 'build');
+  const other = { environment: { PATH: '/usr/bin:/bin', NPM_CONFIG_PREFIX: '/tmp' }, isBuild: true } as const;
+  assert.equal((await sh('echo "$PATH $NPM_CONFIG_PREFIX"', other)).text, '/usr/bin:/bin /tmp\n');
+});
+
 test('no variable is in a command line [promise: build-secrets]', async (t) => {
   const { sh } = await open(t);
   const seen: string[] = [];

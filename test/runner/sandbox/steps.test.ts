@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { run } from '../../../src/lib/processes.ts';
-import { announced, awaitScript, script, settleIn, tellSteps } from '../../../src/runner/sandbox/steps.ts';
+import { announced, awaitScript, script, settleIn, reportSteps } from '../../../src/runner/sandbox/steps.ts';
 
 /** /bin/sh is Dash here; elsewhere it is Bash, which reads a script in another way. */
 for (const shell of [['sh'], ['bash', '--posix']]) {
@@ -38,7 +38,7 @@ for (const shell of [['sh'], ['bash', '--posix']]) {
 test('each step is told of once, in order, whatever the report says', () => {
   const told: string[] = [];
   const steps = ['launch 0', 'command'].map((name) => ({ name, command: 'true' }));
-  const tell = tellSteps({ steps, onStep: (at, what) => void told.push(`${what} ${at}`) });
+  const tell = reportSteps({ steps, onStep: (at, what) => void told.push(`${what} ${at}`) });
   tell('start 1\nend 1 0\nend 0 0\nstart 7\nnonsense\n');
   assert.deepEqual(told, [], 'nothing begins before the first');
   tell('start 0\n');

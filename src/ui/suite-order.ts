@@ -1,0 +1,45 @@
+import type { Suite } from '../records/suite.ts';
+import type { PageForm } from './forms.ts';
+import { html, type Html } from './html.ts';
+
+/** When a suite runs: behind which others, after whose approval, and beside which not. */
+export function orderGroup(form: PageForm, all: readonly Suite[], suite?: Suite): Html {
+  const others = all.filter(({ id }) => id !== suite?.id);
+  const needed = form.shownList('needs', suite?.needs.map((need) => need.id_str) ?? []);
+  const names = others.filter((other) => needed.includes(other.id_str)).map(({ name }) => name);
+  const isSet = (name: 'approval' | 'manual'): boolean => form.shown(name, String(suite?.[name] ?? false)) === 'true';
+  const group = form.shown('concurrency_group', suite?.concurrency_group ?? '');
+  const summary = [
+    `Needs: ${names.length === 0 ? 'none' : names.join(', ')}`,
+    ...(isSet('approval') ? ['with approval'] : []),
+    ...(isSet('manual') ? ['manual'] : []),
+    ...(group === '' ? [] : [`group: ${group}`]),
+  ];
+  return form.group(
+    ['needs', 'approval', 'manual', 'concurrency_group'],
+    summary.join(', '),
+    html`${form.hidden('needs[]', '')}
+    ${
+      others.length > 0 &&
+      form.checks(
+        'needs',
+        'Needs: it begins when these have passed, and is skipped when one does not',
+        others.map(({ id_str: id, name }) => [id, name] as const),
+        needed,
+      )
+    }
+    ${form.check('approval', 'Approval', {
+      checked: suite?.approval ?? false,
+      hint: 'Each build waits until somebody of the project approves it.',
+    })}
+    ${form.check('manual', 'Manual', {
+      checked: suite?.manual ?? false,
+      hint: 'It never runs by itself, only when a build is asked for with this suite chosen.',
+    })}
+    ${form.text('concurrency_group', 'Concurrency group', {
+      value: suite?.concurrency_group,
+      maxlength: 255,
+      hint: 'Builds of the project whose suites have the same group run one at a time, the oldest first.',
+    })}`,
+  );
+}
