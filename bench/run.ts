@@ -4,6 +4,7 @@ import { cli } from './cli.ts';
 import { fetches } from './fetches.ts';
 import { largestHolds } from './holds.ts';
 import { builds } from './builds.ts';
+import { graphs } from './graphs.ts';
 import { outputs } from './outputs.ts';
 import { reads } from './reads.ts';
 import { followers } from './followers.ts';
@@ -25,6 +26,7 @@ const benchmarks: Benchmark[] = [
   lists,
   start,
   builds,
+  graphs,
   fetches,
   logs,
   followers,

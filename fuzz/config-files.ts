@@ -123,12 +123,19 @@ export const configFiles: Target = {
         const before = await ofOthers(trx, project.id);
         const found = { ...project, config_file: path };
         const text = bytes.toString().replaceAll('\0', ' ').slice(0, mostBytes.configFile);
-        const outcome = await configure(
-          { db, trx, ids, observers },
-          { project: found, request, sha: 'a'.repeat(40), text },
-        );
-        const lines = 'logLines' in outcome ? outcome.logLines : outcome.refused;
-        assert.ok(lines.length > 0 && lines.every((line) => line.trim() !== ''), JSON.stringify(outcome));
+        const context = { db, trx, ids, observers };
+        const read = await configure.read({ project: found, text });
+        const about = { request, sha: 'a'.repeat(40), holdFirst: async () => {} };
+        const applied = 'refused' in read ? read : await read.apply(context, about);
+        const built = 'refused' in read ? read : await read.suites(context);
+        for (const outcome of [applied, built]) {
+          const lines = 'refused' in outcome ? outcome.refused : [];
+          assert.ok(!('refused' in outcome) || lines.length > 0, JSON.stringify(outcome));
+          assert.ok(
+            lines.every((line) => line.trim() !== ''),
+            JSON.stringify(outcome),
+          );
+        }
         assert.deepEqual(await ofOthers(trx, project.id), before);
         const own = trx.selectFrom('projects').selectAll().where('id', '=', project.id);
         assert.deepEqual({ ...(await own.executeTakeFirst()), last_event: 0n }, { ...project, last_event: 0n });
@@ -143,6 +150,7 @@ export const configFiles: Target = {
     return {
       property: anyProperty(property),
       async close() {
+        await configure.close();
         await store.close();
         await removeTree(folder);
       },
@@ -159,6 +167,8 @@ const settings = (name: string) => ({
   cancel_superseded: 'none' as const,
   public_badge: 0,
   config_file: '',
+  branch_secrets: 0,
+  report_left_out: 1,
 });
 
 async function twoProjects({ db, ids, observers, vault }: Store) {
@@ -173,7 +183,11 @@ async function twoProjects({ db, ids, observers, vault }: Store) {
       .values(suite as never)
       .execute();
     const { id } = await createProject(context, owner, vault, settings('configured'));
-    const request = await openRequest(context, { id, owner_id: owner }, { commitRef: 'main', createdBy: owner });
+    const request = await openRequest(
+      context,
+      { id, owner_id: owner, config_file: '' },
+      { commitRef: 'main', createdBy: owner },
+    );
     const row = trx.selectFrom('projects').selectAll().where('id', '=', id);
     return { project: await row.executeTakeFirstOrThrow(), request };
   });

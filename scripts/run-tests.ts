@@ -15,7 +15,7 @@ const longest = [
   'test/deploy/',
   'test/faults/',
   'test/journeys/',
-  'test/runner/git/',
+  'test/runner/',
   'test/s3/',
   'test/ui/',
   'test/upkeep/',
@@ -36,8 +36,8 @@ const littleMemory = { MALLOC_ARENA_MAX: '1', MALLOC_TRIM_THRESHOLD_: '131072' }
 Object.assign(process.env, littleMemory);
 
 await globalSetup();
-// More than there are cores: half of the time tests wait for processes, disks and timers.
-const processes = availableParallelism() * 3;
+// More than there are cores: most of the time tests wait for processes, disks and timers.
+const processes = availableParallelism() * 4;
 const results = run({
   files: Array.from({ length: processes }, () => join(root, 'test/support/worker.ts')),
   concurrency: processes,

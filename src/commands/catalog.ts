@@ -144,6 +144,12 @@ export function developerProgram(): Command {
     .example('headrace apply -f headrace.toml --dry-run', 'see what would change')
     .example('headrace apply -f headrace.toml', 'change it, all or nothing');
 
+  add('check [FILE]', () => import('./check.ts'))
+    .summary('Check the file that a repository is built by, without a server')
+    .description('The file is .headrace.toml, or else .headrace.yml. Exit status 1 where it has a mistake.')
+    .example('headrace check', 'before you push')
+    .example('headrace check ci/headrace.yml', 'another file');
+
   add('export', () => import('./export.ts'))
     .summary('Print the project as a file for apply')
     .option('--format <FORMAT>', 'toml (default), yaml or json')

@@ -3,6 +3,7 @@ import { Failure } from '../client/failure.ts';
 import { messageOf } from '../lib/error-code.ts';
 import type { Answered, Project } from '../client/operations.ts';
 import { variablesIn, variantsOf } from '../shared/matrix.ts';
+import type { EndedSuite } from '../runner/exec-suite.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
 import { currentCommit, currentRef, topOf } from './git.ts';
@@ -73,7 +74,14 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
     });
     await writer.end();
     const [status, how] = resultOf(ended, performance.now() - began);
-    if (screen.isJson) screen.json({ suite: suite.name, variant, exit_status: ended.exitStatus, reason: ended.reason });
+    if (screen.isJson)
+      screen.json({
+        suite: suite.name,
+        variant,
+        exit_status: ended.exitStatus,
+        reason: ended.reason,
+        steps: ended.steps.map(({ name, state, status = null }) => ({ name, state, exit_status: status })),
+      });
     else screen.hint(words`${suite.name}${variant === '' ? '' : ` (${variant})`} ${how}`);
     return status;
   } catch (error) {
@@ -96,15 +104,15 @@ function readableError(error: unknown): string {
     .replace(/^builds cannot/, 'Suites cannot');
 }
 
-function resultOf(
-  { exitStatus: status, reason, step }: { exitStatus: number | null; reason: string | null; step: string },
-  took: number,
-): [number, string] {
+function resultOf({ exitStatus: status, reason, launch, steps }: EndedSuite, took: number): [number, string] {
   if (reason === 'cancelled') return [exitStatus.cancelled, 'was cancelled'];
   if (reason !== null) return [exitStatus.failed, `was ended: ${reason.replaceAll('_', ' ')}`];
-  if (step !== 'command') return [exitStatus.errored, `did not begin: the ${step} command failed with ${status}`];
+  if (launch !== undefined)
+    return [exitStatus.errored, `did not begin: the launch command of ${launch} failed with ${status}`];
   if (status === 0) return [exitStatus.passed, `passed in ${duration(took)}`];
-  return [exitStatus.failed, `failed with exit status ${status} in ${duration(took)}`];
+  const failed = steps.length > 1 ? steps.find(({ state }) => state === 'failed') : undefined;
+  const where = failed ? ` in its step ${failed.name}` : '';
+  return [exitStatus.failed, `failed${where} with exit status ${status} in ${duration(took)}`];
 }
 
 type Suite = Answered<'suite'>;

@@ -33,6 +33,7 @@ import type {
   RegistryRow,
   SuiteDependencyRow,
   SuiteRow,
+  FileSuiteRow,
   SuiteRuleRow,
 } from './rows/settings.ts';
 import type { KeptBuildRow, ShellRow } from './rows/shells.ts';
@@ -40,6 +41,7 @@ import type { TestFlakeRow, TestResultRow, TestRunRow } from './rows/tests.ts';
 import type { AppliedMigrationRow, IdNodeRow, MasterKeyCanaryRow } from './rows/store.ts';
 import type {
   BuildRequestRow,
+  RequestChangesRow,
   BuildRow,
   BuiltRefRow,
   CommitRow,
@@ -75,6 +77,7 @@ export interface Schema {
   project_documents: ProjectDocumentRow;
   collaborators: CollaboratorRow;
   suites: SuiteRow;
+  file_suites: FileSuiteRow;
   caches: CacheRow;
   suite_rules: SuiteRuleRow;
   suite_dependencies: SuiteDependencyRow;
@@ -94,6 +97,7 @@ export interface Schema {
   hooks: HookRow;
   hook_deliveries: HookDeliveryRow;
   build_requests: BuildRequestRow;
+  request_changes: RequestChangesRow;
   commits: CommitRow;
   builds: BuildRow;
   jobs: JobRow;

@@ -1,6 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, BuildRow, CacheRow, ProjectRow, SuiteRow } from '../db/schema.ts';
 import { saveCache, useCache, type CacheKey } from '../lifecycle/caches.ts';
+import { settingsOf } from '../lifecycle/file-suites.ts';
 import type { CacheOrder, FoundCache, SavedCache } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';
@@ -8,7 +9,7 @@ import type { JobContext } from './job-handler.ts';
 
 /** The facts about a build that decide which cache it reads and writes. */
 export type CachedBuild = Pick<BuildRow, 'id' | 'project_id' | 'suite_id' | 'suite_name' | 'variant'> &
-  Pick<BuildRequestRow, 'branch' | 'from_fork'> &
+  Pick<BuildRequestRow, 'branch' | 'from_fork' | 'config_digest'> &
   Pick<ProjectRow, 'default_branch'> &
   Pick<SuiteRow, 'cache' | 'cache_save'>;
 
@@ -71,9 +72,8 @@ async function cachedBuild(
   db: Queries,
   buildId: bigint,
 ): Promise<(CachedBuild & Pick<BuildRow, 'build_state'> & { sha: string }) | undefined> {
-  return db
+  const build = await db
     .selectFrom('builds')
-    .innerJoin('suites', 'suites.id', 'builds.suite_id')
     .innerJoin('projects', 'projects.id', 'builds.project_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .select([
@@ -83,13 +83,15 @@ async function cachedBuild(
       'builds.suite_name',
       'builds.variant',
       'builds.build_state',
-      'suites.cache',
-      'suites.cache_save',
+      'builds.build_request_id',
     ])
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .select(['build_requests.from_fork', 'build_requests.branch', 'projects.default_branch', 'commits.ref as sha'])
+    .select('build_requests.config_digest')
     .where('builds.id', '=', buildId)
     .executeTakeFirst();
+  const suite = build && (await settingsOf(db, build));
+  return suite && { ...build, cache: suite.cache, cache_save: suite.cache_save };
 }
 
 /** Builds of forks read caches but never write them. A build of no branch has none of its own. */
@@ -104,7 +106,7 @@ function isSavedBy({ cache_save: when }: Pick<CachedBuild, 'cache_save'>, state:
 
 function placeOf(build: CachedBuild): CacheKey {
   const { project_id: projectId, suite_id: suiteId, suite_name: suiteName, variant, branch, cache: paths } = build;
-  return { projectId, suiteId, suiteName, variant, branch, paths };
+  return { projectId, suiteId, suiteName, variant, branch, paths, isOfFile: build.config_digest !== '' };
 }
 
 function foundIn({ id, branch, build_id: by, sha, digest, size }: CacheRow): FoundCache {

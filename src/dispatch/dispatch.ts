@@ -9,6 +9,7 @@ import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import type { ApiError } from '../errors.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
+import { noteSteps } from '../lifecycle/build-steps.ts';
 import { releasePollsOf } from '../lifecycle/poll-claims.ts';
 import { claimSeconds, holdSeconds, type ClaimSignal, type Receipt, type WorkKind } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
@@ -17,7 +18,7 @@ import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { demandFor } from './demand.ts';
 import { fetchCommit, UnconfiguredError } from './fetch-commit.ts';
-import { createRepositoryConfig, type ApplyConfig, type ConfiguredReport } from './repository-config.ts';
+import { createRepositoryConfig, type Configuring, type ConfiguredReport } from './repository-config.ts';
 import { createConnections, type Connections } from './connections.ts';
 import { createDispatcher } from './dispatcher.ts';
 import { goneProjects } from './gone-projects.ts';
@@ -59,7 +60,7 @@ export interface DispatchParts extends Services {
   /** The most jobs of one account at a time, on all runners together; 0 for no limit. */
   accountConcurrency: number;
   /** Applies the file of a repository that configures its project. */
-  configure: ApplyConfig;
+  configure: Configuring;
   /** Called with the number of bytes that were added to a log. */
   onLogStored?: (bytes: number) => void;
   log: FastifyBaseLogger;
@@ -147,6 +148,13 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     next: dispatcher.next,
     leave: async ({ holder }, { claims }) => dispatcher.leave(holder, claims),
     log: ({ holder }, chunk) => intake.take(holder, chunk),
+    steps: ({ holder }, { claim, steps }) =>
+      db.transaction(async (trx) => {
+        const job = await queue.holdJob(db, trx, claim);
+        if (job?.holder !== holder || job.kind !== 'run_suite') return { gone: true };
+        await noteSteps(context(trx), job.subject_id, steps);
+        return { taken: true };
+      }),
     tests: ({ holder }, batch) => tests.take(holder, batch),
     async finish(runner, report) {
       try {
@@ -197,6 +205,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     },
 
     async close() {
+      await parts.configure.close();
       dispatcher.close();
       polls.close();
       await attending.stop();

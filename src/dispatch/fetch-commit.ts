@@ -4,7 +4,9 @@ import { mostTries } from '../lifecycle/builds.ts';
 import { recordCommit } from '../lifecycle/commits.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
 import { noteFetchBegins, traceFetch } from '../lifecycle/traces.ts';
-import type { Outcome } from '../protocol/index.ts';
+import { byProject, storeFileSuites } from '../lifecycle/file-suites.ts';
+import { madeByPush } from '../lifecycle/request-changes.ts';
+import type { CommitReport, Comparison, Outcome } from '../protocol/index.ts';
 import { sourceOf } from './sources.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 
@@ -18,20 +20,22 @@ export const fetchCommit: JobHandler = {
     await moveFetch(context, request.id, 'running');
     await noteFetchBegins(context, request);
     const project = await projectOf(context, request.project_id);
+    const previous = await previousOf(context, request);
     return {
       kind: 'fetch_commit',
       source: sourceOf(context, project),
       commitRef: request.commit_ref,
       ...(request.fetch_ref !== '' && { fetchRef: request.fetch_ref }),
-      previous: await previousOf(context, request),
+      previous,
+      compare: comparisonOf(request, previous[`refs/heads/${request.target_branch}`]),
       defaultHead: await defaultHeadOf(context, project),
-      ...(isConfigured(project, request) && { configFile: project.config_file }),
+      ...(project.config_file !== '' && request.from_fork === 0 && { configFile: project.config_file }),
     };
   },
 
   outcomes: ['fetched', 'unfetchable', 'timed_out', 'killed', 'cancelled'],
 
-  async settle(context, job, outcome, { isApplied }) {
+  async settle(context, job, outcome, { file }) {
     const request = await requestOf(context, job.subject_id);
     if (!request) return;
     traceFetch(context, request, job, outcome.kind);
@@ -41,10 +45,20 @@ export const fetchCommit: JobHandler = {
       await holdForBuilds(context, request.id);
       await context.db.holdNumber(context.trx, request.project_id); // two requests may have found the same new commit
       const project = await projectOf(context, request.project_id);
-      if (!isApplied && outcome.commit.defaultHead === 'this' && isConfigured(project, request))
-        throw new UnconfiguredError();
+      if (!file && isConfigured(project, request, outcome.commit)) throw new UnconfiguredError();
       const commit = await recordCommit(context, request.project_id, outcome.commit);
-      await startSuites(context, project, request, commit, outcome.commit.branch ?? '');
+      const { config_digest: digest = '' } = file ?? {};
+      if (file && digest !== '') await storeFileSuites(context, { projectId: project.id, digest }, file.suites);
+      const { changes } = outcome;
+      await startSuites(context, project, request, commit, {
+        branch: outcome.commit.branch ?? '',
+        file: file ?? byProject,
+        changes: changes && {
+          base: changes.base ?? '',
+          compared_with: changes.comparedWith,
+          files: JSON.stringify(changes.files),
+        },
+      });
     }
   },
 
@@ -71,15 +85,20 @@ async function projectOf({ trx }: JobContext, id: bigint): Promise<ProjectRow> {
   return trx.selectFrom('projects').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
 }
 
-/**
- * Whether the project is configured by a file of its repository, and the request may bring a new one: pull requests do
- * not, and nothing from a fork does.
- */
-function isConfigured(project: ProjectRow, { from_fork: fromFork, pull_request: number }: BuildRequestRow): boolean {
-  return project.config_file !== '' && fromFork === 0 && number === null;
+/** Whether the commit is built by the file that it holds: nothing from a fork is. */
+export function isConfigured(project: ProjectRow, request: BuildRequestRow, { branches, tags }: CommitReport): boolean {
+  return project.config_file !== '' && request.from_fork === 0 && branches.length + tags.length > 0;
 }
 
-/** The file of the commit has to be applied first. */
+function comparisonOf(request: BuildRequestRow, lastBuilt: string | undefined): Comparison {
+  if (request.pull_request !== null) return { leaving: request.target_branch || null };
+  const isPushed = request.event === 'push' || request.event === 'poll';
+  if (!isPushed || request.target_branch === '') return { asked: true };
+  const before = request.before === '' ? lastBuilt : request.before;
+  return before === undefined || before === madeByPush ? { leaving: null } : { before };
+}
+
+/** The file of the commit has to be read first. */
 export class UnconfiguredError extends Error {}
 
 export async function defaultHeadOf(

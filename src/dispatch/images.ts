@@ -1,4 +1,5 @@
 import type { Queries } from '../db/open.ts';
+import { settingsOf } from '../lifecycle/file-suites.ts';
 import { sealedPlace, type JobRow } from '../db/schema.ts';
 import { parseImageReference } from '../shared/image-reference.ts';
 import type { Vault } from '../lib/vault.ts';
@@ -37,8 +38,9 @@ export async function registryOf(
 
 async function imageOf(db: Queries, job: Pick<JobRow, 'kind' | 'subject_id'>): Promise<string | undefined> {
   if (job.kind === 'run_suite') {
-    const suites = db.selectFrom('builds').innerJoin('suites', 'suites.id', 'builds.suite_id').select('suites.image');
-    return (await suites.where('builds.id', '=', job.subject_id).executeTakeFirst())?.image;
+    const builds = db.selectFrom('builds').selectAll().where('id', '=', job.subject_id);
+    const build = await builds.executeTakeFirst();
+    return build && (await settingsOf(db, build))?.image;
   }
   if (job.kind !== 'compile_dependency') return undefined;
   const dependencies = db.selectFrom('dependencies').select('image').where('id', '=', job.subject_id);

@@ -1,7 +1,8 @@
 import type { Vault } from '../lib/vault.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
-import type { LogPart, Outcome, Work } from '../protocol/index.ts';
+import type { LogPart, Outcome, StepState, Work } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
+import type { ReadFile } from './repository-config.ts';
 
 /** The limits that orders carry. */
 export interface BuildLimits {
@@ -45,14 +46,14 @@ export interface JobHandler {
   /** How the job can end, other than being lost. */
   outcomes: readonly Outcome['kind'][];
   /**
-   * Stores the outcome. `isApplied` says that the file which configures the project is applied (repository-config.ts); `output`
-   * is the part of the log that the commands of a suite wrote.
+   * Stores the outcome. `file` is what a fetched commit is built by, once that is read (repository-config.ts); `output` is
+   * the part of the log that the commands of a suite wrote, and `stepStates` is how they ended.
    */
   settle(
     context: JobContext,
     job: ClaimedJob,
     outcome: Outcome,
-    about: { isApplied: boolean; output: LogPart | undefined },
+    about: { file: ReadFile | undefined; output: LogPart | undefined; stepStates: StepState[] | undefined },
   ): Promise<void>;
   /** The runner is gone, or could not do its part. `retry` says whether the job stays in the queue. */
   lose(context: JobContext, job: ClaimedJob): Promise<{ retry: boolean }>;

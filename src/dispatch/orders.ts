@@ -110,7 +110,13 @@ export function createOrders(parts: OrdersParts): Orders {
     const named = blobsOf(work);
     if (named.length > 0) await nameBlobs(trx, job.claim, named);
     const stored = await findLog(trx, job.subject_id);
-    return { claim: job.claim, work, logOffset: Number(stored?.size ?? 0n), logLimit: logBytes };
+    return {
+      claim: job.claim,
+      work,
+      logOffset: Number(stored?.size ?? 0n),
+      logLines: Number(stored?.line_breaks ?? 0n),
+      logLimit: logBytes,
+    };
   };
 
   /**

@@ -76,7 +76,11 @@ export function createOutcomes({
       });
     },
 
-    async settle(trx, { holder }, { claim, outcome, logSize, steps = [], lines, kept, uploads, output }) {
+    async settle(
+      trx,
+      { holder },
+      { claim, outcome, logSize, steps = [], stepStates, lines, file, kept, uploads, output },
+    ) {
       const job = await queue.holdJob(db, trx, claim);
       if (job?.holder !== holder) return { gone: true };
       const stored = (await findLog(trx, job.subject_id))?.size ?? 0n;
@@ -104,7 +108,7 @@ export function createOutcomes({
         await addLine(db, trx, job.subject_id, message);
       }
       for (const line of lines ?? []) await addLine(db, trx, job.subject_id, line);
-      await kind.settle(context(trx), job, outcome, { isApplied: lines !== undefined, output });
+      await kind.settle(context(trx), job, outcome, { file, output, stepStates });
       if (kept && job.kind === 'run_suite') {
         const { vault, shellHours: hours } = context(trx);
         await noteKept(context(trx), vault, { buildId: job.subject_id, holder, hours, files: kept });

@@ -1,79 +1,109 @@
+import { createHash } from 'node:crypto';
 import type { Runner } from '../auth/runners.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { recordCommit } from '../lifecycle/commits.ts';
+import type { BuiltBy, SuiteOfFile } from '../lifecycle/file-suites.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { FinishReport } from '../protocol/index.ts';
 import { holdJob } from '../queue/queue.ts';
-import { defaultHeadOf } from './fetch-commit.ts';
+import { isConfigured, defaultHeadOf } from './fetch-commit.ts';
 
-/** Applies a file of a repository on a transaction; lines for the log, or why not. Then the transaction is undone. */
-export type ApplyConfig = (
-  context: WriteContext,
-  file: {
-    project: ProjectRow;
-    request: BuildRequestRow;
-    sha: string;
-    text: string;
-    holdFirst: () => Promise<unknown>;
-  },
-) => Promise<{ logLines: string[] } | { refused: string[] }>;
-
-/** A report on a commit whose file was applied, with what the log is told of that. */
-export interface ConfiguredReport extends FinishReport {
-  lines?: string[];
+/** A file that was read: what a commit is built by. */
+export interface ReadFile extends BuiltBy {
+  suites: readonly SuiteOfFile[];
 }
 
-class Undone extends Error {
-  readonly report: Pick<ConfiguredReport, 'outcome' | 'lines'>;
+type Refused = { refused: string[] };
 
-  constructor(report: Pick<ConfiguredReport, 'outcome' | 'lines'>) {
+/** Reads the file of a commit, and applies it. */
+export interface Configuring {
+  /** Before any transaction: a large file may take long. */
+  read(file: { project: ProjectRow; text: string }): Promise<FoundFile | Refused>;
+  close(): Promise<void>;
+}
+
+/** A file without mistakes. Each of these works on a transaction, which is undone where it is refused. */
+export interface FoundFile {
+  /** The suites, if the project may build them. */
+  suites(context: WriteContext): Promise<SuiteOfFile[] | Refused>;
+  /** Makes the project what the file says; lines for the log. */
+  apply(
+    context: WriteContext,
+    about: { request: BuildRequestRow; sha: string; holdFirst: () => Promise<unknown> },
+  ): Promise<string[] | Refused>;
+}
+
+/** A report on a commit whose file was read, with what the log is told of that. */
+export interface ConfiguredReport extends FinishReport {
+  lines?: string[];
+  file?: ReadFile;
+}
+
+type Judgement = Omit<ConfiguredReport, keyof FinishReport> & Partial<Pick<FinishReport, 'outcome'>>;
+
+class Undone extends Error {
+  readonly report: Judgement;
+
+  constructor(report: Judgement) {
     super('nothing is applied');
     this.report = report;
   }
 }
 
 export interface RepositoryConfigParts extends Omit<WriteContext, 'trx'> {
-  configure: ApplyConfig;
+  configure: Configuring;
 }
 
 /**
- * Applies the file that configures a project, before the suites of its commit are chosen. This has a transaction of its
- * own, so that all of it can be undone. In the same transaction the commit becomes the newest of the default branch: of
- * two that were fetched at the same time, the second is compared anew with the first.
+ * Reads the file that a commit is built by, before its suites are chosen. Where the commit becomes the newest of the
+ * default branch, the file is applied to the project in the same transaction, which can be undone as a whole: of two
+ * commits that were fetched at the same time, the second is compared anew with the first.
  */
 export function createRepositoryConfig({ db, ids, observers, configure }: RepositoryConfigParts) {
   return async ({ holder }: Runner, report: FinishReport): Promise<ConfiguredReport> => {
     const { claim, outcome } = report;
     if (outcome.kind !== 'fetched') return report;
     const { commit, config } = outcome;
+    const requests = db.read.selectFrom('jobs').innerJoin('build_requests', 'build_requests.id', 'jobs.subject_id');
+    const asked = await requests.selectAll('build_requests').where('jobs.claim', '=', claim).executeTakeFirst();
+    if (!asked) return report; // settling says so
+    const projects = db.read.selectFrom('projects').selectAll().where('id', '=', asked.project_id);
+    const { config_file: path, ...rest } = await projects.executeTakeFirstOrThrow();
+    if (!isConfigured({ config_file: path, ...rest }, asked, commit)) return report;
+    const byProject = { config_file: path, config_digest: '', suites: [] };
+    if (!config) return { ...report, ...refused([`The runner is too old to read ${path}.`]) };
+    if ('problem' in config) return { ...report, ...refused([config.problem]) };
+    if ('isAbsent' in config) return { ...report, file: byProject };
+    const found = await configure.read({ project: { config_file: path, ...rest }, text: config.text });
+    if ('refused' in found) return { ...report, ...refused(found.refused) };
     try {
-      const lines = await db.transaction(async (trx) => {
+      const judged = await db.transaction(async (trx): Promise<Judgement> => {
         const job = await holdJob(db, trx, claim);
-        if (job?.holder !== holder) return []; // settling says so
-        const requests = trx.selectFrom('build_requests').selectAll().where('id', '=', job.subject_id);
-        const request = await requests.executeTakeFirst();
-        if (!request) return [];
-        await db.holdNumber(trx, request.project_id);
-        const projects = trx.selectFrom('projects').selectAll().where('id', '=', request.project_id);
-        const project = await projects.executeTakeFirstOrThrow();
-        if (project.config_file === '') return [];
-        if (!config)
-          throw refused([`The runner is too old to read ${project.config_file}, which configures the project.`]);
-        if (config.before !== (await defaultHeadOf({ trx }, project)))
+        if (job?.holder !== holder) return {};
+        const context = { db, trx, ids, observers };
+        await db.holdNumber(trx, asked.project_id);
+        const project = await trx
+          .selectFrom('projects')
+          .selectAll()
+          .where('id', '=', asked.project_id)
+          .executeTakeFirstOrThrow();
+        if (project.config_file !== path)
+          throw new Undone({ outcome: { kind: 'lost', message: 'the project was changed meanwhile' } });
+        const isNewest = commit.defaultHead === 'this' && asked.pull_request === null;
+        if (isNewest && config.before !== (await defaultHeadOf({ trx }, project)))
           throw new Undone({ outcome: { kind: 'lost', message: 'the default branch was built meanwhile' } });
-        if ('problem' in config) throw refused([config.problem]);
         // The commit is recorded last, but it is locked before the project (lifecycle/pending-effects.ts).
         const known = trx.selectFrom('commits').select('id').where('project_id', '=', project.id);
         const holdFirst = () => db.locked(known.where('ref', '=', commit.sha), 'commits').execute();
-        const done = await configure(
-          { db, trx, ids, observers },
-          { project, request, sha: commit.sha, text: config.text, holdFirst },
-        );
-        if ('refused' in done) throw refused(done.refused);
-        await recordCommit({ db, trx, ids, observers }, project.id, commit);
-        return done.logLines;
+        const told = isNewest ? await found.apply(context, { request: asked, sha: commit.sha, holdFirst }) : [];
+        if ('refused' in told) throw new Undone(refused(told.refused));
+        const suites = await found.suites(context);
+        if ('refused' in suites) throw new Undone(refused(suites.refused));
+        if (isNewest) await recordCommit(context, project.id, commit);
+        const digest = createHash('sha256').update(`${path}\n${config.text}`).digest('hex');
+        return { file: { config_file: path, config_digest: digest, suites }, lines: told };
       });
-      return { ...report, lines };
+      return { ...report, ...judged };
     } catch (error) {
       if (!(error instanceof Undone)) throw error;
       return { ...report, ...error.report };
@@ -81,7 +111,7 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
   };
 }
 
-function refused(lines: string[]): Undone {
-  const logLines = [...lines, 'Nothing was changed, and nothing is built.'];
-  return new Undone({ outcome: { kind: 'unfetchable', reason: 'invalid_config' }, lines: logLines });
+function refused(lines: string[]): Judgement {
+  const told = [...lines, 'Nothing was changed, and nothing is built.'];
+  return { outcome: { kind: 'unfetchable', reason: 'configuration_invalid' }, lines: told };
 }

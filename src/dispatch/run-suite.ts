@@ -2,7 +2,9 @@ import type { SqlBool } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import { sealedPlace, type BuildRequestRow, type BuildRow, type ProjectRow, type SuiteRow } from '../db/schema.ts';
 import { dropArtifacts } from '../lifecycle/artifacts.ts';
+import { noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
 import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
+import { settingsOf } from '../lifecycle/file-suites.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
@@ -18,7 +20,7 @@ import { noSoftware, logWaiting, suiteSoftware } from './software.ts';
 /** One attempt at one suite. The exit status of its command decides. */
 export const runSuite: JobHandler = {
   async order(context, job) {
-    const parts = await findParts(context.trx, job.subject_id);
+    const parts = await partsOf(context.trx, job.subject_id);
     if (!parts) {
       const build = await buildOf(context, job.subject_id);
       if (build) await advanceBuild(context, build, 'errored', { failure_reason: 'suite_deleted' });
@@ -28,7 +30,7 @@ export const runSuite: JobHandler = {
       repository_url: repositoryUrl,
       sha,
       command,
-      steps,
+      suite_steps: suiteSteps,
       reports,
       commit_ref: commitRef,
       branch,
@@ -49,12 +51,19 @@ export const runSuite: JobHandler = {
       default_branch: _default,
       cache: _cache,
       cache_save: _cacheSave,
+      config_digest: digest,
+      branch_secrets: branchSecrets,
+      dependencies,
       variables: requestVariables,
       ...build
     } = rest;
-    const found = hasSoftware ? await suiteSoftware(context, build.suite_id) : noSoftware;
-    // Variables may be secrets, and the author of a fork's code could send them anywhere.
-    const variables = hasVariables && fromFork === 0 ? await variablesOf(context, build) : [];
+    const attached = { suiteId: build.suite_id, accountId: job.account_id, names: dependencies };
+    const findSoftware = () => suiteSoftware(context, attached);
+    const found = hasSoftware ? await findSoftware() : noSoftware;
+    // Variables may be secrets, and the author of a fork's code could send them anywhere. So could whoever pushes a branch
+    // whose file has a suite that nobody has seen yet.
+    const mayHave = fromFork === 0 && (build.suite_id !== null || branchSecrets === 1);
+    const variables = hasVariables && mayHave ? await variablesOf(context, build) : [];
     const awaited = await findAwaited(
       context.trx,
       job.account_id,
@@ -65,7 +74,7 @@ export const runSuite: JobHandler = {
       return { awaits: awaited.map(({ id }) => id) };
     }
     // A missing result may have been compiled between the two queries.
-    const needed = found.missing.length === 0 ? found : await suiteSoftware(context, build.suite_id);
+    const needed = found.missing.length === 0 ? found : await findSoftware();
     const { missing, layers: _, ...software } = needed;
     if (missing.length > 0) {
       await addLine(context.db, context.trx, build.id, missing.map(notCompiled).join('\n'));
@@ -74,6 +83,14 @@ export const runSuite: JobHandler = {
     }
     // A running build is ordered again when the runner did not get the first answer.
     if (build.build_state !== 'running' && !(await advanceBuild(context, build, 'running'))) return undefined;
+    const steps = stepsOf(command, suiteSteps);
+    // The suite may have changed since its build was made.
+    if (build.steps !== waitingSteps(suiteSteps))
+      await noteSteps(
+        context,
+        build.id,
+        steps.map(({ name }) => ({ name, state: 'waiting' })),
+      );
     const cache = await cacheOrder(context, parts);
     const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
@@ -83,7 +100,7 @@ export const runSuite: JobHandler = {
       sha,
       ...reachedBy(fetchRef, commitRef),
       isFork: fromFork === 1,
-      steps: stepsOf({ command, steps }),
+      steps,
       environment: {
         ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
         ...environmentOf(variables.filter(({ isSecret }) => !isSecret)),
@@ -118,13 +135,13 @@ export const runSuite: JobHandler = {
 
   outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable', 'unrunnable', 'store_away'],
 
-  async settle(context, job, outcome, { output }) {
+  async settle(context, job, outcome, { output, stepStates }) {
     if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
     const [state, ending] = endingOf(outcome);
     if (outcome.kind === 'exited' && outcome.cache && job.cancelled === 0)
       await keepCache(context, { buildId: job.subject_id, stored: job, state }, outcome.cache);
     const ended = { id: job.subject_id, accountId: job.account_id, isCancelled: job.cancelled === 1 };
-    await endBuild(context, ended, state, { ...ending, output });
+    await endBuild(context, ended, state, { ...ending, output, steps: stepStates });
   },
 
   async lose(context, job) {
@@ -137,7 +154,7 @@ export const runSuite: JobHandler = {
 };
 
 /** A suite with a command has one step. */
-function stepsOf({ command, steps }: Pick<SuiteRow, 'command' | 'steps'>): StepOrder[] {
+function stepsOf(command: string, steps: string): StepOrder[] {
   if (steps === '[]') return [{ name: 'command', command, when: 'passed' }];
   return JSON.parse(steps) as StepOrder[];
 }
@@ -195,9 +212,22 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
   return trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-type Parts = Omit<BuildRow, 'suite_id'> &
-  Pick<SuiteRow, 'command' | 'steps' | 'timeout' | 'artifacts' | 'cache' | 'cache_save' | 'reports' | 'image'> &
-  Pick<ProjectRow, 'repository_url' | 'default_branch'> &
+/** What a suite says about its builds. */
+const settings = [
+  'command',
+  'timeout',
+  'artifacts',
+  'cache',
+  'cache_save',
+  'reports',
+  'image',
+] as const satisfies (keyof SuiteRow)[];
+type Settings = Pick<SuiteRow, (typeof settings)[number]>;
+
+type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pick<
+    ProjectRow,
+    'repository_url' | 'default_branch' | 'branch_secrets'
+  > &
   Pick<
     BuildRequestRow,
     | 'commit_ref'
@@ -209,35 +239,47 @@ type Parts = Omit<BuildRow, 'suite_id'> &
     | 'fetch_ref'
     | 'trace'
     | 'variables'
+    | 'config_digest'
   > & {
-    suite_id: bigint;
+    suite_steps: string | null;
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
   };
+/** With the names of its dependencies, where its suite is one of a file. */
+type Parts = Omit<Found, keyof Settings | 'suite_steps'> &
+  Settings & { suite_steps: string; dependencies: readonly string[] | undefined };
 
 /** A build and all data for its order; undefined when the suite was deleted since. */
-const findParts = (db: Queries, build: bigint): Promise<Parts | undefined> =>
+async function partsOf(db: Queries, id: bigint): Promise<Parts | undefined> {
+  const found = await findParts(db, id);
+  if (!found || (found.config_digest === '' && found.command === null)) return undefined;
+  if (found.config_digest === '') return { ...found, dependencies: undefined } as Parts;
+  const suite = await settingsOf(db, found);
+  if (!suite) return undefined;
+  const said = Object.fromEntries(settings.map((name) => [name, suite[name]])) as unknown as Settings;
+  const { dependencies = [] } = suite;
+  return { ...found, ...said, suite_steps: suite.steps, dependencies, has_software: dependencies.length > 0 };
+}
+
+const findParts = (db: Queries, build: bigint): Promise<Found | undefined> =>
   db
     .selectFrom('builds')
-    .innerJoin('suites', 'suites.id', 'builds.suite_id')
+    .leftJoin('suites', 'suites.id', 'builds.suite_id')
     .innerJoin('projects', 'projects.id', 'builds.project_id')
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .selectAll('builds')
-    .select(['suites.id as suite_id', 'suites.command', 'suites.steps', 'suites.timeout'])
-    .select(['suites.artifacts', 'suites.cache'])
     .select([
-      'suites.cache_save',
-      'suites.reports',
-      'suites.image',
-      'projects.repository_url',
-      'projects.default_branch',
+      'suites.id as suite_id',
+      'suites.steps as suite_steps',
+      ...settings.map((name) => `suites.${name}` as const),
     ])
+    .select(['projects.repository_url', 'projects.default_branch', 'projects.branch_secrets'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])
-    .select(['build_requests.trace', 'build_requests.variables'])
+    .select(['build_requests.trace', 'build_requests.variables', 'build_requests.config_digest'])
     .select((of) => [
       of
         .exists(of.selectFrom('suite_dependencies').select('id').whereRef('suite_id', '=', 'suites.id'))

@@ -1,6 +1,7 @@
 import {
   attachedStacks,
   combined,
+  dependenciesNow,
   launchesOf,
   relatedStacks,
   type Combined,
@@ -24,12 +25,34 @@ export const noSoftware: Needed & Pick<SuiteOrder, 'launches'> = {
   launches: [],
 };
 
+/** The software of a suite; of one in a file, by name: what the project's suite has of it, and else what the account has. */
+export interface Attached {
+  suiteId: bigint | null;
+  accountId: bigint;
+  names: readonly string[] | undefined;
+}
+
+async function stacksFor({ trx }: JobContext, { suiteId, accountId, names }: Attached): Promise<Stack[]> {
+  const attached = suiteId === null ? [] : await attachedStacks(trx, suiteId);
+  if (!names) return attached;
+  const own = trx.selectFrom('dependencies').select('id').where('owner_id', '=', accountId);
+  const ids = names.length === 0 ? [] : await own.where('name', 'in', names).execute();
+  const known = [
+    ...attached,
+    ...(await dependenciesNow(
+      trx,
+      ids.map(({ id }) => id),
+    )),
+  ];
+  return names.flatMap((name) => known.find(({ itself }) => itself.name === name) ?? []);
+}
+
 /** The dependencies attached to a suite, in their order, with the ones they were compiled against. */
 export async function suiteSoftware(
   context: JobContext,
-  suiteId: bigint,
+  attached: Attached,
 ): Promise<Needed & Pick<SuiteOrder, 'launches'>> {
-  const stacks = await attachedStacks(context.trx, suiteId);
+  const stacks = await stacksFor(context, attached);
   return { ...neededBy(stacks), launches: launchesOf(stacks) };
 }
 

@@ -46,7 +46,8 @@ function cloudPush(change: Json): Change {
   const ref = refIn(at(place, 'name'), 'changes[new][name]', prefix);
   if (isDeleted) return movedRef(ref, undefined, '');
   const sha = shaIn(at(place, 'target', 'hash'), 'changes[new][target][hash]');
-  return movedRef(ref, sha, textOf(at(place, 'target', 'message')));
+  const before = at(change, 'old') === null ? null : at(change, 'old', 'target', 'hash');
+  return movedRef(ref, sha, textOf(at(place, 'target', 'message')), before);
 }
 
 /** Newer versions tell the commits of all changes together, beside them; older ones tell none. */
@@ -59,7 +60,7 @@ function centerPush(change: Json, messages: Map<string, string>): Change {
   const ref = refIn(at(change, 'ref', 'id') ?? at(change, 'refId'), 'changes[ref][id]');
   const sha = at(change, 'toHash');
   if (at(change, 'type') === 'DELETE' || isNoCommit(sha)) return movedRef(ref, undefined, '');
-  return movedRef(ref, shaIn(sha, 'changes[toHash]'), messages.get(textOf(sha)) ?? '');
+  return movedRef(ref, shaIn(sha, 'changes[toHash]'), messages.get(textOf(sha)) ?? '', at(change, 'fromHash'));
 }
 
 /**
@@ -74,6 +75,7 @@ function cloudPullRequest(payload: Json): Change {
     event: 'pull_request',
     ref: refIn(at(source, 'branch', 'name'), 'pullrequest[source][branch][name]', 'refs/heads/'),
     sha: shaIn(at(source, 'commit', 'hash'), 'pullrequest[source][commit][hash]', 'short'),
+    before: '',
     targetBranch: refIn(at(destination, 'branch', 'name'), 'pullrequest[destination][branch][name]'),
     pullRequest: numberIn(at(pull, 'id'), 'pullrequest[id]'),
     fromFork,
@@ -89,6 +91,7 @@ function centerPullRequest(payload: Json): Change {
     event: 'pull_request',
     ref: `refs/pull-requests/${number}/from`,
     sha: shaIn(at(pull, 'fromRef', 'latestCommit'), 'pullRequest[fromRef][latestCommit]'),
+    before: '',
     targetBranch: refIn(at(pull, 'toRef', 'id'), 'pullRequest[toRef][id]').replace(/^refs\/heads\//, ''),
     pullRequest: number,
     fromFork: !areSame(at(pull, 'fromRef', 'repository'), at(pull, 'toRef', 'repository')),

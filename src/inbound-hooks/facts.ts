@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../errors.ts';
 import { isRefName } from '../shared/ref-names.ts';
+import { madeByPush } from '../lifecycle/request-changes.ts';
 import { skipMark } from '../lifecycle/skip-marks.ts';
 import type { Hook } from '../records/trigger.ts';
 import { textOf } from './json.ts';
@@ -38,6 +39,8 @@ export interface Change {
   ref: string;
   /** Empty where the tip of the ref is meant. */
   sha: string;
+  /** What a branch had before: its SHA, or `none` for a new branch; blank where the forge does not say. */
+  before: string;
   targetBranch: string;
   pullRequest: number | null;
   fromFork: boolean;
@@ -85,13 +88,21 @@ export function numberIn(value: unknown, field: string): number {
 /** Git's value for a ref that does not exist. */
 export const isNoCommit = (sha: unknown): boolean => sha === null || /^0+$/.test(textOf(sha));
 
+/** Only a hint, so nothing is refused that is no SHA. */
+function beforeIn(before: unknown): string {
+  if (isNoCommit(before)) return madeByPush;
+  const sha = textOf(before).toLowerCase();
+  return shas.full.test(sha) ? sha : '';
+}
+
 /** A branch or tag that was moved; without a SHA it was deleted. */
-export function movedRef(ref: string, sha: string | undefined, message: string): Change {
+export function movedRef(ref: string, sha: string | undefined, message: string, before?: unknown): Change {
   const [, kind, name = ''] = /^refs\/(heads|tags)\/(.+)$/s.exec(ref) ?? [];
   const change: Change = {
     event: kind === 'tags' ? 'tag' : 'push',
     ref,
     sha: sha ?? '',
+    before: beforeIn(before),
     targetBranch: kind === 'heads' ? name : '',
     pullRequest: null,
     fromFork: false,

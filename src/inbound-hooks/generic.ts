@@ -24,6 +24,7 @@ function changeOf(payload: Json): Change {
     event: number === undefined ? 'push' : 'pull_request',
     ref: named,
     sha: sha ?? '',
+    before: '',
     targetBranch: '',
     pullRequest: number === undefined ? null : Number(number),
     fromFork: true,

@@ -48,7 +48,7 @@ function pushOf(payload: Json): Change {
   // For an annotated tag `after` is the tag object, and this is its commit.
   const tagged = ref.startsWith('refs/tags/') ? at(payload, 'head_commit', 'id') : undefined;
   const sha = typeof tagged === 'string' ? shaIn(tagged, 'head_commit[id]') : shaIn(after, 'after');
-  return movedRef(ref, sha, textOf(at(payload, 'head_commit', 'message')));
+  return movedRef(ref, sha, textOf(at(payload, 'head_commit', 'message')), at(payload, 'before'));
 }
 
 function pullRequestOf(payload: Json): Change {
@@ -58,6 +58,7 @@ function pullRequestOf(payload: Json): Change {
     event: 'pull_request',
     ref: `refs/pull/${number}/head`,
     sha: shaIn(at(pull, 'head', 'sha'), 'pull_request[head][sha]'),
+    before: '',
     targetBranch: refIn(at(pull, 'base', 'ref'), 'pull_request[base][ref]').replace(/^refs\/heads\//, ''),
     pullRequest: number,
     fromFork: !areSame(at(pull, 'head', 'repo'), at(pull, 'base', 'repo') ?? at(payload, 'repository')),

@@ -34,7 +34,7 @@ function pushOf(payload: Json): Change {
   const checkout = at(payload, 'checkout_sha');
   const sha = typeof checkout === 'string' ? shaIn(checkout, 'checkout_sha') : shaIn(after, 'after');
   const head = listOf(at(payload, 'commits')).find((commit) => textOf(at(commit, 'id')).toLowerCase() === sha);
-  return movedRef(ref, sha, textOf(at(head, 'message')));
+  return movedRef(ref, sha, textOf(at(head, 'message')), at(payload, 'before'));
 }
 
 function mergeRequestOf(payload: Json): Change {
@@ -45,6 +45,7 @@ function mergeRequestOf(payload: Json): Change {
     event: 'pull_request',
     ref: `refs/merge-requests/${number}/head`,
     sha: shaIn(at(request, 'last_commit', 'id'), 'object_attributes[last_commit][id]'),
+    before: '',
     targetBranch: refIn(at(request, 'target_branch'), 'object_attributes[target_branch]'),
     pullRequest: number,
     fromFork: !areSame(place('source'), place('target')),

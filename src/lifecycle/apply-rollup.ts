@@ -3,8 +3,8 @@ import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { followBuilds } from './deploy-moves.ts';
 import { noteEnding } from './endings.ts';
-import { moveGroups, moveHeld, type Group } from './held-back.ts';
-import type { LifecycleEvent, WriteContext } from './write-context.ts';
+import { moveGroups, moveHeld } from './held-back.ts';
+import type { Group, LifecycleEvent, WriteContext } from './write-context.ts';
 import { buildRequestState, commitState, projectState, type BuildFact } from './rollup.ts';
 import {
   buildRequestMachine,

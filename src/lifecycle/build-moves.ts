@@ -1,5 +1,6 @@
 import type { BuildRow } from '../db/schema.ts';
 import { completeLog } from '../streams/logs.ts';
+import type { StoredStep } from '../views/build-steps.ts';
 import { noteEnding } from './endings.ts';
 import { buildMachine, isFinal, statesBefore, type BuildState } from './states.ts';
 import type { LifecycleEvent, WriteContext } from './write-context.ts';
@@ -10,6 +11,8 @@ export interface BuildEnding {
   failure_reason?: string;
   /** The part of the log that its commands wrote. */
   output?: { from: number; to: number } | undefined;
+  /** How its steps ended. */
+  steps?: readonly StoredStep[] | undefined;
 }
 
 const movedColumns = [
@@ -39,12 +42,19 @@ export async function writeMove(
   context: WriteContext,
   { id }: Pick<BuildRow, 'id'>,
   to: BuildState,
-  { exit_status = null, failure_reason = '', output }: BuildEnding = {},
+  { exit_status = null, failure_reason = '', output, steps }: BuildEnding = {},
 ): Promise<{ build: MovedBuild; event: LifecycleEvent } | undefined> {
   const { db, trx } = context;
   const now = BigInt(Date.now());
   const part = { output_from: output ? BigInt(output.from) : null, output_to: output ? BigInt(output.to) : null };
-  const ended = { finished_at: now, exit_status, failure_reason, held: '', ...part };
+  const ended = {
+    finished_at: now,
+    exit_status,
+    failure_reason,
+    held: '',
+    ...part,
+    ...(steps && { steps: JSON.stringify(steps) }),
+  };
   const begun = to === 'running' ? { started_at: now } : {};
   const build = await trx
     .updateTable('builds')

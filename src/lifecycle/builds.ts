@@ -7,8 +7,10 @@ import { matrixFields } from '../records/suite.ts';
 import { cancel, enqueue, retag, type Cancelled } from '../queue/queue.ts';
 import { addLine, beginLogs } from '../streams/logs.ts';
 import { writeMove, type BuildEnding, type MovedBuild } from './build-moves.ts';
+import { settingsOf } from './file-suites.ts';
 import { applyEffects, leaveGroup, recordEvent, rollUp } from './pending-effects.ts';
 import { tooSlow, type Rule } from './rules.ts';
+import { waitingSteps } from './build-steps.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 import { holdAllForBuilds, holdForBuilds } from './apply-rollup.ts';
 import { groupOf, holdGroups, type Held } from './held-back.ts';
@@ -63,6 +65,7 @@ export interface Tried {
   series?: bigint;
   isDeleted?: boolean;
   /** From here on, the settings of the suite. */
+  steps: string;
   tags: string;
   allowFailure: number;
   retries: number;
@@ -91,55 +94,41 @@ export function allowedFailures(
 export async function triedBefore({ trx }: WriteContext, commitId: bigint, subjects: Subject[]): Promise<Tried[]> {
   const tried: Tried[] = [];
   for (const { suite_name: suiteName, variant, deploy_id: deployId } of subjects) {
-    const {
-      suite_id: suiteId,
-      last,
-      series,
-      needs,
-      approval,
-      concurrency_group: group,
-      tags,
-      allow_failure,
-      matrix_allow_failure,
-      retries,
-    } = await trx
+    const last = await trx
       .selectFrom('builds')
-      .leftJoin('suites', 'suites.id', 'builds.suite_id')
-      .select(['builds.suite_id', 'builds.series'])
+      .select(['project_id', 'build_request_id', 'suite_id', 'suite_name', 'series'])
+      .select(['needs', 'approval', 'concurrency_group'])
       .select((of) =>
         of
           .selectFrom('builds as any')
-          .select((each) => each.fn.max('any.attempt').as('last'))
+          .select((each) => each.fn.max('any.attempt').as('attempt'))
           .where('any.commit_id', '=', commitId)
           .where('any.suite_name', '=', suiteName)
           .where('any.variant', '=', variant)
-          .as('last'),
+          .as('attempt'),
       )
-      .select(['builds.needs', 'builds.approval', 'builds.concurrency_group'])
-      .select(['suites.tags', 'suites.allow_failure', 'suites.matrix_allow_failure', 'suites.retries'])
-      .where('builds.commit_id', '=', commitId)
-      .where('builds.suite_name', '=', suiteName)
-      .where('builds.variant', '=', variant)
-      .where('builds.deploy_id', deployId === null ? 'is' : '=', deployId)
+      .where('commit_id', '=', commitId)
+      .where('suite_name', '=', suiteName)
+      .where('variant', '=', variant)
+      .where('deploy_id', deployId === null ? 'is' : '=', deployId)
       .orderBy('builds.attempt', 'desc')
       .limit(1)
       .executeTakeFirstOrThrow();
+    const settings = await settingsOf(trx, last);
     tried.push({
-      suiteId,
+      suiteId: last.suite_id,
       suiteName,
       variant,
-      last: Number(last),
-      series,
-      isDeleted: tags === null,
-      tags: tags ?? '',
-      allowFailure: allowedFailures({
-        allow_failure: allow_failure ?? 0,
-        matrix_allow_failure: matrix_allow_failure ?? '[]',
-      })(variant),
-      retries: retries ?? 0,
-      needs: JSON.parse(needs) as string[],
-      approval,
-      group,
+      last: Number(last.attempt),
+      series: last.series,
+      isDeleted: settings === undefined,
+      steps: settings?.steps ?? '[]',
+      tags: settings?.tags ?? '',
+      allowFailure: settings ? allowedFailures(settings)(variant) : 0,
+      retries: settings?.retries ?? 0,
+      needs: JSON.parse(last.needs) as string[],
+      approval: last.approval,
+      group: last.concurrency_group,
       deployId,
     });
   }
@@ -197,6 +186,7 @@ export async function addBuilds(
     uploads: '',
     output_from: null,
     output_to: null,
+    steps: waitingSteps(suite.steps),
     needs: JSON.stringify(suite.needs),
     approval: suite.approval,
     approved_by: approvedBy,

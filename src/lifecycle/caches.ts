@@ -20,6 +20,8 @@ export interface CacheKey {
   branch: string;
   /** The suite's paths, as stored. */
   paths: string;
+  /** Whether the suite is one of a file, which does not change. */
+  isOfFile: boolean;
 }
 
 /** More caches than this are not kept, however small they are. */
@@ -62,12 +64,12 @@ interface Saved extends Pick<CacheRow, 'build_id' | 'sha' | 'digest' | 'size'> {
  */
 export async function saveCache(
   { db, trx, ids }: WriteContext,
-  { projectId, suiteId, suiteName, variant, branch, paths }: CacheKey,
+  { projectId, suiteId, suiteName, variant, branch, paths, isOfFile }: CacheKey,
   { began, mostBytes, isLate, ...tree }: Saved,
 ): Promise<boolean> {
   await db.holdNumber(trx, projectId);
   const suite = trx.selectFrom('suites').select('id').where('id', '=', suiteId).where('cache', '=', paths);
-  if (!(await suite.executeTakeFirst()) || tree.size > mostBytes) return false;
+  if ((!isOfFile && !(await suite.executeTakeFirst())) || tree.size > mostBytes) return false;
   const all = await trx
     .selectFrom('caches')
     .select(['id', 'suite_name', 'variant', 'branch', 'build_id', 'size'])

@@ -5,6 +5,7 @@ import { variantsOf } from '../shared/matrix.ts';
 import { valuesIn } from '../records/fields.ts';
 import { matrixFields, suiteFields } from '../records/suite.ts';
 import { allowedFailures, type Tried } from './builds.ts';
+import { suitesInFile, type BuiltBy } from './file-suites.ts';
 import { evaluateRulesIn, textsOf } from './evaluate-rules.ts';
 import type { Rule } from './rules.ts';
 import { whySkipped } from './skip-marks.ts';
@@ -14,10 +15,21 @@ import type { WriteContext } from './write-context.ts';
 
 const matrixColumns = ['matrix', 'matrix_include', 'matrix_exclude', 'matrix_allow_failure'] as const;
 const holdColumns = ['needs', 'approval', 'manual', 'concurrency_group'] as const;
-const suiteColumns = ['id', 'name', 'tags', 'allow_failure', 'retries', ...matrixColumns, ...holdColumns] as const;
+const suiteColumns = [
+  'id',
+  'name',
+  'steps',
+  'tags',
+  'allow_failure',
+  'retries',
+  ...matrixColumns,
+  ...holdColumns,
+] as const;
 
 /** A suite with its number of attempts at the commit: one row for each of its rules, or one row without rules. */
+/** Of a file in the repository, with an identifier of its own, `suite_id` is the project's suite of that name. */
 export interface SuiteFacts extends Pick<SuiteRow, (typeof suiteColumns)[number]> {
+  suite_id: bigint | null;
   /** Of the builds without a variant. */
   last: bigint | number | null;
   subject: string | null;
@@ -26,11 +38,11 @@ export interface SuiteFacts extends Pick<SuiteRow, (typeof suiteColumns)[number]
 }
 
 /** The suites of a project, with what is known about them and a commit. */
-export const findSuites = (db: Queries, project: bigint, ref: string): Promise<SuiteFacts[]> =>
+const findSuites = (db: Queries, project: bigint, ref: string): Promise<SuiteFacts[]> =>
   db
     .selectFrom('suites')
     .leftJoin('suite_rules', 'suite_rules.suite_id', 'suites.id')
-    .select(suiteColumns.map((column) => `suites.${column}` as const))
+    .select(['suites.id as suite_id', ...suiteColumns.map((column) => `suites.${column}` as const)])
     .select(['suite_rules.subject', 'suite_rules.operator', 'suite_rules.value'])
     .select((of) =>
       of
@@ -51,19 +63,42 @@ export const findSuites = (db: Queries, project: bigint, ref: string): Promise<S
     .orderBy('suites.id')
     .execute();
 
+/** The same of the file that a commit is built by; where there is none, those of the project. */
+export async function suitesFor(db: Queries, project: bigint, commit: CommitRow, file: BuiltBy): Promise<SuiteFacts[]> {
+  if (file.config_digest === '') return findSuites(db, project, commit.ref);
+  const attempts = await db
+    .selectFrom('builds')
+    .select((of) => ['suite_name', of.fn.max<bigint | number>('attempt').as('last')])
+    .where('commit_id', '=', commit.id)
+    .where('variant', '=', '')
+    .groupBy('suite_name')
+    .execute();
+  const lasts = new Map(attempts.map(({ suite_name: name, last }) => [name, last]));
+  const suites = await suitesInFile(db, project, file.config_digest);
+  const none = { subject: null, operator: null, value: null };
+  return suites.flatMap(({ rules, ...suite }) =>
+    (rules.length === 0 ? [none] : rules).map((rule) => ({ ...suite, ...rule, last: lasts.get(suite.name) ?? null })),
+  );
+}
+
+export interface Chosen {
+  tried: Tried[];
+  /** Those that a rule leaves out. */
+  leftOut: { suite: Readonly<SuiteFacts>; rule: Rule }[];
+}
 export const needsOf = ({ needs }: Pick<SuiteRow, 'needs'>): bigint[] => suiteFields.needs.fromColumn(needs);
 
 /**
  * What a request is about: the suites that it names with those that they need, or all. A suite that is manual has to be
  * named.
  */
-export function askedFor<Suite extends Pick<SuiteRow, 'id' | 'needs' | 'manual'>>(
+export function askedFor<Suite extends Pick<SuiteFacts, 'id' | 'suite_id' | 'needs' | 'manual'>>(
   suites: readonly Suite[],
   named: readonly bigint[],
 ): Suite[] {
   if (named.length === 0) return suites.filter(({ manual }) => manual === 0);
   const byId = new Map(suites.map((suite) => [suite.id, suite]));
-  const asked = new Set(named);
+  const asked = new Set(suites.filter(({ suite_id: id }) => id !== null && named.includes(id)).map(({ id }) => id));
   for (const id of asked)
     for (const needed of needsOf(byId.get(id) ?? { needs: '[]' }))
       if (byId.get(needed)?.manual === 0) asked.add(needed);
@@ -80,8 +115,8 @@ export async function applying(
   rows: readonly Readonly<SuiteFacts>[],
   commit: CommitRow,
   request: BuildRequestRow,
-): Promise<Tried[]> {
-  if (whySkipped(commit, request) !== undefined) return [];
+): Promise<Chosen> {
+  if (whySkipped(commit, request) !== undefined) return { tried: [], leftOut: [] };
   const named = suitesOf(request);
   const suites = Array.from(Map.groupBy(askedFor(rows, named), ({ id }) => id));
   const deploy = await deployFor(context, request);
@@ -95,7 +130,7 @@ export async function applying(
     const { unmet, slow } = judged[at] ?? {};
     if (!suite || unmet) return [];
     const made = await triedAnew(context, suite, commit.id, names);
-    const isDeploying = deploy && named.includes(suite.id);
+    const isDeploying = deploy && suite.suite_id !== null && named.includes(suite.suite_id);
     const variants = made.map((one) => ({
       ...one,
       deployId: request.deploy_id,
@@ -103,7 +138,11 @@ export async function applying(
     }));
     return slow ? variants.map((one) => ({ ...one, slow })) : variants;
   });
-  return (await Promise.all(tried)).flat();
+  const leftOut = suites.flatMap(([, [suite]], at) => {
+    const { unmet } = judged[at] ?? {};
+    return suite && unmet ? [{ suite, rule: unmet.rule }] : [];
+  });
+  return { tried: (await Promise.all(tried)).flat(), leftOut };
 }
 
 /** The deploy that a request is for: those of one strategy are a group, so they run one at a time. */
@@ -114,7 +153,7 @@ async function deployFor({ trx }: WriteContext, { deploy_id: id }: BuildRequestR
   return { group: `deploy strategy ${strategy}` };
 }
 
-function ruleOf({ subject, operator, value }: Readonly<SuiteFacts>): Rule[] {
+export function ruleOf({ subject, operator, value }: Readonly<SuiteFacts>): Rule[] {
   return subject === null ? [] : [{ subject, operator, value } as Rule];
 }
 
@@ -139,9 +178,9 @@ async function triedAnew(
   commit: bigint,
   names: ReadonlyMap<bigint, string>,
 ): Promise<Omit<Tried, 'deployId'>[]> {
-  const { id: suiteId, name: suiteName, tags, retries, last, approval, concurrency_group: group } = suite;
+  const { suite_id: suiteId, name: suiteName, steps, tags, retries, last, approval, concurrency_group: group } = suite;
   const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);
-  const settings = { suiteId, suiteName, tags, retries, needs, approval, group };
+  const settings = { suiteId, suiteName, steps, tags, retries, needs, approval, group };
   const variants = variantsOf(valuesIn(matrixFields, suite));
   const allowFailure = allowedFailures(suite);
   const isPlain = variants.every((variant) => variant === '');

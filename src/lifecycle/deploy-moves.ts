@@ -48,10 +48,12 @@ export async function followBuilds(
   const deploy = await deploys.executeTakeFirstOrThrow();
   const newest = newestAttempts(builds.filter(({ suite_id: suite }) => suite === deploy.suite_id));
   const to = deployStateAfter(request, newest);
-  if (to === 'failed' && newest.length === 0)
-    await addLine(db, trx, id, 'The rules of the suite leave this commit out: it was not run.');
+  if (to === 'failed' && newest.length === 0) await addLine(db, trx, id, request === 'errored' ? notBuilt : leftOut);
   return to && writeDeployMove(context, deploy, to);
 }
+
+const notBuilt = 'The suite was not run: the commit could not be fetched or built. Its build request says why.';
+const leftOut = 'The suite was not run: its rules, or the file of the commit, leave this commit out.';
 
 function deployStateAfter(request: BuildRequestState, newest: readonly BuildFact[]): DeployState | undefined {
   if (!isFinal(buildRequestMachine, request))

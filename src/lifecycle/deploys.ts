@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
-import type { BuildRequestRow, CommitRow, DeployRow, DeployStrategyRow, ProjectRow } from '../db/schema.ts';
+import type { BuildRequestRow, CommitRow, DeployRow, DeployStrategyRow } from '../db/schema.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { addLine, beginLog } from '../streams/logs.ts';
 import { mostTries } from './builds.ts';
 import { writeDeployMove } from './deploy-moves.ts';
 import { recordEvent } from './pending-effects.ts';
-import { cancelRequest, openRequest } from './requests.ts';
+import { cancelRequest, openRequest, type Owned } from './requests.ts';
 import type { WriteContext } from './write-context.ts';
 import { deployMachine, isFinal, type DeployState } from './states.ts';
 
@@ -15,7 +15,7 @@ import { deployMachine, isFinal, type DeployState } from './states.ts';
  */
 export async function openDeploy(
   context: WriteContext,
-  project: Pick<ProjectRow, 'id' | 'owner_id'>,
+  project: Owned,
   {
     strategy,
     commit,

@@ -5,7 +5,7 @@ import { enqueue } from '../queue/queue.ts';
 import { writeMove } from './build-moves.ts';
 import { judgeWaiting, notYetPassed, standingsOf, type NeedingBuild } from './needs.ts';
 import type { BuildState } from './states.ts';
-import { subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
+import { subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
 
 /*
  * Builds that are held back have no job in the queue yet, so no claim has to pass over them. First a build waits for what
@@ -18,12 +18,6 @@ import { subjectTopic, type LifecycleEvent, type WriteContext } from './write-co
 
 /** What keeps a build out of the queue: its needs and an approval, or its group. */
 export type Held = '' | 'needs' | 'group';
-
-/** Builds of a project that run one at a time. */
-export interface Group {
-  projectId: bigint;
-  name: string;
-}
 
 const heldColumns = [
   'id',

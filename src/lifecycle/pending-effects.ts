@@ -1,9 +1,9 @@
+import type { StatusReport } from './status-reports.ts';
 import type { SqlBool } from 'kysely';
 import { insertRows } from '../db/insert.ts';
 import { memoized } from '../db/memo.ts';
 import type { ProjectRow } from '../db/schema.ts';
-import type { Group } from './held-back.ts';
-import { projectTopic, subjectTopic, type LifecycleEvent, type WriteContext } from './write-context.ts';
+import { projectTopic, subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
 import { decidedState, rollUpCommits, type Decided } from './apply-rollup.ts';
 import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhook-events.ts';
 
@@ -47,6 +47,8 @@ interface PendingEffects {
   defaultHeads: Map<bigint, DefaultHead>;
   /** Why the fetches of requests failed. */
   reasons: Map<bigint, string>;
+  /** What forges are told of suites that are not run, by project. */
+  leftOut: Map<bigint, StatusReport[]>;
 }
 
 /** The newest built commit of a default branch, and the branch's name; null where they are not known. */
@@ -77,6 +79,7 @@ function noEffects(): PendingEffects {
     groups: [],
     defaultHeads: new Map(),
     reasons: new Map(),
+    leftOut: new Map(),
   };
 }
 
@@ -105,6 +108,13 @@ export function moveDefaultHead(context: WriteContext, projectId: bigint, defaul
 /** Records why the fetch of a request failed, for the notifications of its project. */
 export function fetchFailed(context: WriteContext, requestId: bigint, reason: string): void {
   effectsOf(context).reasons.set(requestId, reason);
+}
+
+/** Records that a rule leaves a suite out, for the forges of its project. */
+export function reportLeftOut(context: WriteContext, projectId: bigint, report: StatusReport): void {
+  const { leftOut, projects } = effectsOf(context);
+  leftOut.set(projectId, [...(leftOut.get(projectId) ?? []), report]);
+  projects.add(projectId);
 }
 
 /** Marks commits, requests and projects whose states have to be calculated again. */
@@ -140,7 +150,8 @@ export async function applyEffects(context: WriteContext): Promise<void> {
     const defaultHead = effects.defaultHeads.get(id);
     if (defaultHead) await changeDefaultHead(context, id, defaultHead);
     const decided = behind.has(id) ? await decidedState(context, id) : undefined;
-    await record(context, id, byProject.get(id) ?? [], project, decided);
+    const about = { project, decided, leftOut: effects.leftOut.get(id) ?? [] };
+    await record(context, id, byProject.get(id) ?? [], about);
   }
   for (const id of inOrder(effects.dependencies)) await notifyOfDependency(context, id);
 }
@@ -154,6 +165,7 @@ const heldColumns = [
   'build_state',
   'passed_since',
   'failed_since',
+  'report_left_out',
 ] as const satisfies (keyof ProjectRow)[];
 
 type Held = Pick<ProjectRow, (typeof heldColumns)[number]> & { is_told: SqlBool };
@@ -193,8 +205,7 @@ async function record(
   context: WriteContext,
   id: bigint,
   news: ReportedEvent[],
-  project: Held,
-  decided: Decided | undefined,
+  { project, decided, leftOut }: { project: Held; decided: Decided | undefined; leftOut: StatusReport[] },
 ): Promise<void> {
   const { db, trx, ids } = context;
   const first = project.last_event + 1n;
@@ -216,8 +227,9 @@ async function record(
   ]);
   for (const { subjectId } of news) await db.announce(trx, subjectTopic(subjectId));
   if (news.length > 0) await db.announce(trx, projectTopic(id));
-  if (project.is_told)
-    await notifyOfBuilds(context, id, withProjectStates(news, project.build_state, decided?.deciding));
+  if (!project.is_told) return;
+  const reported = withProjectStates(news, project.build_state, decided?.deciding);
+  await notifyOfBuilds(context, id, reported, project.report_left_out === 1 ? leftOut : []);
 }
 
 /** Since when it passes or fails. States that say neither, such as `building`, change nothing about that. */

@@ -1,6 +1,7 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { bytes } from '../shared/bounds.ts';
 import { digestOf, readListing, type Refs } from '../shared/ref-listings.ts';
+import { madeByPush } from './request-changes.ts';
 
 /** The difference between two listings of a repository's refs, and which of the moved refs are built. */
 
@@ -53,6 +54,8 @@ function unpackListing(packed: Uint8Array): Refs {
 export interface MovedRef {
   ref: string;
   sha: string;
+  /** What it was before; `none` where it is new. */
+  before: string;
   /** The branch; empty for a tag. */
   branch: string;
   tag: string;
@@ -73,7 +76,9 @@ export interface Moves {
 export const mostBuilds = 20;
 
 function movesBetween(before: Refs, after: Refs): Moves {
-  const moved = Array.from(after, ([ref, sha]) => moveOf(ref, sha)).filter(({ ref, sha }) => before.get(ref) !== sha);
+  const moved = Array.from(after, ([ref, sha]) => moveOf(ref, sha, before.get(ref) ?? madeByPush)).filter(
+    ({ sha, before: was }) => was !== sha,
+  );
   const byNumbers = new Intl.Collator('en', { numeric: true });
   moved.sort((one, other) => rank(one) - rank(other) || byNumbers.compare(other.tag, one.tag) || compare(one, other));
   const deleted = Array.from(before.keys()).filter((ref) => !after.has(ref)).length;
@@ -88,9 +93,9 @@ function compare({ ref: one }: MovedRef, { ref: other }: MovedRef): number {
   return one < other ? -1 : 1;
 }
 
-function moveOf(ref: string, sha: string): MovedRef {
+function moveOf(ref: string, sha: string, before: string): MovedRef {
   const branch = ref.startsWith('refs/heads/') ? ref.slice('refs/heads/'.length) : '';
-  return { ref, sha, branch, tag: branch === '' ? ref.slice('refs/tags/'.length) : '' };
+  return { ref, sha, before, branch, tag: branch === '' ? ref.slice('refs/tags/'.length) : '' };
 }
 
 export function callIt({ branch, tag, sha }: MovedRef): string {

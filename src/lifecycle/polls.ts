@@ -161,7 +161,8 @@ export class PollLostError extends Error {
   override name = 'LookLostError';
 }
 
-type Claimed = PollRow & Pick<ProjectRow, 'id' | 'owner_id' | 'poll_interval' | 'fork_builds' | 'cancel_superseded'>;
+type Claimed = PollRow &
+  Pick<ProjectRow, 'id' | 'owner_id' | 'poll_interval' | 'fork_builds' | 'cancel_superseded' | 'config_file'>;
 
 function claimed(trx: Transaction, { projectId, claim }: ClaimedReport): Promise<Claimed | undefined> {
   return trx
@@ -169,7 +170,7 @@ function claimed(trx: Transaction, { projectId, claim }: ClaimedReport): Promise
     .innerJoin('projects', 'projects.id', 'polls.project_id')
     .selectAll('polls')
     .select(['projects.id', 'projects.owner_id', 'projects.poll_interval'])
-    .select(['projects.fork_builds', 'projects.cancel_superseded'])
+    .select(['projects.fork_builds', 'projects.cancel_superseded', 'projects.config_file'])
     .where('polls.project_id', '=', projectId)
     .where('polls.claim', '=', claim)
     .executeTakeFirst();
@@ -239,9 +240,10 @@ function tooMany(moved: number): string {
   );
 }
 
-function triggerOf({ ref, branch }: MovedRef): TriggeredBuild['trigger'] {
+function triggerOf({ ref, branch, before }: MovedRef): TriggeredBuild['trigger'] {
   return {
     source: 'poll',
+    before,
     event: 'poll',
     pullRequest: null,
     targetBranch: branch,

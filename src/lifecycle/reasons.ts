@@ -29,7 +29,7 @@ export const reasons: Record<string, string> = {
   ref_not_found: 'There is no such branch, tag or commit.',
   ambiguous_ref: 'What was asked for can be more than one commit.',
   checkout_too_large: 'The files of the commit are larger than they may be.',
-  invalid_config: 'The file that configures the project is missing or wrong; the log says how.',
+  configuration_invalid: 'The file of the commit that says how it is built has a mistake; the log says where.',
   images_not_possible: 'The runner cannot use images; the log says why.',
   image_invalid: 'The image cannot be used; the log says why.',
   image_not_found: 'The registry has no such image.',

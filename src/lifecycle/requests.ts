@@ -1,15 +1,21 @@
 import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow } from '../db/schema.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { addLine, beginLog, completeLog, reopenLog } from '../streams/logs.ts';
-import { applying, findSuites } from './chosen-suites.ts';
-import { addBuilds, cancelHeld, cancelQueued, triedBefore, type Subject, type Tried } from './builds.ts';
-import { fetchFailed, recordEvent, rollUp, applyEffects } from './pending-effects.ts';
+import { valuesIn } from '../records/fields.ts';
+import { matrixFields } from '../records/suite.ts';
+import { nameWithVariant, variantsOf } from '../shared/matrix.ts';
+import { applying, suitesFor, type Chosen } from './chosen-suites.ts';
+import { addBuilds, cancelHeld, cancelQueued, triedBefore, type Subject } from './builds.ts';
+import { fetchFailed, recordEvent, reportLeftOut, rollUp, applyEffects } from './pending-effects.ts';
 import { needing } from './held-back.ts';
 import { withNeeded } from './needs.ts';
 import { newestAttempts } from './rollup.ts';
 import { whySkipped } from './skip-marks.ts';
+import { leftOutReport } from './status-reports.ts';
 import type { WriteContext } from './write-context.ts';
+import { byProject, type BuiltBy } from './file-suites.ts';
 import { isForeign } from './forks.ts';
+import { comparedAlike, findChanges, storeChanges, withChanges, type Changes } from './request-changes.ts';
 import { holdForBuilds } from './apply-rollup.ts';
 import { beginTrace, beginTraceAgain } from './traces.ts';
 import {
@@ -24,7 +30,7 @@ import {
   type FetchState,
 } from './states.ts';
 
-type Owned = Pick<ProjectRow, 'id' | 'owner_id'>;
+export type Owned = Pick<ProjectRow, 'id' | 'owner_id' | 'config_file'>;
 
 export const requestEvents = ['manual', 'push', 'tag', 'pull_request', 'poll', 'schedule'] as const;
 export type RequestEvent = (typeof requestEvents)[number];
@@ -40,6 +46,8 @@ export interface Trigger {
   fromFork: boolean;
   /** The forge's name for the user who did it; empty where no user did. */
   sender: string;
+  /** The SHA that the branch had before, or `none` for a new branch; blank where the trigger does not say. */
+  before?: string;
   /** The full name of the ref to fetch the commit by; empty where `commitRef` is enough. */
   fetchRef: string;
   /** The branch or pull request in which a newer request may cancel older ones (triggers.ts); empty where none may. */
@@ -89,13 +97,19 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     concurrency_group: trigger?.group ?? '',
     trace: beginTrace(context, asked.traceparent),
     suites: JSON.stringify(asked.suites?.map(String) ?? []),
+    failure_reason: '',
+    before: trigger?.before ?? '',
+    ...byProject,
     variables: asked.variables ?? '{}',
     deploy_id: asked.deployId ?? null,
   };
   const { trx } = context;
   const known = isHeld ? undefined : await knownCommit(context, project, request);
-  const opened = known ? { ...request, ...fetchedAs(request, known.commit, known.commit.branch) } : request;
+  const opened = known
+    ? { ...request, ...fetchedAs(request, known.commit, known.commit.branch), ...known.file }
+    : request;
   await trx.insertInto('build_requests').values(opened).execute();
+  if (known?.changes) await storeChanges(context, request.id, known.changes);
   await beginLog(trx, request.id, project.id, { isComplete: known !== undefined });
   announceRequest(context, request);
   if (known) await startKnown(context, project, request, known);
@@ -125,12 +139,15 @@ async function enqueueFetch({ db, trx, ids }: WriteContext, project: Owned, requ
 /** A locked commit, and the suites that apply to it. */
 interface Known {
   commit: CommitRow;
-  suites: Tried[];
+  suites: Chosen;
+  file?: BuiltBy;
+  changes?: Changes | undefined;
 }
 
+/** What is known of it from another request: what it changed, and the file that it is built by. */
 async function knownCommit(
   context: WriteContext,
-  { owner_id: account }: Owned,
+  { owner_id: account, config_file: path }: Owned,
   request: BuildRequestRow,
 ): Promise<Known | undefined> {
   const { db, trx } = context;
@@ -139,9 +156,15 @@ async function knownCommit(
   const commits = trx.selectFrom('commits').selectAll().where('project_id', '=', project).where('ref', '=', commitRef);
   const commit = await db.locked(commits, 'commits').executeTakeFirst();
   if (!commit || !isOn(commit, request.fetch_ref)) return undefined;
-  const suites = await findSuites(trx, project, commitRef);
   const fetched = { ...request, ...fetchedAs(request, commit, commit.branch) };
-  return { commit, suites: await applying(context, account, suites, commit, fetched) };
+  const isFromFork = fetched.from_fork === 1;
+  const like = await comparedAlike(trx, commit.id, request);
+  if (!like || (!isFromFork && like.config_file !== path)) return undefined;
+  const file = isFromFork ? byProject : { config_file: like.config_file, config_digest: like.config_digest };
+  const changes = await findChanges(trx, like.id);
+  const suites = await suitesFor(trx, project, commit, file);
+  const changed = { ...commit, files: changes?.files ?? commit.files };
+  return { commit, suites: await applying(context, account, suites, changed, fetched), file, changes };
 }
 
 /** Whether a known commit is on the branch, or has the tag, that it was sent with. */
@@ -166,7 +189,17 @@ export async function moveFetch(context: WriteContext, requestId: bigint, fetch:
 
 /** The fetch failed. There will be no commit and no build, so notifications report this instead. */
 export async function failFetch(context: WriteContext, requestId: bigint, reason: string): Promise<void> {
-  if (await moveFetch(context, requestId, 'errored')) fetchFailed(context, requestId, reason);
+  if (!(await moveFetch(context, requestId, 'errored'))) return;
+  const requests = context.trx.updateTable('build_requests').set({ failure_reason: reason });
+  await requests.where('id', '=', requestId).execute();
+  fetchFailed(context, requestId, reason);
+}
+
+/** What a fetch found beside the commit. */
+export interface FoundBeside {
+  branch: string;
+  file?: BuiltBy;
+  changes?: Changes | undefined;
 }
 
 /** The commit was fetched: the suites that apply to it start. */
@@ -175,28 +208,51 @@ export async function startSuites(
   project: Owned,
   request: BuildRequestRow,
   commit: CommitRow,
-  branch: string,
+  { branch, file = request, changes }: FoundBeside,
 ): Promise<void> {
   const { trx } = context;
-  const fetched = fetchedAs(request, commit, branch);
+  const { config_file, config_digest } = file;
+  const fetched = { ...fetchedAs(request, commit, branch), config_file, config_digest, failure_reason: '' };
+  if (changes) await storeChanges(context, request.id, changes);
   await trx.updateTable('build_requests').set(fetched).where('id', '=', request.id).execute();
   const skipped = whySkipped(commit, request);
   if (skipped !== undefined) await addLine(context.db, trx, request.id, skipped);
   await completeLog(context.db, trx, request.id);
   await holdForBuilds(context, request.id, commit.id);
-  const facts = await findSuites(trx, project.id, commit.ref);
-  const suites = await applying(context, project.owner_id, facts, commit, { ...request, ...fetched });
+  const facts = await suitesFor(trx, project.id, commit, fetched);
+  const changed = await withChanges(trx, request.id, commit);
+  const suites = await applying(context, project.owner_id, facts, changed, { ...request, ...fetched });
   await startKnown(context, project, request, { commit, suites });
 }
 
 async function startKnown(
   context: WriteContext,
   { id: projectId, owner_id: accountId }: Owned,
-  { id: requestId }: BuildRequestRow,
-  { commit: { id: commitId }, suites }: Known,
+  { id: requestId, deploy_id: deployId }: BuildRequestRow,
+  { commit, suites: { tried, leftOut } }: Known,
 ): Promise<void> {
-  await addBuilds(context, { projectId, accountId, commitId, requestId }, suites);
+  const { id: commitId } = commit;
+  await addBuilds(context, { projectId, accountId, commitId, requestId }, tried);
+  for (const { suite, rule } of deployId === null ? leftOut : [])
+    if (!(await wasBuilt(context, commitId, suite.name)))
+      for (const variant of variantsOf(valuesIn(matrixFields, suite)))
+        reportLeftOut(
+          context,
+          projectId,
+          leftOutReport({ projectId, requestId, ref: commit.ref, name: nameWithVariant(suite.name, variant), rule }),
+        );
   rollUp(context, { commit: commitId, request: requestId, project: projectId });
+}
+
+/** What a build of the suite said to a forge counts for more than that another request leaves it out. */
+async function wasBuilt({ trx }: WriteContext, commitId: bigint, suite: string): Promise<boolean> {
+  const builds = trx
+    .selectFrom('builds')
+    .select('id')
+    .where('commit_id', '=', commitId)
+    .where('suite_name', '=', suite)
+    .where('deploy_id', 'is', null);
+  return (await builds.limit(1).executeTakeFirst()) !== undefined;
 }
 
 type Fetched = Pick<BuildRequestRow, 'commit_id' | 'fetch' | 'branch' | 'from_fork'>;
@@ -273,7 +329,8 @@ async function startAgain(
   if (earlier.length === 0) {
     // No suite applied the last time. One that was made since may apply now.
     const commits = context.trx.selectFrom('commits').selectAll().where('id', '=', request.commit_id);
-    await startSuites(context, project, request, await commits.executeTakeFirstOrThrow(), request.branch);
+    const { branch } = request;
+    await startSuites(context, project, request, await commits.executeTakeFirstOrThrow(), { branch });
     return;
   }
   const newest = new Map(earlier.map((build) => [JSON.stringify([build.suite_name, build.variant]), build]));

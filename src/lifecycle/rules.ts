@@ -12,15 +12,9 @@
  * (`.{1000}.{1000}…`), so its size is bounded as well.
  */
 
-import { createRequire } from 'node:module';
-import type { RE2JS } from 're2js';
 import { expressionSize } from '../lib/expression-size.ts';
+import { engine, isExpression } from '../shared/rule-expressions.ts';
 import { operators, subjects } from '../shared/rule-operators.ts';
-
-/** Loaded when the first expression is met: most servers never meet one, and it takes several megabytes. */
-function engine(): typeof RE2JS {
-  return (createRequire(import.meta.url)('re2js') as { RE2JS: typeof RE2JS }).RE2JS;
-}
 
 export type Subject = (typeof subjects)[number];
 export type Operator = (typeof operators)[number];
@@ -69,17 +63,6 @@ export interface RuleResult {
   unmet?: Unmet;
   /** This rule took too long, so nobody knows whether the suite should run. */
   slow?: Rule;
-}
-
-/**
- * The size limit of an expression, in atoms after repetitions are written out. People's expressions have some dozens.
- * The worst expression of this size takes some tens of microseconds per character of the text.
- */
-export const largestExpression = 300;
-
-/** Whether a rule may have this value: not every text is a regular expression. Its length is bounded where it is read. */
-export function fitsOperator(operator: Operator, value: string): boolean {
-  return !isExpression(operator) || compiles(value);
 }
 
 /**
@@ -211,18 +194,3 @@ const meanings: Record<Operator, { compare: Comparison; isForAll?: boolean; isNe
   all_match: { compare: matching, isForAll: true },
   not_all_match: { compare: matching, isForAll: true, isNegative: true },
 };
-
-/** Whether the operator takes a regular expression, which can be wrong, and slow. */
-export function isExpression(operator: Operator): boolean {
-  return meanings[operator].compare === matching;
-}
-
-function compiles(expression: string): boolean {
-  if (expressionSize(expression) > largestExpression) return false;
-  try {
-    engine().compile(expression);
-    return true;
-  } catch {
-    return false;
-  }
-}

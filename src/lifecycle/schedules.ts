@@ -151,7 +151,7 @@ async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Du
   if (!schedule) return;
   const project = await trx
     .selectFrom('projects')
-    .select(['id', 'owner_id', 'fork_builds', 'cancel_superseded'])
+    .select(['id', 'owner_id', 'fork_builds', 'cancel_superseded', 'config_file'])
     .where('id', '=', schedule.project_id)
     .executeTakeFirstOrThrow();
   const { outcome, reason, request } = await askForBuild(context, project, schedule);
@@ -173,7 +173,7 @@ async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Du
 
 function askForBuild(
   context: WriteContext,
-  project: Pick<ProjectRow, 'id' | 'owner_id' | 'fork_builds' | 'cancel_superseded'>,
+  project: Pick<ProjectRow, 'id' | 'owner_id' | 'fork_builds' | 'cancel_superseded' | 'config_file'>,
   { id, commit_ref: commitRef }: ScheduleRow,
 ) {
   return triggerRequest(context, project, {

@@ -1,22 +1,24 @@
 import type { Database } from '../db/open.ts';
-import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
-import { askedFor } from './chosen-suites.ts';
+import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
+import { askedFor, ruleOf, suitesFor, type SuiteFacts } from './chosen-suites.ts';
+import type { BuiltBy } from './file-suites.ts';
 import { evaluateRules, textsOf } from './evaluate-rules.ts';
 import { whySkipped } from './skip-marks.ts';
 import { tooSlow, type Unmet } from './rules.ts';
 
 /** Why suites were not run on a commit. */
 
-export type AskedRequest = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'from_fork'> & {
-  /** The suites that were asked for; none where all were. */
-  named: readonly bigint[];
-};
+export type AskedRequest = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'from_fork'> &
+  BuiltBy & {
+    /** The suites that were asked for; none where all were. */
+    named: readonly bigint[];
+  };
 
 /** A rule that is not met, or a sentence. */
 export type Reason = string | Unmet;
 
 export interface SkippedSuite {
-  suite: Pick<SuiteRow, 'id' | 'name'>;
+  suite: Pick<SuiteFacts, 'suite_id' | 'name'>;
   reason: Reason;
 }
 
@@ -29,30 +31,18 @@ export async function skippedSuites(
   { projectId, request, commit }: { projectId: bigint; request: AskedRequest; commit: CommitRow },
   built: ReadonlySet<string>,
 ): Promise<SkippedSuite[]> {
-  const suites = await db.read
-    .selectFrom('suites')
-    .select(['id', 'name', 'needs', 'manual'])
-    .where('project_id', '=', projectId)
-    .orderBy('id')
-    .execute();
-  const rules = await db.read
-    .selectFrom('suite_rules')
-    .innerJoin('suites', 'suites.id', 'suite_rules.suite_id')
-    .select(['suite_rules.suite_id', 'suite_rules.subject', 'suite_rules.operator', 'suite_rules.value'])
-    .where('suites.project_id', '=', projectId)
-    .orderBy('suite_rules.id')
-    .execute();
+  const rows = await suitesFor(db.read, projectId, commit, request);
+  const suites = Array.from(Map.groupBy(rows, ({ id }) => id).values()).flatMap(([first]) => first ?? []);
   const skipped = whySkipped(commit, request);
   if (skipped !== undefined) {
     return suites.filter(({ name }) => !built.has(name)).map((suite) => ({ suite, reason: skipped }));
   }
-  const rulesOf = Map.groupBy(rules, (rule) => rule.suite_id);
   const others = suites.filter(({ name }) => !built.has(name));
   const asked = askedFor(suites, request.named).filter(({ name }) => !built.has(name));
   const question = {
     suites: asked.map(({ id }) => ({
       id: String(id),
-      rules: (rulesOf.get(id) ?? []).map(({ subject, operator, value }) => ({ subject, operator, value })),
+      rules: rows.filter((row) => row.id === id).flatMap(ruleOf),
     })),
     texts: textsOf(commit, request),
   };
@@ -63,7 +53,7 @@ export async function skippedSuites(
     if (!answer) return { suite, reason: 'It was not asked for: the build is one of some suites only.' };
     if (answer.unmet) return { suite, reason: answer.unmet };
     if (answer.slow) return { suite, reason: tooSlow(answer.slow) };
-    const isNew = suite.id > request.id;
+    const isNew = suite.suite_id === suite.id && suite.id > request.id;
     return { suite, reason: isNew ? 'It was made after this was asked for.' : 'It was not part of this.' };
   });
 }

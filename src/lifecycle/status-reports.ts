@@ -4,6 +4,7 @@ import type { BuildRow, CommitRow } from '../db/schema.ts';
 import { nameWithVariant } from '../shared/matrix.ts';
 import { reasonInWords } from './reasons.ts';
 import { isAllowedFailure } from './rollup.ts';
+import { inWords, type Rule } from './rules.ts';
 import type { BuildState } from './states.ts';
 
 /** The status of a suite on a commit, in terms that fit every forge (outbound-webhooks/forges.ts). */
@@ -69,6 +70,23 @@ export async function statusReport(
     build_state: isAllowed ? 'passed' : state,
     description: `${sentence(build, state as BuildState)}${allowed}${attempt}`,
     path: `/ui/projects/${build.project_id}/builds/${build.id}`,
+  };
+}
+
+/** Of a suite that is not run: a check that a forge requires would otherwise wait for ever. */
+export function leftOutReport(about: {
+  projectId: bigint;
+  requestId: bigint;
+  ref: string;
+  name: string;
+  rule: Rule;
+}): StatusReport {
+  return {
+    ref: about.ref,
+    context: asContext(`headrace/${about.name}`),
+    build_state: 'passed',
+    description: `left out: its rule ${inWords(about.rule)} is not met.`,
+    path: `/ui/projects/${about.projectId}/requests/${about.requestId}`,
   };
 }
 

@@ -18,7 +18,7 @@ export interface Triggered {
   request?: BuildRequestRow;
 }
 
-type TriggeredProject = Pick<ProjectRow, 'id' | 'owner_id' | 'fork_builds' | 'cancel_superseded'>;
+type TriggeredProject = Pick<ProjectRow, 'id' | 'owner_id' | 'fork_builds' | 'cancel_superseded' | 'config_file'>;
 
 /** The build that is asked for, and the trigger. */
 export interface TriggeredBuild {

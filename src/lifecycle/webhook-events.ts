@@ -14,7 +14,7 @@ import { dependencyView, relatedTo } from '../views/dependency.ts';
 import { projectView, shownColumns } from '../views/project.ts';
 import type { LifecycleEvent } from './write-context.ts';
 import { requestReport } from './request-statuses.ts';
-import { statusReport } from './status-reports.ts';
+import { statusReport, type StatusReport } from './status-reports.ts';
 import { buildMachine, buildRequestMachine, deliveryMachine, isFinal, type BuildRequestState } from './states.ts';
 
 /**
@@ -69,12 +69,14 @@ export async function notifyOfBuilds(
   context: WriteContext,
   projectId: bigint,
   events: readonly ReportedEvent[],
+  leftOut: readonly StatusReport[],
 ): Promise<void> {
   const { trx } = context;
   const reported = events.filter(({ type, reason }) => type === 'build' || type === 'commit' || reason !== undefined);
   const statuses = inOrderForForges(events);
-  if (reported.length + statuses.length === 0) return;
-  const counts = { project: projectId, many: BigInt(reported.length), statuses: BigInt(statuses.length) };
+  const forForges = leftOut.length + statuses.length;
+  if (reported.length + forForges === 0) return;
+  const counts = { project: projectId, many: BigInt(reported.length), statuses: BigInt(forForges) };
   const taken = await takeBuildPlaces(trx, counts);
   const views: object[] = [];
   for (const news of reported) views.push(await viewOf(trx, news));
@@ -87,8 +89,8 @@ export async function notifyOfBuilds(
       ),
     },
     {
-      positions: placesOf(forges, statuses.length),
-      payloads: forges.length > 0 ? await statusesOf(trx, statuses) : [],
+      positions: placesOf(forges, forForges),
+      payloads: forges.length > 0 ? [...leftOut.map(asPayload), ...(await statusesOf(trx, statuses))] : [],
     },
   ]);
 }
@@ -139,6 +141,8 @@ function webhook(type: string, what: object, projectState?: string): Payload {
     },
   };
 }
+
+const asPayload = (report: StatusReport): Payload => ({ type: 'build.left_out', text: () => report });
 
 async function statusesOf(trx: Transaction, events: readonly ReportedEvent[]): Promise<Payload[]> {
   const payloads: Payload[] = [];

@@ -42,3 +42,9 @@ export interface LifecycleEvent {
   /** The state before, where the roll-up found another one. */
   from?: string;
 }
+
+/** Builds of a project that run one at a time. */
+export interface Group {
+  projectId: bigint;
+  name: string;
+}

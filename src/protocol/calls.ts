@@ -5,7 +5,7 @@ import { slotKinds } from '../shared/runner-slots.ts';
 import { mostShells } from '../shared/shell-limits.ts';
 import { pollReport, mostPolls, type PollOrder } from './polls.ts';
 import type { Order, RegistryAccess } from './orders.ts';
-import { finishReport, uploadReport, type Receipt } from './outcomes.ts';
+import { finishReport, stepState, uploadReport, type Receipt } from './outcomes.ts';
 import { bytesOf, claim, cutList, id, listOf, object, oneOf, optional, size, whole } from './schema.ts';
 import { shellEnds, type ShellOrder } from './shells.ts';
 import { testBatch, type TestReceipt } from './tests.ts';
@@ -71,6 +71,12 @@ export const calls = {
   leave: { says: object({ claims }), answer: nothing, mostBytes: bytes.body },
   demand: { says: object({}), answer: answer<Demand>() },
   log: { says: logChunk, answer: answer<Receipt>(), mostBytes: bytes.logChunk + shortMessage },
+  /** How far the steps of a build are. */
+  steps: {
+    says: object({ claim, steps: listOf(most.stepsOfSuite, stepState) }),
+    answer: answer<Receipt>(),
+    mostBytes: bytes.stepReports,
+  },
   tests: { says: testBatch, answer: answer<TestReceipt>(), mostBytes: bytes.testReports },
   /** Extends the claims; answers signals about some of them. */
   extend: {

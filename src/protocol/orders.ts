@@ -18,6 +18,15 @@ export interface Source extends Repository {
   privateKey: string;
 }
 
+/** What a commit is compared with, to tell which files changed. */
+export type Comparison =
+  /** What its branch had; where that is gone, where it left the default branch. */
+  | { before: string }
+  /** Where it left this branch; the default branch where it is null. */
+  | { leaving: string | null }
+  /** Its first parent on the default branch, and elsewhere where it left that. */
+  | { asked: true };
+
 export interface FetchOrder {
   kind: 'fetch_commit';
   source: Source;
@@ -28,8 +37,10 @@ export interface FetchOrder {
   previous: Record<string, string>;
   /** The newest built commit of the default branch so far. */
   defaultHead: string | null;
-  /** The file that configures the project, to be read where the commit becomes the newest of the default branch. */
+  /** The file that says how the commit is built, and on the default branch configures the project. */
   configFile?: string;
+  /** What the files of the commit are compared with. */
+  compare: Comparison;
 }
 
 /** The image whose files stand in the sandbox instead of the machine's programs. */
@@ -169,6 +180,8 @@ export interface Order {
   work: Work;
   /** The current size of the log: more than 0 when earlier work on the same record wrote to it. */
   logOffset: number;
+  /** How many lines it has, if it has any. */
+  logLines?: number;
   /** The longest log. */
   logLimit: number;
 }

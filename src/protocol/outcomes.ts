@@ -1,6 +1,7 @@
 import type { Static } from 'typebox';
 import { bytes, longest, most } from '../shared/bounds.ts';
 import { boundedMessage, boundedNames, boundedPerson } from '../shared/commit-bounds.ts';
+import { stepStates } from '../shared/step-states.ts';
 import {
   claim,
   cutList,
@@ -41,8 +42,16 @@ export type SavedCache = Static<typeof savedCache>;
 /** The order’s `defaultHead`, which the commit was compared with. */
 const before = orNull(sha);
 /** The file that configures a project, or what is wrong with it, in words. */
-const configFile = eitherOf([object({ problem: message, before }), object({ text: text(bytes.configFile), before })]);
-export type ConfigFile = { text: string } | { problem: string };
+const configFile = eitherOf([
+  object({ problem: message, before }),
+  object({ text: text(bytes.configFile), before }),
+  object({ isAbsent: literal(true), before }),
+]);
+export type ConfigFile = { text: string } | { problem: string } | { isAbsent: true };
+
+/** The files by which a commit differs from another one that the order asks for, and what that one is, in words. */
+const changes = object({ base: orNull(sha), comparedWith: message, files: names });
+export type Changes = Static<typeof changes>;
 
 const commitMetadata = object({
   message: cutText(boundedMessage),
@@ -85,8 +94,8 @@ const cutReason = oneOf(cutReasons);
 export type CutReason = Static<typeof cutReason>;
 
 const outcome = eitherOf([
-  /** `config` where the order names a file. */
-  object({ kind: literal('fetched'), commit: commitReport, config: optional(configFile) }),
+  /** `config` where the order names a file; `changes` where they are not the commit's own. */
+  object({ kind: literal('fetched'), commit: commitReport, config: optional(configFile), changes: optional(changes) }),
   /** It cannot work before something outside changes; the log says what, or the message where there is no log. */
   object({ kind: literal('unfetchable'), reason, message: optional(message) }),
   /** The result of a check of a repository. */
@@ -139,6 +148,18 @@ const stepReport = object({
 });
 export type StepReport = Static<typeof stepReport>;
 
+/** How far a step of a suite is; times as above. One that the end of its build interrupts stays `running`. */
+export const stepState = object({
+  name: text(2 * longest.name),
+  state: oneOf(stepStates),
+  from: optional(size),
+  to: optional(size),
+  status: optional(whole(255)),
+  /** The number of the first line of its part of the log. */
+  line: optional(size),
+});
+export type StepState = Static<typeof stepState>;
+
 /** A part of a log, by the offset of its first byte and of the first one behind it. */
 const logPart = object({ from: size, to: size });
 export type LogPart = Static<typeof logPart>;
@@ -157,6 +178,8 @@ export const finishReport = object({
   logSize: size,
   /** When the parts of the work began and ended, where the order asks for it. */
   steps: optional(listOf(most.steps, stepReport)),
+  /** How the steps of a suite ended. */
+  stepStates: optional(listOf(most.stepsOfSuite, stepState)),
   /** Where the files of a failed build are kept. */
   kept: optional(keptFiles),
   /** Whether files of the build wait on the runner: they are brought under the same claim, and *uploaded* ends it. */

@@ -42,6 +42,10 @@ export const buildRequestRecord = record('BuildRequest', {
   suites: listOf(object(ownId)),
   variables: mapOf(string),
   waiting_reason: waitingReason,
+  failure_reason: string,
+  config_file: string,
+  base: string,
+  compared_with: string,
 });
 export type BuildRequest = Static<typeof buildRequestRecord>;
 

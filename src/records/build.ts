@@ -5,7 +5,9 @@ import {
   ownId,
   nullableIdWithString,
   integer,
+  listOf,
   nullable,
+  object,
   wordOf,
   optional,
   record,
@@ -13,6 +15,7 @@ import {
   string,
   idWithString,
 } from './schema.ts';
+import { stepStates } from '../shared/step-states.ts';
 import { buildStates, testStates } from './states.ts';
 import { waitingReason } from './waiting.ts';
 
@@ -38,6 +41,16 @@ const fields = {
   uploads_lost: string,
   waiting_reason: waitingReason,
   approved_by: string,
+  steps: listOf(
+    object({
+      name: string,
+      state: wordOf(stepStates),
+      exit_status: nullable(integer),
+      started_at: nullable(dateTime),
+      finished_at: nullable(dateTime),
+      line: nullable(integer),
+    }),
+  ),
 };
 export const buildRecord = record('Build', fields);
 export type Build = Static<typeof buildRecord>;

@@ -70,7 +70,7 @@ export const configFile = text('file', {
 });
 
 function isDocumentPath(path: string): boolean {
-  const isPlain = /^[^\p{Cc}\\:*?"<>|-][^\p{Cc}\\:*?"<>|]*\.(?:toml|json)$/u.test(path);
+  const isPlain = /^[^\p{Cc}\\:*?"<>|-][^\p{Cc}\\:*?"<>|]*\.(?:toml|json|ya?ml)$/u.test(path);
   return isPlain && path.split('/').every((part) => !['', '.', '..'].includes(part) && part.toLowerCase() !== '.git');
 }
 

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox';
-import { answersOf, flag, oneOf, refined, required, wholeNumber } from './fields.ts';
+import { answersOf, described, flag, oneOf, refined, required, wholeNumber, withDefault } from './fields.ts';
 import { configFile, description, name, repositoryUrl } from './forms.ts';
 import {
   boolean,
@@ -37,7 +37,7 @@ const inRanges: JsonSchema = {
   ],
 };
 
-const described = { name: required(name), description, repository_url: required(repositoryUrl) };
+const about = { name: required(name), description, repository_url: required(repositoryUrl) };
 const policies = {
   poll_interval: { ...pollInterval, schema: inRanges },
   /** How pull requests from forks are treated; see lifecycle/forks.ts. */
@@ -46,11 +46,19 @@ const policies = {
   cancel_superseded: oneOf(['none', 'waiting', 'running']),
   public_badge: flag(),
   config_file: configFile,
+  branch_secrets: described(
+    flag(),
+    'whether a suite that only the file of a branch has gets the variables of the project, and may have any tags',
+  ),
+  report_left_out: described(
+    withDefault(flag(), true),
+    'whether a suite that its rules leave out is told to status targets as a success',
+  ),
 };
-export const projectFields = { ...described, ...policies };
+export const projectFields = { ...about, ...policies };
 export const projectRecord = record('Project', {
   ...ownId,
-  ...answersOf(described),
+  ...answersOf(about),
   build_state: stateOf(projectStates),
   owned: boolean,
   ssh_public_key: string,

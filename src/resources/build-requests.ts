@@ -122,7 +122,7 @@ export const routes = [
       const { commit_ref: commitRef, suites, variables } = columnsOf(askedFields, input);
       const asked = { commitRef, createdBy: caller.id, traceparent: call.headers.traceparent, suites, variables };
       const request = await openRequest(writeContextOf(call), project, asked);
-      const made = { ...request, created_by_email: caller.email };
+      const made = { ...request, created_by_email: caller.email, base: '', compared_with: '' };
       return (await showing(call, [made]))(made);
     },
   }),

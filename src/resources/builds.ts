@@ -10,6 +10,7 @@ import { buildRecord, fetchedBuildRecord } from '../records/build.ts';
 import { listOf } from '../records/schema.ts';
 import { loadCommit } from './commits.ts';
 import { approveBuild, cancelBuilds } from '../lifecycle/builds.ts';
+import { settingsOf } from '../lifecycle/file-suites.ts';
 import { heldReasons } from '../lifecycle/held-back.ts';
 import { restartBuild } from '../lifecycle/requests.ts';
 import { newestAttempts, ofLastSeries } from '../lifecycle/rollup.ts';
@@ -138,8 +139,7 @@ export const routes = [
       const { db, project, params } = call;
       const context = writeContextOf(call);
       const build = await findBuild(db, project.id, params.build_id);
-      const suites = db.selectFrom('suites').select('id').where('id', '=', build.suite_id);
-      orNotFound(await suites.executeTakeFirst());
+      orNotFound(await settingsOf(db, build));
       const next = await restartBuild(context, project, build, call.headers.traceparent);
       if (!next) throw new ApiError('resource_temporary_unavailable');
       const made = await findBuild(db, project.id, next.id);

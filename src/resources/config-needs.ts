@@ -1,9 +1,9 @@
 import type { Call } from '../api/call.ts';
 import { ApiError } from '../errors.ts';
 import { groupOf } from '../http/raw.ts';
-import { named, type Node } from './config-document.ts';
-import { isSame, suites } from './config-kinds.ts';
-import type { Step } from './config-plan.ts';
+import { named, type Node } from '../documents/document.ts';
+import { isSame, suites } from '../documents/kinds.ts';
+import type { Step } from './config-steps.ts';
 
 /* What suites need, by names. It is set when all suites of the document are there. */
 

@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts';
 import { emptyGroup, type RawGroup } from '../http/raw.ts';
 import { pathOf } from '../records/fields.ts';
 import { createYield } from '../lib/event-loop.ts';
-import { keyOf, named, type Node } from './config-document.ts';
+import { keyOf, named, type Node } from '../documents/document.ts';
 import {
   areVariables,
   afterProject,
@@ -19,26 +19,11 @@ import {
   type Entry,
   type Kind,
   type Value,
-} from './config-kinds.ts';
+} from '../documents/kinds.ts';
 import { needersFirst, suitesGoLast, withNeeds } from './config-needs.ts';
+import type { Once, Step } from './config-steps.ts';
 import { withSuiteId, withSuiteNames } from './config-strategies.ts';
 import { noteSource, sourcesOf } from './environment-variables.ts';
-
-/** The way from what a project is to what a document says, as steps. Each is a call of the route that a person would use. */
-export interface Step {
-  action: 'create' | 'change' | 'delete';
-  /** Of which section of the document, or `project`. */
-  section: string;
-  what: string;
-  fields: { name: string; from: string; to: string }[];
-  /** Answers what only the answer to it has: the secret of something that was made. */
-  run(): Promise<Once>;
-}
-
-export interface Once {
-  secret?: string;
-  url?: string;
-}
 
 type Within = Call['within'];
 type Params = Readonly<Record<string, bigint>>;

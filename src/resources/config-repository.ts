@@ -5,93 +5,178 @@ import type { Services } from '../api/call.ts';
 import type { Route } from '../api/route.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
+import { UnavailableError } from '../db/unavailable.ts';
+import { readTable, type Node } from '../documents/document.ts';
+import { checkFile, type FileSuite } from '../documents/file.ts';
+import { isSame, projectFields, type DocumentField } from '../documents/kinds.ts';
+import {
+  linesOf,
+  mistake,
+  readFile,
+  RefusedError,
+  type DocumentFile,
+  type ParsedFile,
+  type Table,
+} from '../documents/mistakes.ts';
+import { BusyThreadError, createWorkerThread } from '../lib/worker-thread.ts';
+import type { SuiteOfFile } from '../lifecycle/file-suites.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
-import { readDocument, type Node } from './config-document.ts';
-import { isSame, projectFields, type DocumentField } from './config-kinds.ts';
-import { entryOf, planFor, planningWith, runSteps, type Step } from './config-plan.ts';
-import { linesOf, RefusedError, tableIn, type Table } from './config-words.ts';
+import { entryOf, planFor, planningWith, runSteps } from './config-plan.ts';
+import type { Step } from './config-steps.ts';
 
 /**
- * A project that is configured by a file in its repository. Whoever can push to the default branch writes that file, so
- * it does what a collaborator may do, and nothing that cannot be taken back by another commit: it makes and changes
+ * Files in repositories, by which commits are built, and projects configured: by that of the newest commit of the default
+ * branch. Whoever can push there writes it, so it does what a collaborator may do, and nothing that cannot be taken back by another commit: it makes and changes
  * suites, deploy strategies and schedules. Secrets, hooks, notifications and the project itself stay with its owner.
  */
 
-export interface FoundFile {
-  project: ProjectRow;
-  request: BuildRequestRow;
-  sha: string;
-  text: string;
-  /** Locks what has to be locked before the project (lifecycle/pending-effects.ts). */
-  holdFirst?: () => Promise<unknown>;
-}
-
-export type Configured = { logLines: string[] } | { refused: string[] };
-
-/** Returns a function that applies such a file on a transaction. Where it is refused, the transaction has to be undone. */
-export function configuringFrom(
-  routes: readonly Route[],
-  services: Services,
-  origin: string,
-): (context: WriteContext, file: FoundFile) => Promise<Configured> {
+/** What reads the files of commits, and applies them to their projects (dispatch/repository-config.ts). */
+export function configuringFrom(routes: readonly Route[], services: Services, origin: string) {
   const within = callsWithin(routes, services, origin);
-  return async ({ db, trx, ids }, { project, request, sha, text, holdFirst }) => {
-    const path = project.config_file;
-    try {
-      const owners = trx.selectFrom('users').selectAll().where('id', '=', project.owner_id);
-      const caller = callerInRepository(await owners.executeTakeFirstOrThrow());
-      const planning = planningWith({ db: trx, within: within(caller, trx) });
-      const record = (await planning.within('GET /projects/:project_id', { project_id: project.id })) as object;
-      const said = await tableIn(text, path);
-      const wanted = readWanted(said, record);
-      const steps = await planFor(planning, project.id, wanted);
-      const { run, kept } = chosen(steps, said);
-      if (run.length > 0) {
-        await runSteps(trx, db, project.id, run, holdFirst);
-        const { id, email, via, application } = caller;
-        await recordAudit(
-          trx,
-          ids,
-          { actor: { id, email }, via, application, address: null },
-          {
-            action: 'project.configured',
-            subject: { id: project.id, name: project.name },
-            projectId: project.id,
-            details: {
-              commit: sha,
-              file: path,
-              sender: request.sender,
-              changes: run.map(({ action, what }) => `${action} ${what}`).slice(0, 100),
-            },
-          },
-        );
-      }
-      const news = run.length === 0 ? 'nothing to change' : `${run.length} ${run.length === 1 ? 'change' : 'changes'}`;
-      return { logLines: [`Configured by ${path}: ${news}.`, ...kept] };
-    } catch (error) {
-      if (error instanceof RefusedError) return { refused: error.lines };
-      if (error instanceof ApiError) return { refused: linesOf(error, path) };
-      throw error;
-    }
+  const thread = createWorkerThread<string, ParsedFile>('documents/yaml-worker.ts', threadLimits);
+  return {
+    close: () => thread.close(),
+    read: ({ project, text }: { project: ProjectRow; text: string }) =>
+      orRefused(async () => {
+        const parse = (yaml: string): Promise<ParsedFile> =>
+          thread.ask(project.owner_id, yaml).catch((error: unknown) => {
+            if (error instanceof BusyThreadError) throw new UnavailableError('too many files are to be read at once');
+            return { problem: 'it is nested too deeply, or too large.' };
+          });
+        const file = await readFile(text, project.config_file, parse);
+        const checked = checkFile(file);
+        return {
+          suites: (context: WriteContext) =>
+            orRefused(() => allowed(context, project, { file, ...checked }, services.buildTimeout)),
+          apply: ({ db, trx, ids }: WriteContext, about: About) =>
+            orRefused(() => apply({ db, trx, ids, within }, project, file, about), file),
+        };
+      }),
   };
 }
 
+const threadLimits = { mostOfOne: 16, mostOfAll: 256, timeoutMs: 10_000 };
+
+interface About {
+  request: BuildRequestRow;
+  sha: string;
+  /** Locks what has to be locked before the project (lifecycle/pending-effects.ts). */
+  holdFirst: () => Promise<unknown>;
+}
+
+/** With what is wrong with the file instead, in words. */
+async function orRefused<T>(work: () => Promise<T>, file?: DocumentFile): Promise<T | { refused: string[] }> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof RefusedError) return { refused: error.lines };
+    if (file && error instanceof ApiError) return { refused: linesOf(error, file) };
+    throw error;
+  }
+}
+
+/**
+ * The suites of the file, if the project may build them. Whoever can push to any branch has written it, so it brings no
+ * other software than the account's own, or what the suite of that name has; and no other runners than the project uses,
+ * unless its branches are trusted with its secrets.
+ */
+async function allowed(
+  { trx }: WriteContext,
+  project: ProjectRow,
+  { file, suites }: { file: DocumentFile; suites: readonly FileSuite[] },
+  buildTimeout: number,
+): Promise<SuiteOfFile[]> {
+  const present = await trx
+    .selectFrom('suites')
+    .select(['id', 'name', 'tags'])
+    .where('project_id', '=', project.id)
+    .execute();
+  const tags = new Set(present.flatMap((suite) => suite.tags.split(',')));
+  const own = trx.selectFrom('dependencies').select('name').where('owner_id', '=', project.owner_id);
+  const names = suites.flatMap(({ dependencies }) => dependencies);
+  const known = new Set(
+    names.length === 0 ? [] : (await own.where('name', 'in', names).execute()).map(({ name }) => name),
+  );
+  const attached = trx
+    .selectFrom('suite_dependencies as use')
+    .innerJoin('suites', 'suites.id', 'use.suite_id')
+    .innerJoin('dependencies', 'dependencies.id', 'use.dependency_id')
+    .select(['suites.name as suite', 'dependencies.name'])
+    .where('suites.project_id', '=', project.id);
+  const used = new Set((await attached.execute()).map(({ suite, name }) => JSON.stringify([suite, name])));
+  const wrong: string[] = [];
+  for (const { name, at, settings, dependencies } of suites) {
+    const refuse = (field: string, what: string): void => {
+      wrong.push(mistake(file, `${at}[${field}]`, `${at}[${field}] ${what}`));
+    };
+    if (settings.timeout > buildTimeout) refuse('timeout', `is more than the ${buildTimeout} seconds of the server.`);
+    for (const tag of settings.tags.split(','))
+      if (project.branch_secrets === 0 && tag !== '' && !tags.has(tag))
+        refuse('tags', `names ${tag}, which no suite of the project has: a branch does not choose other runners.`);
+    for (const dependency of dependencies)
+      if (!known.has(dependency) && !used.has(JSON.stringify([name, dependency])))
+        refuse('dependencies', `names ${dependency}, which is not there.`);
+  }
+  if (wrong.length > 0) throw new RefusedError(wrong);
+  return suites.map(({ at: _, ...suite }) => suite);
+}
+
+interface Applying extends Pick<WriteContext, 'db' | 'trx' | 'ids'> {
+  within: ReturnType<typeof callsWithin>;
+}
+
+/** Makes the project what the file says, and tells the log. */
+async function apply(
+  { db, trx, ids, within }: Applying,
+  project: ProjectRow,
+  file: DocumentFile,
+  { request, sha, holdFirst }: About,
+): Promise<string[]> {
+  const { path, table: said } = file;
+  const owners = trx.selectFrom('users').selectAll().where('id', '=', project.owner_id);
+  const caller = callerInRepository(await owners.executeTakeFirstOrThrow());
+  const planning = planningWith({ db: trx, within: within(caller, trx) });
+  const record = (await planning.within('GET /projects/:project_id', { project_id: project.id })) as object;
+  const wanted = readWanted(file, record);
+  const steps = await planFor(planning, project.id, wanted);
+  const { run, kept } = chosen(steps, said);
+  if (run.length > 0) {
+    await runSteps(trx, db, project.id, run, holdFirst);
+    const { id, email, via, application } = caller;
+    await recordAudit(
+      trx,
+      ids,
+      { actor: { id, email }, via, application, address: null },
+      {
+        action: 'project.configured',
+        subject: { id: project.id, name: project.name },
+        projectId: project.id,
+        details: {
+          commit: sha,
+          file: path,
+          sender: request.sender,
+          changes: run.map(({ action, what }) => `${action} ${what}`).slice(0, 100),
+        },
+      },
+    );
+  }
+  const news = run.length === 0 ? 'nothing to change' : `${run.length} ${run.length === 1 ? 'change' : 'changes'}`;
+  return [`Configured by ${path}: ${news}.`, ...kept];
+}
+
 /** What the file says of the project itself has to be so already; what it does not say stays as it is. */
-function readWanted(said: Table, record: object): Node {
+function readWanted(file: DocumentFile, record: object): Node {
+  const { table: said } = file;
   const now = entryOf(projectFields, record);
   const changed = projectFields.filter(
     ({ name }) => said[name] !== undefined && !isSame(said[name] as never, now[name]),
   );
-  if (changed.length > 0) throw new RefusedError(changed.map(ownersOnly));
-  const wanted = readDocument(JSON.stringify({ ...said, ...now }));
-  for (const { children } of [wanted, ...(wanted.children.suites ?? [])]) {
-    for (const { entry, at } of children.variables ?? []) {
-      if (entry.from_env !== '')
-        throw new RefusedError([`${at}: a file in a repository has no from_env. Write keep = true.`]);
+  if (changed.length > 0) throw new RefusedError(changed.map((field) => mistake(file, field.name, ownersOnly(field))));
+  const wanted = readTable({ ...said, ...now });
+  for (const { children } of [wanted, ...(wanted.children.suites ?? [])])
+    for (const { entry } of children.variables ?? [])
       // A value that is kept stays what it is, wherever the owner has it from.
       if (entry.content === undefined) delete (entry as Record<string, unknown>).from_env;
-    }
-  }
   return wanted;
 }
 

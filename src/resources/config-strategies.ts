@@ -1,6 +1,6 @@
 import type { Call } from '../api/call.ts';
 import { ApiError } from '../errors.ts';
-import { suites, type Entry } from './config-kinds.ts';
+import { suites, type Entry } from '../documents/kinds.ts';
 
 /* A deploy strategy that runs a suite names it in a document. */
 

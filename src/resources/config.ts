@@ -3,7 +3,7 @@ import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { flag, required, text } from '../records/fields.ts';
 import { configChangeRecord, configRecord, configuredProjectRecord, type ConfigChange } from '../records/project.ts';
-import { readDocument, withoutValues } from './config-document.ts';
+import { readDocument, withoutValues } from '../documents/document.ts';
 import {
   areVariables,
   isSame,
@@ -13,19 +13,10 @@ import {
   type DocumentField,
   type Entry,
   type Kind,
-} from './config-kinds.ts';
+} from '../documents/kinds.ts';
 import { withIdString } from './common.ts';
-import {
-  bodyFrom,
-  entryOf,
-  planFor,
-  planningWith,
-  recordsOf,
-  runSteps,
-  type Once,
-  type Planning,
-  type Step,
-} from './config-plan.ts';
+import { bodyFrom, entryOf, planFor, planningWith, recordsOf, runSteps, type Planning } from './config-plan.ts';
+import type { Once, Step } from './config-steps.ts';
 
 /** The settings of a project as one document, which is read and written whole. */
 

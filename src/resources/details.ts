@@ -7,6 +7,7 @@ import type { BuildRow } from '../db/schema.ts';
 import { pageOf } from '../http/paging.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { flakyTests } from '../lifecycle/flaky-tests.ts';
+import { settingsOf } from '../lifecycle/file-suites.ts';
 import { newestAttempts } from '../lifecycle/rollup.ts';
 import {
   buildDetailsRecord,
@@ -31,11 +32,6 @@ async function attemptsLike(db: Queries, { commit_id, suite_name, variant }: Bui
   const builds = db.selectFrom('builds').selectAll().where('commit_id', '=', commit_id);
   const attempts = await builds.where('suite_name', '=', suite_name).where('variant', '=', variant).execute();
   return attempts.toSorted((a, b) => a.attempt - b.attempt);
-}
-
-async function hasSuite(db: Queries, id: bigint | null): Promise<boolean> {
-  const suites = db.selectFrom('suites').select('id').where('id', '=', id);
-  return (await suites.executeTakeFirst()) !== undefined;
 }
 
 async function artifactsOf(db: Queries, buildId: bigint) {
@@ -105,7 +101,7 @@ export const routes = [
       return {
         ...view(build),
         ...(await keptUntil(call, build)),
-        suite_exists: await hasSuite(db, build.suite_id),
+        suite_exists: (await settingsOf(db, build)) !== undefined,
         ...withIdString('build_request_id', build.build_request_id),
         attempts: attempts.map(view),
         ...(await artifactsOf(db, build.id)),

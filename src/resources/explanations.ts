@@ -3,6 +3,7 @@ import type { Database } from '../db/open.ts';
 import type { BuildRequestRow } from '../db/schema.ts';
 import { suitesOf } from '../lifecycle/chosen-suites.ts';
 import { skippedSuites, type Reason } from '../lifecycle/skipped-suites.ts';
+import { withChanges } from '../lifecycle/request-changes.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
 import { inWords } from '../lifecycle/rules.ts';
 import type { Explanation } from '../records/build-request.ts';
@@ -21,7 +22,7 @@ export async function explain(db: Database, account: bigint, request: BuildReque
     .groupBy(['suite_id', 'suite_name'])
     .orderBy('suite_id')
     .execute();
-  const commit = await commits.executeTakeFirstOrThrow();
+  const commit = await withChanges(db.read, id, await commits.executeTakeFirstOrThrow());
   const about = { projectId, request: { ...request, named: suitesOf(request) }, commit };
   const others = await skippedSuites(db, account, about, new Set(builds.map(({ suite_name: name }) => name)));
   return [
@@ -32,7 +33,7 @@ export async function explain(db: Database, account: bigint, request: BuildReque
       why: Number(slow) === 0 ? 'All its rules are met.' : reasonInWords('rule_too_slow'),
     })),
     ...others.map(({ suite, reason }) => ({
-      ...withIdString('suite_id', suite.id),
+      ...withIdString('suite_id', suite.suite_id),
       name: suite.name,
       runs: false,
       why: whyNot(reason),

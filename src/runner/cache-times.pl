@@ -1,6 +1,8 @@
 # Sets the times of a cache that was just unpacked, for cache-trees.ts: later than those of all work trees, which is the
 # argument, and not later than now. Where the clock of the machine that packed it is ahead, all of them go back by as much, so
 # that what was later stays later. A time that is more than a day ahead is no clock's, and becomes now.
+#
+# In Perl, because a sandbox shows the machine's programs, Perl among them, and need not have Node.
 use strict;
 use warnings;
 no warnings 'recursion';

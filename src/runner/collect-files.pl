@@ -15,6 +15,8 @@
 #   N  a glob that matched nothing: its number
 #   S  the search was ended, because there are too many entries
 #   D  the end: how many files there were, with those that were skipped
+#
+# In Perl, because a sandbox shows the machine's programs, Perl among them, and need not have Node.
 use strict;
 use Fcntl qw(O_RDONLY O_NOFOLLOW O_NONBLOCK O_NOCTTY);
 

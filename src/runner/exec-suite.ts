@@ -4,15 +4,16 @@ import { join } from 'node:path';
 import { keepReserve } from '../lib/disk-reserve.ts';
 import { tryLockFile } from '../lib/file-lock.ts';
 import { parseImageReference } from '../shared/image-reference.ts';
-import { createMask } from '../shared/masking.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
-import type { Link, Software, StepOrder } from '../protocol/index.ts';
+import type { Link, Software, StepOrder, StepState } from '../protocol/index.ts';
 import { openDependencyCache } from './dependency-cache.ts';
 import { guardGit } from './guarded-git.ts';
 import { openImages } from './images/images.ts';
 import { openSandboxes } from './sandbox/index.ts';
 import { sandboxPaths, type Ended, type Network, type Sandboxes } from './sandbox/types.ts';
 import { copyTree } from './sandbox/workspace.ts';
+import { maskedLog } from './masked-log.ts';
+import { suiteSteps } from './suite-steps.ts';
 import { findable } from './search-paths.ts';
 
 /** One run of a suite on the machine of a developer: the sandbox of builds, without a server's order. */
@@ -39,10 +40,16 @@ export interface ExecOptions {
   signal: AbortSignal;
 }
 
+export interface EndedSuite extends Ended {
+  steps: StepState[];
+  /** The launch command that failed, if one did. */
+  launch: string | undefined;
+}
+
 const mostImageBytes = 20 * 1024 ** 3;
 const day = 24 * 60 * 60;
 
-export async function execSuite(options: ExecOptions): Promise<Ended> {
+export async function execSuite(options: ExecOptions): Promise<EndedSuite> {
   const { log } = options;
   await mkdir(options.folder, { recursive: true, mode: 0o700 });
   // Links in these paths are the developer's own; from here on none is followed.
@@ -75,7 +82,7 @@ async function sweepRuns(folder: string, log: (message: string) => void): Promis
   }
 }
 
-async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): Promise<Ended> {
+async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): Promise<EndedSuite> {
   const { software, prefixes, environment, signal, writeLog, log } = options;
   const cache = await openDependencyCache({
     folder: join(run, 'software'),
@@ -87,14 +94,13 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
   using taken = await cache.take(software, signal);
   await using image = await imageOf(sandboxes, run, options);
   using git = options.isWritten ? await guardGit(options.tree, sandboxPaths.workspace) : undefined;
-  const mask = createMask(options.secrets);
+  const masked = maskedLog({ writeLog, secrets: options.secrets });
+  const suite = suiteSteps({ launches: options.launches, steps: options.steps, log: masked });
   try {
-    return await sandboxes.run({
+    await suite.begin();
+    const ended = await sandboxes.run({
       id: 'exec',
-      steps: [
-        ...options.launches.map(({ name, command }) => ({ name: `launch ${name}`, command })),
-        ...options.steps.map(({ command }) => ({ name: 'command', command })),
-      ],
+      ...suite.job,
       environment: findable({ ...image?.environment, ...environment }, prefixes, taken.placesAt),
       isBuild: true,
       workspace: options.isWritten
@@ -107,11 +113,12 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
         processes: 16_384,
         timeoutMs: (options.timeoutSeconds || day) * 1000,
       },
-      output: (chunk) => writeLog(mask.push(chunk)),
+      output: (chunk) => masked.push(chunk),
       signal,
     });
+    return { ...ended, exitStatus: suite.statusOf(ended), steps: suite.conclude(ended), launch: suite.launch(ended) };
   } finally {
-    await writeLog(mask.flush());
+    await masked.flush();
   }
 }
 

@@ -4,12 +4,13 @@ import type { JobRunner } from './job-runner.ts';
 
 /** Looks for the commit in the repository. A problem that a person can fix is an outcome; the log explains it. */
 export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { writeLog, signal }) => {
-  const { source, commitRef, fetchRef = '', previous, defaultHead, configFile } = order;
+  const { source, commitRef, fetchRef = '', previous, defaultHead, compare, configFile } = order;
   try {
     const {
       filesTruncated: _,
       refKind: __,
       config,
+      changes,
       ...commit
     } = await mirrors.fetch({
       ...source,
@@ -17,11 +18,17 @@ export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { w
       fetchRef,
       previous,
       defaultHead,
+      compare,
       ...(configFile !== undefined && { configFile }),
       writeLog,
       signal,
     });
-    return { kind: 'fetched', commit, ...(config && { config: { ...config, before: defaultHead } }) };
+    return {
+      kind: 'fetched',
+      commit,
+      ...(config && { config: { ...config, before: defaultHead } }),
+      ...(changes && { changes }),
+    };
   } catch (error) {
     if (error instanceof FetchError) return { kind: 'unfetchable', reason: error.kind };
     throw error;

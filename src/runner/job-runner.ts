@@ -1,5 +1,5 @@
 import type { DiskReserve } from '../lib/disk-reserve.ts';
-import type { KeptFiles, Link, LogPart, Outcome } from '../protocol/index.ts';
+import type { KeptFiles, Link, LogPart, Outcome, StepState } from '../protocol/index.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';
@@ -29,7 +29,7 @@ export interface RunnerServices {
   /** A folder for temporary files of a job. */
   scratch: string;
   /** The operator's variables for all builds, read anew each time: below every other variable, above the defaults. */
-  operatorVariables(): Record<string, string>;
+  operatorVariables: () => Record<string, string>;
   /** The free space for large data on the runner's disk. */
   disk: DiskReserve;
   /** Messages for the operator. */
@@ -43,6 +43,10 @@ export interface Task {
   writeLog: (output: Buffer | string) => void | Promise<void>;
   signal: AbortSignal;
   steps: StepTimes;
+  /** How many lines the log has before the job says anything. */
+  logLines?: number | undefined;
+  /** How far the steps of a suite are; the last time, how they ended. */
+  onSteps?: (states: readonly StepState[]) => void;
   /** The files of the job are kept. */
   onKept?: (files: KeptFiles) => void;
   /** Some of what the job leaves waits here (outbox.ts). */

@@ -6,6 +6,8 @@
 #
 # Arguments: the most bytes of all files, and the paths, each after its directory. The list has names, each followed by a
 # NUL. Status 3: there is more. Status 4: nothing has changed. Times do not count: many tools only touch files.
+#
+# In Perl, because a sandbox shows the machine's programs, Perl among them, and need not have Node.
 use strict;
 use warnings;
 no warnings 'recursion';

@@ -1,7 +1,17 @@
 import { join } from 'node:path';
 import { isNoSpace } from '../lib/disk-reserve.ts';
 import { messageOf } from '../lib/error-code.ts';
-import type { CutReason, FinishReport, KeptFiles, Link, LogPart, Order, Outcome, Work } from '../protocol/index.ts';
+import type {
+  CutReason,
+  FinishReport,
+  KeptFiles,
+  Link,
+  LogPart,
+  Order,
+  Outcome,
+  StepState,
+  Work,
+} from '../protocol/index.ts';
 import { checkConnection } from './check-connection.ts';
 import { compileDependency } from './compile-dependency.ts';
 import { StoreAwayError } from './failures.ts';
@@ -10,6 +20,7 @@ import type { RunnerServices, Task } from './job-runner.ts';
 import { createLogSender } from './log-sender.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { runSuite } from './run-suite.ts';
+import { createStepSender } from './step-sender.ts';
 import { stepTimes } from './step-times.ts';
 
 /** Reasons why a job is ended early. */
@@ -56,6 +67,7 @@ export async function perform(
     onGone: () => work.abort(claimLost),
     onCut: (reason) => work.abort(new CutShort(reason)),
   });
+  const stepSender = createStepSender({ link, claim: order.claim, signal: AbortSignal.any([ending, work.signal]) });
   const writeLog = (output: Buffer | string): void | Promise<void> => sender.write(bytesOf(output));
   try {
     const steps = stepTimes();
@@ -66,15 +78,28 @@ export async function perform(
     const output: Partial<LogPart> = {};
     const onOutput = (at: keyof LogPart): void => void (output[at] = sender.size);
     const signal = AbortSignal.any([ending, work.signal]);
-    const task: Task = { id: order.claim, writeLog, signal, steps, onKept, onWaiting, onOutput };
+    let stepStates: StepState[] | undefined;
+    const onSteps = (states: readonly StepState[]): void => {
+      stepStates = [...states];
+      stepSender.note(states);
+    };
+    const { logLines } = order;
+    const task: Task = { id: order.claim, writeLog, signal, steps, logLines, onSteps, onKept, onWaiting, onOutput };
     const done = await outcomeOf(services, order, task, work.signal);
+    await stepSender.end();
     if (work.signal.reason === claimLost || ending.aborted) return undefined;
     const traced = 'isTraced' in order.work && order.work.isTraced ? { steps: steps.report() } : {};
     const logSize = await sender.end();
     const outcome = orCutShort(done, work.signal);
-    const left = { ...(kept && { kept }), ...(isWaiting ? { uploads: true } : {}), ...(isWhole(output) && { output }) };
+    const left = {
+      ...(stepStates && { stepStates }),
+      ...(kept && { kept }),
+      ...(isWaiting ? { uploads: true } : {}),
+      ...(isWhole(output) && { output }),
+    };
     return { claim: order.claim, outcome, logSize, ...traced, ...left };
   } finally {
+    await stepSender.end();
     await sender.close();
   }
 }

@@ -6,6 +6,8 @@
 # The program finds the proxy by the usual variables. Programs written in Go call addresses of loopback themselves,
 # without a proxy. So where a registry has one, this listens there, in the sandbox's own loopback, and asks the proxy for
 # the real one.
+#
+# In Perl, because a sandbox shows the machine's programs, Perl among them, and need not have Node.
 use strict;
 use warnings;
 use Socket;

@@ -1,19 +1,20 @@
 import { join } from 'node:path';
 import { messageOf } from '../lib/error-code.ts';
 import { EnvironmentFileError } from '../shared/environment-file.ts';
-import { createMask } from '../shared/masking.ts';
 import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
 import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
-import { CannotMountError, type Ended, type RunFiles, type Step } from './sandbox/types.ts';
+import { CannotMountError, type Ended, type RunFiles } from './sandbox/types.ts';
 import type { Root } from './cache-trees.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
 import { untilAnswered } from './retry.ts';
 import { refusedWords } from './refused-addresses.ts';
 import { findable } from './search-paths.ts';
+import { maskedLog } from './masked-log.ts';
+import { suiteSteps } from './suite-steps.ts';
 import { openSuiteCache, type SuiteCache } from './suite-cache.ts';
 import type { JobRunner, RunnerServices, Task } from './job-runner.ts';
 import type { BuildFacts } from './kept-builds.ts';
@@ -24,14 +25,14 @@ const mostTail = 64 * 1024;
 export const runSuite: JobRunner<SuiteOrder> = async (
   services,
   order,
-  { id, writeLog, signal, steps, onKept, onWaiting, onOutput },
+  { id, writeLog, signal, steps, logLines, onSteps, onKept, onWaiting, onOutput },
 ) => {
   const { checkouts, sandboxes, dependencyCache, images, link } = services;
-  const mask = createMask(order.secrets);
+  const log = maskedLog({ writeLog, secrets: order.secrets, lines: logLines });
+  const { print } = log;
   // The output of git belongs to the log of the fetch. If the runner fetches again, it shows the output only on
   // failure.
   const tail = keepTail(mostTail);
-  const print = (text: string) => writeLog(mask.push(Buffer.from(text)));
   try {
     const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
     // The registry is asked while the workspace is prepared.
@@ -48,7 +49,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     if (order.software.length > 0) steps.begin('software');
     using software = await dependencyCache.take(order.software, signal);
     // Only now: where the software cannot be fetched, the build begins again, and would say it again.
-    for (const miss of checkout.misses) await writeLog(mask.push(Buffer.from(`${miss}\n`)));
+    for (const miss of checkout.misses) await print(`${miss}\n`);
     if (wanted) steps.begin('image');
     const image = await coming?.result;
     if (image) await print(aboutImage);
@@ -59,17 +60,25 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       source: order.source,
       sha: order.sha,
       checkout: checkout.path,
-      writeLog: async (text) => print(text),
+      writeLog: print,
       waiting,
       signal,
     });
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const variables = { ...services.operatorVariables(), ...image?.environment, ...order.environment };
-    await writeLog(mask.flush());
+    await log.flush();
+    const suite = suiteSteps({
+      launches: order.launches,
+      steps: order.steps,
+      log,
+      onSpan: (name) => (name === undefined ? steps.end() : steps.begin(name)),
+      ...(onSteps && { onChange: onSteps }),
+    });
+    await suite.begin();
     onOutput?.('from');
     const ended = await sandboxes.run({
       id,
-      steps: [...order.launches.map(launchStep), ...order.steps.map(({ command }) => ({ name: 'command', command }))],
+      ...suite.job,
       environment: findable(variables, order.prefixes, software.placesAt),
       isBuild: true,
       workspace: {
@@ -80,17 +89,18 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       mounts: software.mounts,
       image: image?.tree,
       limits: { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 },
-      output: (chunk) => writeLog(mask.push(chunk)),
-      onStep: (at, what) => (what === 'start' ? steps.begin(spanName(order, at)) : steps.end()),
-      onLeft: async (left, how) => {
+      output: (chunk) => log.push(chunk),
+      onLeft: async (left, ended) => {
+        const how = { ...ended, exitStatus: suite.statusOf(ended) };
         // The mask may have held back the last bytes. Of a launch that failed, the reason that follows counts too.
-        await writeLog(mask.flush());
-        if (how.step === 'command') onOutput?.('to');
+        await log.flush();
+        onSteps?.(suite.conclude(how));
+        if (suite.launch(how) === undefined) onOutput?.('to');
         if (order.reports && how.reason !== 'cancelled' && how.reason !== 'out_of_disk') {
           steps.begin('reports');
           await collectReports(left, {
             globs: order.reports,
-            secrets: order.secrets,
+            secrets: log.secrets,
             link,
             claim: id,
             tell: print,
@@ -104,34 +114,35 @@ export const runSuite: JobRunner<SuiteOrder> = async (
           else await keepArtifacts(services, left, order.artifacts, { claim: id, waiting, tell: print, signal });
           steps.end();
         }
-        await cache?.take(left, how);
+        await cache?.take(left, how, suite.launch(how) === undefined);
         await print(refusedWords(how.refused));
         const began = cache?.tree === undefined ? undefined : order.cache?.found;
+        const environment = { ...variables, ...suite.added() };
         // Last: this takes the files away.
         if (hasFailed(how))
           await keepFiles(
             services,
             left,
-            { order: { ...order, environment: variables }, imageDigest: image?.digest, cache: began },
+            { order: { ...order, environment }, imageDigest: image?.digest, cache: began },
             onKept,
           );
       },
       signal,
     });
-    const launch = order.launches.find((_, at) => stepName(at) === ended.step);
-    if (!launch || ended.reason === 'cancelled' || ended.reason === 'timed_out') {
-      const outcome = outcomeOf(ended);
+    const launch = suite.launch(ended);
+    if (launch === undefined || ended.reason === 'cancelled' || ended.reason === 'timed_out') {
+      const outcome = outcomeOf({ ...ended, exitStatus: suite.statusOf(ended) });
       const saved = await cache?.save();
       const isLate = waiting.hasCache();
       if (await waiting.complete(isLate ? saved : undefined)) onWaiting?.();
       return saved && !isLate && outcome.kind === 'exited' ? { ...outcome, cache: saved } : outcome;
     }
-    await writeLog(mask.push(Buffer.from(failureOf(launch.name, ended))));
+    await print(failureOf(launch, ended));
     if (await waiting.complete()) onWaiting?.();
     return { kind: 'launch_failed' };
   } catch (error) {
     if (error instanceof FetchError) {
-      await writeLog(mask.push(tail.bytes()));
+      await log.push(tail.bytes());
       return { kind: 'unfetchable', reason: error.kind };
     }
     if (error instanceof ImageError) {
@@ -143,10 +154,10 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       return { kind: 'unrunnable', reason: 'environment_unreadable' };
     }
     if (!(error instanceof CannotMountError)) throw error;
-    await writeLog(mask.push(Buffer.from(`The suite cannot run here: ${error.message}\n`)));
+    await print(`The suite cannot run here: ${error.message}\n`);
     return { kind: 'unrunnable', reason: 'not_isolated' };
   } finally {
-    await writeLog(mask.flush());
+    await log.flush();
   }
 };
 
@@ -178,18 +189,6 @@ async function keyFor(link: Pick<Link, 'key'>, claim: string, signal: AbortSigna
   const key = await untilAnswered(signal, () => link.key({ claim }, signal));
   if (key === undefined) throw new Error('the claim expired');
   return key;
-}
-
-/** What a step of the run is called outside. */
-function spanName({ launches }: SuiteOrder, at: number): string {
-  const launch = launches[at];
-  return launch ? `launch ${launch.name}` : 'command';
-}
-
-const stepName = (at: number): string => `launch ${at}`;
-
-function launchStep({ command }: { command: string }, at: number): Step {
-  return { name: stepName(at), command };
 }
 
 function failureOf(name: string, { exitStatus, reason }: Ended): string {

@@ -24,7 +24,7 @@ export interface SuiteCache extends AsyncDisposable {
   /** A directory with the files of the commit that have to be newer than the tree, if there are any. */
   changes: string | undefined;
   /** Packs what is to be kept. To be called before the files of the run go. */
-  take(left: RunFiles, ended: Ended): Promise<void>;
+  take(left: RunFiles, ended: Ended, hasBegun?: boolean): Promise<void>;
   /** Stores what was taken, or leaves it to the outbox; undefined where there is nothing to keep. */
   save(): Promise<SavedCache | undefined>;
 }
@@ -79,8 +79,8 @@ export async function openSuiteCache(
   return {
     tree: restored?.tree,
     changes: restored?.changes,
-    async take(left, { step, exitStatus, reason }) {
-      const hasFailed = step === 'command' && exitStatus !== null && order.savesFailed === true;
+    async take(left, { exitStatus, reason }, hasBegun = true) {
+      const hasFailed = hasBegun && exitStatus !== null && order.savesFailed === true;
       if (savesAs === undefined || reason !== null || (exitStatus !== 0 && !hasFailed)) return;
       await orLog(async () => {
         const { layers } = left;

@@ -145,6 +145,10 @@ export const bytes = {
   testName: 1024,
   testMessage: 8192,
   testsOfBuild: 67_108_864,
+  /** What a step may write to each of the files that add variables, and all that the steps of a build added together. */
+  stepEnvironment: 262_144,
+  /** What runners send about the steps of a build. */
+  stepReports: 131_072,
   /** The settings of a project in its repository. */
   /** The variables of a runner for all of its builds. */
   environmentFile: 65_536,

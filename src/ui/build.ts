@@ -13,7 +13,7 @@ import { ago, duration, moment } from './moments.ts';
 import { copyable, fact, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
-import { buildBadge, buildMark, isUnderWay } from './states.ts';
+import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
 
 /** One attempt at one suite on one commit: what became of it, and a tab each for its log and what else it left. */
 
@@ -98,9 +98,24 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
         ${started !== null && html`<span class="aside">took ${duration(started, finished)}</span>`}
         ${status !== null && html`<span class="aside">exit status ${status}</span>`} ${attemptMarks(shown, path)}
       </p>
-      ${waitingLine(build.waiting_reason)} ${build.uploads_pending && notice('good', uploadsPending)}
+      ${stepList(build, `/ui${address}`)} ${waitingLine(build.waiting_reason)}
+      ${build.uploads_pending && notice('good', uploadsPending)}
       ${build.uploads_lost !== '' && notice('bad', reasonInWords(build.uploads_lost))}
     </div>`;
+}
+
+/** Each step with its state and time; it leads to its part of the log. One alone is what its build is. */
+function stepList({ steps }: BuildDetails, log: string): Html | false {
+  if (steps.length < 2) return false;
+  return html`<ol class="steps" aria-label="Steps">
+    ${steps.map(({ name, state, line, started_at: started, finished_at: finished }) => {
+      const words = html`${name}`;
+      return html`<li>
+        ${line === null ? words : html`<a href="${log}?from=${line}#L${line}">${words}</a>`}
+        <span class="aside">${stateBadge(state)}${started !== null && html` ${duration(started, finished)}`}</span>
+      </li>`;
+    })}
+  </ol>`;
 }
 
 async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, current: Tab): Promise<Html> {
@@ -132,7 +147,7 @@ function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownB
   return html`<section id="details" aria-label="Details" data-live>
     <dl class="facts card">
       ${fact('Number', html`<code>${build.id_str}</code>`)}
-      ${fact('Suite', project.owned && build.suite_exists ? html`<a href="${settings}">${suite}</a>` : suite)}
+      ${fact('Suite', project.owned && build.suite_exists && build.suite_id !== null ? html`<a href="${settings}">${suite}</a>` : suite)}
       ${build.variant !== '' && fact('Variant', html`<code>${build.variant}</code>`)}
       ${fact(
         'Commit',

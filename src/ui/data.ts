@@ -48,6 +48,7 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
   server.route({
     method: route.method,
     url: `/ui/data${route.path}`,
+    exposeHeadRoute: false, // no script asks so, and every route makes a start longer
     config: { showsSecrets: route.showsSecrets ?? false, provenBy: 'session' },
     errorHandler,
     async handler(request, reply) {

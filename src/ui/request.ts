@@ -9,6 +9,7 @@ import { notice } from './layout.ts';
 import { downloadLink, logPart } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
 import { empty, shortSha, subjectOf, waitingLine } from './parts.ts';
+import { reasonInWords } from '../lifecycle/reasons.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
 import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
@@ -168,6 +169,17 @@ async function show(visit: ProjectVisit) {
           }
           <span class="aside">${askedFor(request, links)} ${ago(request.created_at)}</span>
         </p>
+        ${request.failure_reason !== '' && notice('bad', reasonInWords(request.failure_reason))}
+        ${
+          commit &&
+          html`<p class="aside">
+            ${request.config_file !== '' && html`Built by <code>${request.config_file}</code> of this commit.`} Its
+            files are compared with
+            ${request.compared_with || 'its first parent'}${
+              request.base !== '' && html` (<code>${shortSha(request.base)}</code>)`
+            }.
+          </p>`
+        }
         ${
           request.from_fork &&
           html`<p class="card aside">

@@ -25,9 +25,13 @@ const general = settingsPage({
       value: project.config_file,
       maxlength: 255,
       isCode: true,
-      hint: html`Such as <code>.headrace.toml</code>: suites, deploy strategies and schedules are then made what that
-        file says on the default branch. Whoever may push there may change them. Blank for none.`,
-      wrong: 'This is no path in the repository that ends in .toml or .json.',
+      hint: html`Such as <code>.headrace.toml</code>: each commit is then built by the suites of its own file, and on
+        the default branch the project is made what the file says. Whoever may push writes them. Blank for none.`,
+      wrong: 'This is no path in the repository that ends in .toml, .yml, .yaml or .json.',
+    })}
+    ${form.check('branch_secrets', 'Secrets for new suites of branches', {
+      checked: project.branch_secrets,
+      hint: 'A suite that only the file of a branch has gets the variables of the project, and may have any tags.',
     })}`;
     return {
       title: 'Settings',

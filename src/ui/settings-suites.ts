@@ -9,6 +9,7 @@ import type { PageRoute } from './site.ts';
 import { dependenciesPart } from './suite-dependencies.ts';
 import { orderGroup } from './suite-order.ts';
 import { runGroups } from './suite-run.ts';
+import { stepsGroup } from './suite-steps.ts';
 import { rulesPart } from './suite-rules.ts';
 import { addSuiteVariable, suiteVariables } from './variables.ts';
 
@@ -28,12 +29,13 @@ function suiteFields(form: PageForm, all: readonly Suite[], suite?: Suite): Html
   return html`${form.text('name', 'Name', { value: suite?.name, required: true, maxlength: 255 })}
   ${form.area('command', 'Command', {
     value: suite?.command,
-    required: true,
     isCode: true,
     rows: Math.min(20, Math.max(4, (suite?.command ?? '').split('\n').length)),
     hint: html`Run by <code>sh -e</code> in a fresh copy of the repository: a line that fails ends it. The suite passes
       when it exits with 0.`,
+    wrong: 'A suite has a command or steps: leave one of them blank.',
   })}
+  ${stepsGroup(form, suite?.steps)}
   ${form.group(
     ['image', 'tags'],
     `Image: ${form.shown('image', suite?.image ?? '') || 'none'}${tags === '' ? '' : `, tags: ${tags}`}`,
@@ -148,13 +150,13 @@ function filterForm(path: string, filter: string): Html {
   </form>`;
 }
 
-function row({ id_str: id, name, description, command }: Suite, path: string): Html {
+function row({ id_str: id, name, description, command, steps }: Suite, path: string): Html {
   return html`<tr data-name="${name.toLowerCase()}">
     <td>
       <a href="${path}/${id}">${name}</a>
       ${description !== '' && html`<p class="aside brief">${description}</p>`}
     </td>
-    <td><code class="brief">${command}</code></td>
+    <td><code class="brief">${command || steps.map((step) => step.name).join(', ')}</code></td>
   </tr>`;
 }
 

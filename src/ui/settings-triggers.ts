@@ -39,11 +39,16 @@ function policiesPart(visit: ProjectVisit): Html {
   ${form.check('public_badge', 'Public badge', {
     checked: project.public_badge,
     hint: 'Anybody who knows its address may see whether the project passes, and nothing else.',
+  })}
+  ${form.check('report_left_out', 'Report suites that rules leave out', {
+    checked: project.report_left_out,
+    hint: 'Forges are told that they passed, so that a check which is required does not wait for ever.',
   })}`;
   const facts = html`<dl class="facts card">
     ${fact('Pull requests from forks', inWords(forkPolicies, project.fork_builds))}
     ${fact('Older builds of the same branch or pull request', inWords(supersededPolicies, project.cancel_superseded))}
     ${fact('Public badge', project.public_badge ? 'Yes' : 'No')}
+    ${fact('Report suites that rules leave out', project.report_left_out ? 'Yes' : 'No')}
   </dl>`;
   return html`<section aria-labelledby="policies-title">
     <h2 id="policies-title">Policies</h2>

@@ -1,18 +1,21 @@
 import type { Queries } from '../db/open.ts';
-import type { BuildRequestRow } from '../db/schema.ts';
+import type { BuildRequestRow, RequestChangesRow } from '../db/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { askedFields, type BuildRequest } from '../records/build-request.ts';
 import { withIdString } from './id-string.ts';
 
-export type Shown = BuildRequestRow & { created_by_email: string };
+export type Shown = BuildRequestRow & { created_by_email: string } & {
+  [Name in 'base' | 'compared_with']: RequestChangesRow[Name] | null;
+};
 
 /** Build requests, with their creators. */
 export function shownRequests(db: Queries) {
   return db
     .selectFrom('build_requests')
     .innerJoin('users', 'users.id', 'build_requests.created_by')
+    .leftJoin('request_changes', 'request_changes.build_request_id', 'build_requests.id')
     .selectAll('build_requests')
-    .select('users.email as created_by_email');
+    .select(['users.email as created_by_email', 'request_changes.base', 'request_changes.compared_with']);
 }
 
 /** With why it waits, in words; blank when it does not wait. */
@@ -32,5 +35,9 @@ export function buildRequestView(request: Shown, waitingReason: string): BuildRe
     suites: (JSON.parse(request.suites) as string[]).map((id) => withIdString('id', BigInt(id))),
     variables: askedFields.variables.fromColumn(request.variables),
     waiting_reason: waitingReason,
+    failure_reason: request.failure_reason,
+    config_file: request.config_digest === '' ? '' : request.config_file,
+    base: request.base ?? '',
+    compared_with: request.compared_with ?? '',
   };
 }

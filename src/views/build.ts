@@ -1,6 +1,7 @@
 import type { BuildRow } from '../db/schema.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import type { Build } from '../records/build.ts';
+import { stepsOf } from './build-steps.ts';
 import { withIdString } from './id-string.ts';
 
 /** With why it waits, in words; blank when it does not wait. */
@@ -27,5 +28,6 @@ export function buildView(build: BuildRow, waitingReason: string): Build {
     uploads_lost: build.uploads === 'pending' ? '' : build.uploads,
     waiting_reason: waitingReason,
     approved_by: build.approved_by,
+    steps: stepsOf(build),
   };
 }

@@ -208,6 +208,7 @@ describeService('the number of', (service) => {
       owner_id: job.account_id,
       fork_builds: 'without_secrets',
       cancel_superseded: 'none',
+      config_file: '',
     } as const;
     const trigger = { source: 'poll', event: 'poll', pullRequest: null, targetBranch: '', fromFork: false } as const;
     const wanted = { commitRef: 'main', trigger: { ...trigger, sender: '', fetchRef: '', group: '' } };

@@ -106,17 +106,17 @@ describeWithRunner('a project that is configured by a file in its repository', (
     };
     const { log } = await build(document);
     assert.match(log, /4 changes\.\nThe suite lint is not in the file\. It stays until somebody deletes it/);
-    assert.deepEqual(await endBuilds(1), ['make lint'], 'the rule holds at once');
+    assert.deepEqual(await endBuilds(0), [], 'the rule holds at once, and only suites of the file are run');
     assert.equal((await alice.get(`${path}/schedules`)).list.length, 1);
     await build({ suites: [{ ...unit, command: 'make check' }] });
-    assert.deepEqual((await endBuilds(2)).toSorted(), ['make check', 'make lint'], 'a rule goes with the file');
+    assert.deepEqual(await endBuilds(1), ['make check'], 'a rule goes with the file');
     assert.equal((await alice.get(`${path}/deploy_strategies`)).list.length, 1, 'and nothing else does');
   });
 
   test('builds nothing where the file is wrong, says why, and changes nothing', async () => {
     const [keep] = [await alice.createSuite(project, { name: 'keep', command: 'true' })];
     const wrong: [string | object, RegExp][] = [
-      ['name = "unclosed', /\.headrace\.toml cannot be read: Invalid TOML/],
+      ['name = "unclosed', /\.headrace\.toml:1: cannot be read: Invalid TOML/],
       [{ problem: '.headrace.toml is a link. It has to be a file.' }, /is a link/],
       [{ suites: [{ name: 'new', command: 'x' }, { name: 'other' }] }, /suites\[other\]\[command\] is missing/],
       [{ suites: [{ name: 'new', command: 'x', commnd: 'y' }] }, /suites\[new\]\[commnd\] is not known/],
@@ -244,20 +244,20 @@ describeWithRunner('a project that is configured by a file in its repository', (
     await build({ suites: [{ name: 'unit', command: 'make' }] });
     await endBuilds(1);
     const evil = { text: stringify({ suites: [{ name: 'evil', command: 'evil' }] }) };
-    const elsewhere: Partial<CommitReport>[] = [
-      { defaultHead: 'kept', branches: ['feature'], branch: 'feature', ref: 'refs/heads/feature' },
-      { defaultHead: 'kept' },
-      { defaultHead: 'none', branches: [], branch: null, ref: 'refs/pull/7/head' },
+    const elsewhere: [Partial<CommitReport>, string][] = [
+      [{ defaultHead: 'kept', branches: ['feature'], branch: 'feature', ref: 'refs/heads/feature' }, 'evil'],
+      [{ defaultHead: 'kept' }, 'evil'],
+      [{ defaultHead: 'none', branches: [], branch: null, ref: 'refs/pull/7/head' }, 'make'],
     ];
-    for (const commit of elsewhere) {
+    for (const [commit, builds] of elsewhere) {
       await ask();
       const task = await runner.take('fetch_commit');
       await task.finish(found(evil, commit));
-      assert.deepEqual(await endBuilds(1), ['make']);
+      assert.deepEqual(await endBuilds(1), [builds], 'it is built by its own file, unless it is a fork’s');
     }
     const hook = (await alice.post(`${path}/hooks`, { provider: 'generic' })).record;
     const set = { event: 'pull_request', pull_request: 7n, from_fork: 1 };
-    for (const columns of [set, { ...set, from_fork: 0 }, { event: 'push', pull_request: null, from_fork: 1 }]) {
+    for (const columns of [set, { event: 'push', pull_request: null, from_fork: 1 }]) {
       const { record } = await ask();
       await service.store.db.transaction(async (trx) => {
         await trx.updateTable('build_requests').set(columns).where('id', '=', record.id).execute();
@@ -313,10 +313,9 @@ describeWithRunner('a project that is configured by a file in its repository', (
       'x',
       'a//b.toml',
       'a\nb.toml',
-      'ci.yaml',
     ])
       assert.equal((await alice.put(path, { config_file: wrong })).status, 403, wrong);
-    for (const right of ['ci/headrace.toml', 'ünï code.toml', '.headrace.json', '']) {
+    for (const right of ['ci/headrace.toml', 'ünï code.toml', '.headrace.json', 'ci.yaml', '.headrace.yml', '']) {
       const { status, record: changed } = await alice.put(path, { config_file: right });
       assert.deepEqual([status, changed.config_file], [200, right]);
     }
@@ -325,5 +324,127 @@ describeWithRunner('a project that is configured by a file in its repository', (
     assert.equal(task.order.work.configFile, undefined);
     await task.finish(found({ text: stringify({ suites: [{ name: 'evil', command: 'x' }] }) }));
     assert.deepEqual(await suites(), [], 'it is off');
+  });
+});
+
+describeWithRunner('the file of a branch', (service, runner) => {
+  test('is what its commit is built by, and changes nothing else [promise: branch-file]', async () => {
+    const alice = await service.user();
+    const project = await alice.createProject({ config_file: '.headrace.yml' });
+    const path = `/projects/${project.id}`;
+    const unit = await alice.createSuite(project, { name: 'unit', command: 'old', 'tags[]': 'gpu' });
+    await alice.createSuite(project, { name: 'only-here', command: 'other' });
+    await alice.createVariable(project, unit, { name: 'TOKEN', content: 'of the suite' });
+    await alice.post(`${path}/environment_variables`, { name: 'SHARED', content: 'of the project' });
+    const onBranch = {
+      branches: ['topic'],
+      branch: 'topic',
+      ref: 'refs/heads/topic',
+      defaultHead: 'none' as const,
+      sha: shaOf(9001),
+    };
+    const build = async (text: string, commit: Partial<CommitReport> = {}) => {
+      const { record } = await alice.post(`${path}/build_requests`, { commit_ref: 'topic' });
+      const task = await runner.take('fetch_commit');
+      assert.equal(task.order.work.configFile, '.headrace.yml');
+      const found = { kind: 'fetched' as const, commit: { ...aCommit, ...onBranch, ...commit } };
+      await task.finish({ ...found, config: { text, before: null } });
+      return record;
+    };
+    const before = inspect([(await alice.get(path)).record, (await alice.get(`${path}/suites`)).list]);
+
+    const file =
+      'suites:\n  - {name: unit, command: new, cache: [deps]}\n  - {name: extra, command: more, retries: 1}\n';
+    const request = await build(file);
+    const seen = new Map<string, Record<string, string>>();
+    for (let at = 0; at < 2; at += 1) {
+      const task = await runner.take('run_suite');
+      const { environment, steps, secrets } = task.order.work;
+      seen.set(String(steps[0]?.command), environment);
+      assert.equal(secrets.length, environment.HEADRACE_SUITE === 'unit' ? 2 : 0);
+      await task.exit(environment.HEADRACE_SUITE === 'unit' ? 0 : 1);
+    }
+    const again = await runner.take('run_suite');
+    assert.equal(again.order.work.environment.HEADRACE_SUITE, 'extra', 'it is retried as its file says');
+    await again.exit(0);
+    await runner.assertIdle();
+    assert.equal(seen.get('new')?.TOKEN, 'of the suite');
+    assert.equal(seen.get('new')?.SHARED, 'of the project');
+    assert.equal(seen.get('more')?.TOKEN, undefined);
+    assert.equal(seen.get('more')?.SHARED, undefined, 'a suite that only the branch has gets no secrets');
+    const builds = (await alice.get(`${path}/builds`)).list;
+    assert.deepEqual(builds.map((one) => [one.suite_name, one.suite_id, one.suite_id_str]).toReversed(), [
+      ['unit', unit.id, unit.id_str],
+      ['extra', null, ''],
+      ['extra', null, ''],
+    ]);
+    const shown = (await alice.get(`${path}/build_requests/${request.id}`)).record;
+    assert.deepEqual([shown.build_state, shown.failure_reason, shown.config_file], ['passed', '', '.headrace.yml']);
+    assert.equal(
+      inspect([(await alice.get(path)).record, (await alice.get(`${path}/suites`)).list]).replaceAll(
+        /build_state: '\w+'/g,
+        '',
+      ),
+      before.replaceAll(/build_state: '\w+'/g, ''),
+    );
+
+    // Known by its SHA, restarted and rerun, it is still built by its file.
+    const extra = builds.find((one) => one.suite_name === 'extra');
+    assert.equal((await alice.post(`${path}/builds/${extra?.id}/restart`)).status, 201);
+    const restarted = await runner.take('run_suite');
+    assert.equal(restarted.order.work.steps[0]?.command, 'more');
+    await restarted.exit(0);
+    await alice.requestBuild(project, onBranch.sha);
+    const commands = new Set<string>();
+    for (let at = 0; at < 2; at += 1) {
+      const task = await runner.take('run_suite');
+      commands.add(String(task.order.work.steps[0]?.command));
+      await task.exit(0);
+    }
+    assert.deepEqual(commands, new Set(['new', 'more']));
+
+    // A fork's commit is built by the suites of the project.
+    await build(file, { branches: [], branch: null, ref: 'refs/pull/3/head', sha: shaOf(9002) });
+    const names = new Set<unknown>();
+    for (let at = 0; at < 1; at += 1) {
+      const task = await runner.take('run_suite');
+      names.add(task.order.work.steps[0]?.command);
+      assert.deepEqual(task.order.work.secrets, []);
+      await task.exit(0);
+    }
+    assert.deepEqual(names, new Set(['other']), 'the other one has tags that this runner has not');
+
+    const mallory = await service.user();
+    await mallory.createDependency({ name: 'theirs' });
+    const wrong: [string, RegExp][] = [
+      [
+        'suites:\n  - {name: x, command: y, dependencies: [theirs]}\n',
+        /\.headrace\.yml:2: suites\[x\]\[dependencies\] names theirs/,
+      ],
+      [
+        'suites:\n  - {name: x, command: y, tags: [secret-runner]}\n',
+        /\.headrace\.yml:2: suites\[x\]\[tags\] names secret-runner/,
+      ],
+      [
+        'suites:\n  - name: x\n    command: y\n    timeout: 2\n',
+        /\.headrace\.yml:4: suites\[x\]\[timeout\] is more than/,
+      ],
+      [`a: ${'['.repeat(20_000)}`, /cannot be read/],
+    ];
+    for (const [text, why] of wrong) {
+      const refused = await build(text);
+      const { build_state, failure_reason } = (await alice.get(`${path}/build_requests/${refused.id}`)).record;
+      assert.deepEqual([build_state, failure_reason], ['errored', 'configuration_invalid'], text.slice(0, 90));
+      assert.match((await alice.get(`${path}/build_requests/${refused.id}/log.txt`)).text, why);
+    }
+    await runner.assertIdle();
+
+    // Where the owner trusts the branches, a new suite has the project's variables.
+    assert.equal((await alice.put(path, { branch_secrets: 'true' })).record.branch_secrets, true);
+    await build('suites: [{name: late, command: z}]\n', { sha: shaOf(9003) });
+    const trusted = await runner.take('run_suite');
+    assert.equal(trusted.order.work.environment.SHARED, 'of the project');
+    assert.equal(trusted.order.work.environment.TOKEN, undefined);
+    await trusted.exit(0);
   });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { readDocument } from '../../src/resources/config-document.ts';
+import { readDocument } from '../../src/documents/document.ts';
 import { planFor, planningWith, type Planning } from '../../src/resources/config-plan.ts';
 import { longestTurn, processorTime } from '../support/event-loop.ts';
 import { describeService } from '../support/service.ts';

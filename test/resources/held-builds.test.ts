@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
+import { watchEndings } from '../../src/lifecycle/endings.ts';
 import type { Record_ } from '../support/client.ts';
 import { assertNotFound, assertRefused, assertWrongFields } from '../support/expect.ts';
 import { aCommit, type Task } from '../support/runner.ts';
@@ -205,6 +206,33 @@ describeSuiteRuns('builds that are held back', ({ service, runner, alice, begin 
       assert.equal(state, 'passed');
     }
     assert.equal(await deadlocks(), before);
+  });
+
+  test('begin once, also where the server dies in the moment in which what they need ends', async () => {
+    const runs = await begin();
+    const compile = await runs.suite({ name: 'compile' });
+    await needing(runs, 'unit', compile);
+    await runs.fetched();
+    const task = await take();
+    // After all that follows from the end was written, and before it is durable.
+    const stop = watchEndings(service.store.observers, ({ db, trx }) =>
+      db.atEnd(trx, async () =>
+        db.atEnd(trx, async () => {
+          throw new Error('the server was killed');
+        }),
+      ),
+    );
+    await assert.rejects(task.finish({ kind: 'exited', status: 0 }), /killed/);
+    stop();
+    assert.deepEqual(await seen(runs), ['compile running', 'unit enqueued']);
+    assert.equal((await newest(runs, 'unit')).waiting_reason, 'waits for compile');
+    await runner.assertIdle();
+    await task.exit(0); // the runner did not hear an answer, and says it again
+    assert.deepEqual(await task.finish({ kind: 'exited', status: 0 }), { gone: true });
+    const unit = await take();
+    assert.equal(suiteOf(unit), 'unit');
+    await runner.assertIdle();
+    await unit.exit(0);
   });
 
   test('are queued in a second where there are 200, 40 deep', async () => {

@@ -4,7 +4,7 @@ import { assertCreated, assertDestroyed, assertFields, assertNotFound, assertWro
 import { describeService } from '../support/service.ts';
 import { freshName } from '../support/user.ts';
 
-const policies = 'poll_interval fork_builds cancel_superseded public_badge config_file';
+const policies = 'poll_interval fork_builds cancel_superseded public_badge config_file branch_secrets report_left_out';
 const fields = `id id_str name description repository_url build_state owned ssh_public_key ${policies}`;
 
 describeService('projects', (service) => {

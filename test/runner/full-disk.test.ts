@@ -27,6 +27,7 @@ describe('a runner on a disk without room above its reserve', () => {
       return work && { claim, work, logOffset: 0, logLimit: 1_000_000 };
     },
     log: async () => ({ taken: true }),
+    steps: () => assert.fail('there are no steps'),
     tests: () => assert.fail('there are no tests'),
     extend: async (_, signal) => pause(100, {}, { signal }),
     async finish(report) {

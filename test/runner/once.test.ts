@@ -45,6 +45,7 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
       return { taken: true };
     },
     log: nothing,
+    steps: nothing,
     tests: nothing,
     read: nothing,
     store: nothing,

@@ -72,6 +72,7 @@ export async function addBuild(
     retry: 0,
     retries_left: 0,
     series: 0n,
+    steps: '',
     tests_passed: 0,
     tests_failed: 0,
     tests_skipped: 0,

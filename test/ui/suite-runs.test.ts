@@ -68,6 +68,7 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
         open.includes('open') ? `+ ${line}` : line,
       );
     const plain = [
+      'Steps: none',
       'Image: none',
       'Cache: none',
       'Needs: none',
@@ -95,6 +96,7 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
     assert.equal((await send(at, 'create', fields)).status, 303);
     const [suite] = (await alice.get(`${runs.path}/suites`)).list as [Record_];
     const saved = [
+      'Steps: none',
       'Image: node:22, tags: gpu linux',
       'Cache: 2 paths',
       'Needs: none',
@@ -113,12 +115,23 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
     const refused = await send(`${at}/${suite.id}`, 'save', typed);
     assert.equal(refused.status, 403);
     assert.deepEqual(groups(refused.text), [
+      'Steps: none',
       'Image: node:24, tags: linux gpu',
       '+ Cache: 3 paths',
-      ...saved.slice(2, 4),
+      ...saved.slice(3, 5),
       '+ Timeout: 90 s, retries: 9, may fail',
-      ...saved.slice(5),
+      ...saved.slice(6),
     ]);
+    // Steps in place of the command, in the rows that are there.
+    const steps = { command: '', 'steps[0][name]': 'one', 'steps[0][command]': 'make', 'steps[2][name]': 'two' };
+    const lacking = await send(`${at}/${suite.id}`, 'save', { ...fields, ...steps });
+    assert.equal(lacking.status, 403);
+    assert.match(lacking.text, /Step command is missing/);
+    const whole = { ...steps, 'steps[2][command]': 'make test', 'steps[2][when]': 'always' };
+    assert.equal((await send(`${at}/${suite.id}`, 'save', { ...fields, ...whole })).status, 303);
+    const stepwise = (await tab.get(`${at}/${suite.id}`)).text;
+    assert.equal(groups(stepwise)[0], 'Steps: 2 steps');
+    assert.match(stepwise, /<option value="always" selected>in both cases/);
   });
 
   test('ask for some suites only, and say which were left out for that', async () => {

@@ -33,6 +33,10 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     concurrency_group: awkward,
     trace: awkward,
     suites: '["9223372036854775807"]',
+    failure_reason: awkward,
+    before: 'none',
+    config_file: awkward,
+    config_digest: awkward,
     variables: JSON.stringify({ AWKWARD: awkward }),
     deploy_id: at % 2 === 0 ? largestId : null,
   }));
@@ -72,6 +76,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       cancel_superseded: 'running',
       public_badge: 1,
       config_file: awkward,
+      branch_secrets: 1,
+      report_left_out: 0,
       default_branch: awkward,
       passed_since: null,
       failed_since: 3n,
@@ -179,6 +185,9 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       branch: awkward,
     });
     await put('build_requests', ...requests);
+    await put('request_changes', { build_request_id: 1n, base: '', compared_with: awkward, files: '[]' });
+    const said = { settings: '{}', rules: '[]', dependencies: '[]' };
+    await put('file_suites', { id: 1n, project_id: project, digest: awkward, name: awkward, ...said });
     await put('builds', {
       id: 1n,
       project_id: project,
@@ -204,6 +213,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       uploads: 'pending',
       output_from: 0n,
       output_to: largestId,
+      steps: JSON.stringify([{ name: awkward, state: 'waiting' }]),
       needs: JSON.stringify([awkward]),
       approval: 1,
       approved_by: awkward,

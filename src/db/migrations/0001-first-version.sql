@@ -128,6 +128,8 @@ create table projects (
   public_badge integer not null default 0,
   default_branch text not null default '',
   config_file text not null default '',
+  branch_secrets integer not null default 0,
+  report_left_out integer not null default 1,
   passed_since bigint,
   failed_since bigint,
   constraint projects_name unique (owner_id, name)
@@ -182,6 +184,18 @@ create table suite_rules (
   value text not null
 );
 create index suite_rules_by_suite on suite_rules (suite_id, id);
+
+-- The suites of files in repositories: what commits are built by that have such a file.
+create table file_suites (
+  id bigint not null primary key,
+  project_id bigint not null references projects (id) on delete cascade,
+  digest text not null,
+  name text not null,
+  settings text not null,
+  rules text not null,
+  dependencies text not null,
+  constraint file_suites_name unique (project_id, digest, name)
+);
 
 create table environment_variables (
   id bigint not null primary key,
@@ -423,6 +437,10 @@ create table build_requests (
   trace text not null default '',
   suites text not null default '[]',
   variables text not null default '{}',
+  failure_reason text not null default '',
+  before text not null default '',
+  config_file text not null default '',
+  config_digest text not null default '',
   deploy_id bigint
 );
 create index build_requests_newest on build_requests (project_id, id);
@@ -435,6 +453,14 @@ create index build_requests_under_way on build_requests (project_id, concurrency
 create index build_requests_without_commit on build_requests (project_id, id) where commit_id is null;
 -- A pull request from a branch of the same name is none of the builds of the branch.
 create index build_requests_of_branch on build_requests (project_id, branch, id) where pull_request is null;
+
+-- What a request's commit changes, and against what. It can be large, and lists of requests do not need it.
+create table request_changes (
+  build_request_id bigint not null primary key references build_requests (id) on delete cascade,
+  base text not null,
+  compared_with text not null,
+  files text not null
+);
 
 create table builds (
   id bigint not null primary key,
@@ -461,6 +487,7 @@ create table builds (
   uploads text not null default '',
   output_from bigint,
   output_to bigint,
+  steps text not null default '',
   needs text not null default '[]',
   approval integer not null default 0,
   approved_by text not null default '',

@@ -44,6 +44,18 @@ export interface SuiteRuleRow extends ColumnsOf<typeof ruleFields> {
   suite_id: bigint;
 }
 
+/** A suite of a file in the repository, as JSON (lifecycle/file-suites.ts). */
+export interface FileSuiteRow {
+  id: bigint;
+  project_id: bigint;
+  /** Of the file. */
+  digest: string;
+  name: string;
+  settings: string;
+  rules: string;
+  dependencies: string;
+}
+
 /** The order of `id` is the order in which dependencies were attached, and so the order in which they are layered. */
 export interface SuiteDependencyRow {
   id: bigint;

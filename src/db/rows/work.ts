@@ -34,6 +34,24 @@ export interface BuildRequestRow {
   variables: string;
   /** The deploy that it is for, where a deploy runs a suite. */
   deploy_id: bigint | null;
+  /** Why its commit could not be fetched or built, in one word; blank where it could. */
+  failure_reason: string;
+  /** The SHA that its branch had before the push; `none` for a new branch; blank where nobody said. */
+  before: string;
+  /** The file of the repository that its commit is built by, and its digest; blank where it is built by the project's suites. */
+  config_file: string;
+  config_digest: string;
+}
+
+/** The files by which the commit of a request differs from another one: what rules compare. */
+export interface RequestChangesRow {
+  build_request_id: bigint;
+  /** The SHA of the other one; blank where there is none. */
+  base: string;
+  /** In words, what it is: `the merge base with main`. */
+  compared_with: string;
+  /** A JSON list. */
+  files: string;
 }
 
 /** Dates of the SCM are text because they keep their author's offset. Lists are JSON. */
@@ -93,6 +111,8 @@ export interface BuildRow {
   /** The part of its log that its commands wrote; null until it is over, and where its runner did not tell. */
   output_from: bigint | null;
   output_to: bigint | null;
+  /** Its steps as JSON, as far as its runner told; blank for one with a command of which nothing was told yet. */
+  steps: string;
   /** The names of the suites that it needs, as a JSON list. */
   needs: string;
   /** 1 where somebody has to approve it before it begins. */

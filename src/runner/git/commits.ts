@@ -114,9 +114,14 @@ function best(branches: readonly string[], score: (branch: string) => number): s
   );
 }
 
-async function changedFiles(session: Session, sha: string): Promise<Pick<KnownCommit, 'files' | 'filesTruncated'>> {
+/** Against another commit or tree, or its first parent. */
+export async function changedFiles(
+  session: Session,
+  sha: string,
+  base?: string,
+): Promise<Pick<KnownCommit, 'files' | 'filesTruncated'>> {
   const how = ['-r', '-z', '--root', '--diff-merges=first-parent', '--no-commit-id', '--name-only', '--no-renames'];
-  const args = ['diff-tree', ...how, '--no-ext-diff', '--no-textconv', sha];
+  const args = ['diff-tree', ...how, '--no-ext-diff', '--no-textconv', ...(base === undefined ? [] : [base]), sha];
   const finished = wholeOrCut('listing files', await session.git(args));
   const names = linesOf(finished, '\0', most.namesOfCommit + 1);
   const files = boundedNames(names);

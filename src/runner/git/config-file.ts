@@ -21,10 +21,10 @@ export async function readConfigFile(session: Session, sha: string, path: string
   const [entry = ''] = listed.stdout.toString().split('\0');
   const [, mode = '', object = '', size = '', name = ''] =
     /^(\d{6}) \w+ ([0-9a-f]+) +(\d+|-)\t(.*)$/s.exec(entry) ?? [];
-  if (name !== path) return { problem: `${path}, which configures the project, is not in this commit.` };
+  if (name !== path) return { isAbsent: true };
   if (mode !== '100644' && mode !== '100755') return { problem: `${path} ${messages[mode] ?? 'is no file.'}` };
   const tooLarge = {
-    problem: `${path} has more than ${bytes.configFile / 1024} kB, which is too much to configure a project.`,
+    problem: `${path} has more than ${bytes.configFile / 1024} kB, which is too much.`,
   };
   if (Number(size) > bytes.configFile) return tooLarge;
   const read = await session.git(['cat-file', 'blob', object], { maxOutput: bytes.configFile });

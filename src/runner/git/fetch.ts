@@ -1,5 +1,6 @@
 import type { CommitCache } from './commit-cache.ts';
-import type { ConfigFile, DefaultHeadChange } from '../../protocol/index.ts';
+import type { Changes, Comparison, ConfigFile, DefaultHeadChange } from '../../protocol/index.ts';
+import { changesOf } from './changes.ts';
 import { readConfigFile } from './config-file.ts';
 import { descends, describe, lookUp, type Found, type KnownCommit } from './commits.ts';
 import { FetchError } from './failures.ts';
@@ -18,8 +19,10 @@ export interface FetchRequest extends SourceRequest {
   previous?: Readonly<Record<string, string>>;
   /** The newest commit of the default branch that was built so far. */
   defaultHead?: string | null;
-  /** The file that configures the project; it is read where the commit becomes the newest of the default branch. */
+  /** The file that says how the commit is built. */
   configFile?: string;
+  /** What its files are compared with. */
+  compare?: Comparison;
 }
 
 export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch' | 'onDefault'> {
@@ -32,6 +35,7 @@ export interface FetchedCommit extends Omit<KnownCommit, 'likelyBranch' | 'onDef
   overwritten: boolean;
   defaultHead: DefaultHeadChange;
   config?: ConfigFile;
+  changes?: Changes;
 }
 
 export async function fetch(services: GitServices, cache: CommitCache, request: FetchRequest): Promise<FetchedCommit> {
@@ -52,8 +56,9 @@ async function find(services: GitServices, cache: CommitCache, request: FetchReq
   const mirror = mirrorOf(services, source);
   const cached = wanted.fullSha === undefined ? undefined : await cache.get(mirror, wanted.fullSha);
   const defaultHead = cached && quickDefaultHead(cached, request.defaultHead);
-  const wantsFile = request.configFile !== undefined && defaultHead === 'this';
-  if (cached !== undefined && defaultHead !== undefined && isOn(cached, wanted.by) && !wantsFile) {
+  const { compare = { asked: true }, configFile } = request;
+  const isEnough = configFile === undefined && 'asked' in compare && cached?.onDefault === true;
+  if (cached !== undefined && defaultHead !== undefined && isOn(cached, wanted.by) && isEnough) {
     await noteUse(mirror);
     return finish(source, request, { refKind: 'sha', ref: null, commit: cached, overwritten: false, defaultHead });
   }
@@ -66,11 +71,12 @@ async function find(services: GitServices, cache: CommitCache, request: FetchReq
       const defaultHead =
         quickDefaultHead(commit, request.defaultHead) ??
         (await compareDefaultHead(session, commit, request.defaultHead ?? ''));
+      const isFork = commit.branches.length + commit.tags.length === 0;
       const config =
-        request.configFile === undefined || defaultHead !== 'this'
-          ? undefined
-          : await readConfigFile(session, commit.sha, request.configFile);
-      return finish(source, request, { refKind: found.candidate.kind, ref, commit, overwritten, defaultHead, config });
+        configFile === undefined || isFork ? undefined : await readConfigFile(session, commit.sha, configFile);
+      const changes = await changesOf(session, commit, compare, ref?.startsWith('refs/heads/') ? ref.slice(11) : null);
+      const about = { ref, commit, overwritten, defaultHead, config, changes };
+      return finish(source, request, { refKind: found.candidate.kind, ...about });
     }),
   );
 }
@@ -128,19 +134,33 @@ interface Finding {
   overwritten: boolean;
   defaultHead: DefaultHeadChange;
   config?: ConfigFile | undefined;
+  changes?: Changes | undefined;
 }
 
 function finish({ narrator }: Source, request: FetchRequest, finding: Finding): FetchedCommit {
-  const { refKind, ref, commit, overwritten, defaultHead, config } = finding;
+  const { refKind, ref, commit, overwritten, defaultHead, config, changes } = finding;
   const { likelyBranch, onDefault: _, ...known } = commit;
   const likely = refKind === 'sha' ? likelyBranch.bySha : likelyBranch.byName;
   const branch = refKind === 'branch' && ref !== null ? ref.replace('refs/heads/', '') : likely;
   narrator.line(`Found commit ${commit.sha}: ${commit.message.split('\n', 1)[0] ?? ''}`);
+  if (changes)
+    narrator.line(
+      `Its files are compared with ${changes.comparedWith}${changes.base === null ? '' : ` (${changes.base})`}.`,
+    );
   if (commit.filesTruncated)
     narrator.line(`It changes more files than are recorded for rules (${commit.files.length}).`);
   if (overwritten)
     narrator.line(
       `The history of ${quoted(request.fetchRef || request.commitRef)} was overwritten since it was last built.`,
     );
-  return { ...known, refKind, ref, branch, overwritten, defaultHead, ...(config && { config }) };
+  return {
+    ...known,
+    refKind,
+    ref,
+    branch,
+    overwritten,
+    defaultHead,
+    ...(config && { config }),
+    ...(changes && { changes }),
+  };
 }

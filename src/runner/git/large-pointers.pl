@@ -1,6 +1,8 @@
 # Reads paths, each followed by a NUL. For each Git LFS pointer it prints the SHA-256, the size, and the path, followed
 # by a NUL. Where the folder of stored files is given, it also removes the pointer, so that git writes the file anew, and
 # notes the use of the stored file.
+#
+# In Perl, because a sandbox shows the machine's programs, Perl among them, and need not have Node.
 use strict;
 
 my ($store) = @ARGV;

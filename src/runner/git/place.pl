@@ -1,5 +1,7 @@
 # Moves a directory to the place of an empty one. Arguments: FROM, the target TREE, the PATH in that tree, and the
 # time that the directory around it has afterwards. Links on the way are not followed. Status 1: there is no such place.
+#
+# In Perl, because a sandbox shows the machine's programs, Perl among them, and need not have Node.
 use strict;
 use warnings;
 

@@ -5,6 +5,8 @@
 #
 # It starts with every fetch, so it uses no modules: loading them takes longer than everything else. The numbers are the
 # same on every machine that a runner supports.
+#
+# In Perl, because a sandbox shows the machine's programs, Perl among them, and need not have Node.
 use strict;
 
 my ( $AF_UNIX, $SOCK_STREAM, $SHUT_WR ) = ( 1, 1, 1 );

@@ -12,6 +12,8 @@
 #
 # It starts with every session, so it uses no modules, whose loading takes longer than everything else. The numbers are
 # the same on every machine that a runner supports.
+#
+# In Perl, because a sandbox shows the machine's programs, Perl among them, and need not have Node.
 use strict;
 
 my ( $AF_UNIX, $SOCK_STREAM ) = ( 1, 1 );

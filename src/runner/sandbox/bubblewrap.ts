@@ -1,13 +1,14 @@
-import { once } from 'node:events';
 import { closeSync, constants, openSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { seccompDescriptor, seccompFilter, statusDescriptor } from './arguments.ts';
 import { signalAll } from './descendants.ts';
+import { ignore } from './cgroup-files.ts';
 import { graceMs } from './ending.ts';
 import type { Descriptor, RunNamespaces } from './mount-helper.ts';
 import { readNow, readPipe } from './pipe.ts';
+import { openStepFiles, sandboxedStepFiles, type StepFiles } from './step-files.ts';
 import { announced, awaitScript, ready, reportDescriptor, scriptDescriptor } from './steps.ts';
 import type { Command } from './types.ts';
 
@@ -27,16 +28,20 @@ export interface Bubblewrap {
   readonly pid: number;
   /** The output of the run. */
   readonly output: Readable;
+  /** Reads what is in the pipe of the output now. */
+  sweepOutput(): void;
+  readonly stepFiles: StepFiles;
   /** Settles when bubblewrap itself has ended, with its exit status. */
   readonly ended: Promise<number | null>;
   /** To be called when no process of the run is left: reads the rest of the output, and closes the pipes. */
   finish(): Promise<void>;
   release(script: string): void;
+  /** Tells the shell more, when its script waits for that. */
+  tell(text: string): void;
   /** The shell, which is the first process of the run's process namespace: when it ends, all others end. */
   init(): number | null;
-  report(): string;
-  /** The listener is called when the report has grown. */
-  onNews(listener: () => void): void;
+  /** The listener is called with what the script reports, piece by piece. */
+  onReport(listener: (text: string) => void): void;
   complaint(): string;
   /** Settles when the shell waits, and bubblewrap and the shell need nothing of the sandbox's root any more. */
   settled(): Promise<void>;
@@ -66,7 +71,7 @@ export function bubblewrapCommand(root: string, common: readonly string[]): Comm
   return ['bwrap', '--dev-bind', root, '/', ...common, '--', '/bin/sh', '-c', awaitScript];
 }
 
-export async function holdBubblewrap(namespaces: RunNamespaces): Promise<Bubblewrap> {
+export async function holdBubblewrap(namespaces: RunNamespaces, files: Promise<string[]>): Promise<Bubblewrap> {
   const { pid, pipe, ended } = await namespaces.start();
   const opened: number[] = [];
   try {
@@ -79,8 +84,9 @@ export async function holdBubblewrap(namespaces: RunNamespaces): Promise<Bubblew
       open(descriptor, constants.O_RDONLY),
     );
     const writing = open(scriptDescriptor, constants.O_WRONLY);
+    const stepFiles = openStepFiles(await files, sandboxedStepFiles);
     namespaces.opened();
-    return heldBubblewrap(pid, ended, reading as Four, writing);
+    return heldBubblewrap(pid, ended, reading as Four, writing, stepFiles);
   } catch (error) {
     opened.forEach((fd) => closeSync(fd));
     throw error;
@@ -89,19 +95,28 @@ export async function holdBubblewrap(namespaces: RunNamespaces): Promise<Bubblew
 
 type Four = [number, number, number, number];
 
-function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Four, scriptFd: number): Bubblewrap {
+function heldBubblewrap(
+  pid: number,
+  ended: Promise<number | null>,
+  reading: Four,
+  scriptFd: number,
+  stepFiles: StepFiles,
+): Bubblewrap {
   const [reportFd, statusFd, complaintFd, outputFd] = reading;
-  let news: (() => void) | undefined;
   let waiting = true;
-  const report = remember(reportFd, () => news?.());
+  let hear: (text: string) => void = () => {};
+  const report = readPipe(reportFd);
+  report.stream.on('data', (chunk: Buffer) => hear(chunk.toString()));
+  report.stream.on('error', () => {}); // a broken pipe has no more data
+  const reported = new Promise((resolve) => report.stream.on('close', resolve));
   const [status, complaint] = [lookAt(statusFd), lookAt(complaintFd)];
   const output = readPipe(outputFd);
-  let closeScript = (): void => closeSync(scriptFd);
+  const script = writePipe(scriptFd);
   let isOver = false;
   const over = ended.finally(() => {
     isOver = true;
     waiting = false;
-    closeScript();
+    script.close();
   });
   const init = (): number | null => {
     const found = /"child-pid": (\d+)/.exec(status.text());
@@ -119,25 +134,30 @@ function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Fou
   return {
     pid,
     output: output.stream,
+    sweepOutput: output.sweep,
+    stepFiles,
     ended: over,
     finish: async () => {
       output.finish();
       report.finish();
-      await Promise.all([report.closed, over]);
+      await Promise.all([reported, over]);
       // Not earlier: bubblewrap writes its status last, and a closed pipe would kill it.
       [status, complaint].forEach(({ close }) => close());
     },
-    release: (script) => {
+    release: (text) => {
       if (!waiting) return; // it has ended, and its output says why
       waiting = false;
-      closeScript = give(scriptFd, announced(script));
+      script.write(announced(text));
+    },
+    tell: (text) => {
+      try {
+        if (!isOver) script.write(text);
+      } catch (error) {
+        ignore('EPIPE')(error); // the shell has just ended, and its end says why
+      }
     },
     init,
-    report: report.text,
-    onNews: (listener) => {
-      news = listener;
-      listener();
-    },
+    onReport: (listener) => void (hear = listener),
     complaint: () => complaint.text().replace(`${ready}\n`, '').trim(),
     settled: async () => {
       for (; ; await delay(1)) if (isOver || complaint.text().includes(`${ready}\n`)) return;
@@ -151,31 +171,24 @@ function heldBubblewrap(pid: number, ended: Promise<number | null>, reading: Fou
 const fits = 4096 * 15;
 
 /**
- * Writes all of the text. The pipe is empty, so a short text fits without waiting. The pipe stays open until the
- * returned function is called: a shell that opens it late would otherwise wait for a writer.
+ * Writes to a pipe that is empty whenever something is written: so a short text fits without waiting. It stays open until
+ * it is closed: a shell that opens it late would otherwise wait for a writer.
  */
-function give(fd: number, text: string): () => void {
-  const bytes = Buffer.from(text);
-  const written = writeSync(fd, bytes.subarray(0, fits));
-  if (written === bytes.length) return () => closeSync(fd);
-  const pipe = new Socket({ fd, readable: false, writable: true });
-  pipe.on('error', () => {}); // a bubblewrap that died says why on its standard error
-  pipe.write(bytes.subarray(written));
-  return () => pipe.destroy();
+function writePipe(fd: number): { write: (text: string) => void; close: () => void } {
+  let pipe: Socket | undefined;
+  return {
+    write(text) {
+      const bytes = Buffer.from(text);
+      const written = pipe ? 0 : writeSync(fd, bytes.subarray(0, fits));
+      if (written === bytes.length) return;
+      pipe ??= new Socket({ fd, readable: false, writable: true }).on('error', () => {}); // its end says why
+      pipe.write(bytes.subarray(written));
+    },
+    close: () => (pipe ? void pipe.destroy() : closeSync(fd)),
+  };
 }
 
 const mostHeard = 64 * 1024;
-
-function remember(fd: number, heard: () => void): { text: () => string; finish: () => void; closed: Promise<unknown> } {
-  const { stream, finish } = readPipe(fd);
-  let text = '';
-  stream.on('data', (chunk: Buffer) => {
-    if (text.length < mostHeard) text += chunk.toString();
-    heard();
-  });
-  stream.on('error', () => {}); // a broken pipe has no more data
-  return { text: () => text, finish, closed: once(stream, 'close') };
-}
 
 /** For a pipe with little data: it is read when its content is needed, without the cost of a stream. */
 function lookAt(fd: number): { text: () => string; close: () => void } {

@@ -1,4 +1,5 @@
 # Messages between the mount helper and the processes beside it: fields with a NUL between them, and open descriptors.
+# In Perl like them: Node cannot pass descriptors over a socket.
 use strict;
 use warnings;
 

@@ -30,7 +30,8 @@
 #       status (-1 for a signal) follow, at any time.
 #   furnish FOLDER UID GID         makes the run's own directories in FOLDER, for that user, and the root that its
 #                                  sandbox will bind, under the run's directory as "own" and "root". Later mounts in the
-#                                  root also appear in the sandbox.
+#                                  root also appear in the sandbox. The answer has descriptors of this process: those of
+#                                  the files "env" and "secret-env" in /dev/shm/headrace of the sandbox.
 #   directory PATH MODE UID GID
 #   overlay TARGET OPTIONS         its layers are places that were bound before, or directories that only the runner fills
 #   bind SOURCE TARGET ro|rw mapped| file|
@@ -157,6 +158,20 @@ sub try_to_open {
     return join ' ', $run->{pid}, map { "$_=" . fileno $kept{$_} } keys %kept;
 }
 
+# The files through which the steps of a run tell the runner of variables: in memory, where nobody can put others in their
+# place, and open here until the runner has opened them.
+sub step_files {
+    my ($run) = @_;
+    my $folder = "$root/dev/shm/headrace";
+    mkdir $folder or return 0;
+    for my $name (qw(env secret-env)) {
+        open my $file, '+>', "$folder/$name" or return 0;
+        chmod 0666, $file or return 0;
+        $run->{other_ends}{$name} = $file;
+    }
+    return join ' ', map { fileno $run->{other_ends}{$_} } qw(env secret-env);
+}
+
 sub hold_back {
     my ( $how, $signals ) = @_;
     my $set = pack 'Q', $signals;
@@ -203,7 +218,7 @@ sub reap {
 }
 
 my %for_run = (
-    furnish   => \&furnish,
+    furnish   => sub { furnish(@_) ? step_files( $runs{$inside} ) : 0 },
     directory => \&make_directory,
     overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
     unmount   => sub { my ($target) = @_; syscall( $call->{umount2}, $target, $MNT_DETACH ) == 0 || $! == $ENOENT || $! == $EINVAL },

@@ -45,8 +45,11 @@ export interface RunNamespaces {
   readonly paths: Promise<NamespacePaths>;
   /** Makes a directory with an owner. */
   directory(path: string, mode: number, owner: Identity): Promise<void>;
-  /** Makes the root of the sandbox, and in a folder the run's own directories. */
-  furnish(folder: string, owner: Identity): Promise<void>;
+  /**
+   * Makes the root of the sandbox, and in a folder the run's own directories. Answers the paths by which the files of its
+   * steps can be opened (step-files.ts), until `opened`.
+   */
+  furnish(folder: string, owner: Identity): Promise<string[]>;
   overlay(target: string, layers: OverlayLayers): Promise<void>;
   /** Does nothing if nothing is mounted there. */
   unmount(target: string): Promise<void>;
@@ -175,7 +178,8 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
       directory: (path, mode, { uid, gid }) => request('directory', path, mode.toString(8), `${uid}`, `${gid}`),
       overlay: (target, layers) => request('overlay', target, overlayOptions(layers, root)),
       unmount: (target) => request('unmount', target),
-      furnish: (folder, { uid, gid }) => request('furnish', folder, `${uid}`, `${gid}`),
+      furnish: async (folder, { uid, gid }) =>
+        (await ask(conversation, 'furnish', folder, `${uid}`, `${gid}`)).split(' ').map(descriptor),
       image: (directory, tree, path, over) => request('image', directory, tree, path, over.join('\x01')),
       bind: (source, target, mode, mapped, kind) => request('bind', source, target, mode, mapped ?? '', kind ?? ''),
       start: async () => {

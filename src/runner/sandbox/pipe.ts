@@ -17,6 +17,8 @@ export function openPipe(path: string, { uid, gid }: Identity): { output: Readin
 /** The reading end of a pipe. */
 export interface Reading {
   stream: Socket;
+  /** Reads what is in the pipe now, without waiting for the event loop to get to it. */
+  sweep: () => void;
   /**
    * Reads the rest of the pipe and ends the stream. For a pipe whose writers are all dead: its end-of-file may never
    * come, because a run can keep the other end open past its own death, in a cycle of sockets that the kernel collects
@@ -27,21 +29,29 @@ export interface Reading {
 
 export function readPipe(fd: number): Reading {
   const stream = new Socket({ fd, readable: true, writable: false });
+  const read = (most: number): void => {
+    for (let length = chunkSize, all = 0; length > 0 && all < most; all += length) {
+      const chunk = Buffer.allocUnsafe(chunkSize);
+      length = readNow(fd, chunk);
+      if (length > 0) stream.push(chunk.subarray(0, length));
+    }
+  };
   return {
     stream,
+    sweep: () => {
+      if (!stream.destroyed) read(largestPipe);
+    },
     finish() {
       if (stream.destroyed) return; // its descriptor may be another file's by now
-      for (let length = chunkSize; length > 0;) {
-        const chunk = Buffer.allocUnsafe(chunkSize);
-        length = readNow(fd, chunk);
-        if (length > 0) stream.push(chunk.subarray(0, length));
-      }
+      read(Infinity);
       stream.push(null);
     },
   };
 }
 
 const chunkSize = 64 * 1024;
+/** A process may make a pipe so large, and fill it again while it is read. */
+const largestPipe = 1024 * 1024;
 
 /** How many bytes could be read without waiting. */
 export function readNow(fd: number, into: Buffer): number {

@@ -3,7 +3,9 @@ import { once } from 'node:events';
 import { closeSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
+import { constants } from 'node:os';
+import type { Duplex } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import { run } from '../../lib/processes.ts';
 import { randomName } from '../../lib/random-name.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
@@ -15,8 +17,9 @@ import { graceMs, watchForEnd } from './ending.ts';
 import { inspectionJob } from './run-files.ts';
 import type { Machine } from './machine.ts';
 import { openPipe } from './pipe.ts';
-import { deliver, writtenBy } from './run.ts';
-import { progress, reportDescriptor, script, reportSteps } from './steps.ts';
+import { deliver, unfinished, writtenBy } from './run.ts';
+import { openStepFiles } from './step-files.ts';
+import { leadThrough, reportDescriptor, script, scriptDescriptor } from './steps.ts';
 import { CannotMountError, type Ended, type Job, type RunFiles } from './types.ts';
 import { copyTree } from './workspace.ts';
 
@@ -75,33 +78,29 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   cgroup?.limit(job.limits);
   const steps = join(folder, 'steps');
   // The script waits for a line on its standard input, so that it is in its control group before it starts a process.
-  await writeFile(steps, 'read -r _\n' + script(job.steps));
+  await writeFile(steps, 'read -r _\n' + script(job));
+  const environmentFiles = ['env', 'secret-env'].map((name) => join(folder, name));
+  for (const file of environmentFiles) await writeFile(file, '', { mode: 0o600 });
+  const stepFiles = openStepFiles(environmentFiles);
   const fifo = join(folder, 'output');
   await run('mkfifo', ['--', fifo]);
   const { output, writing } = openPipe(fifo, ourselves);
   const child = spawn('/bin/sh', [steps], {
     cwd: workspace,
-    env: { TMPDIR: join(folder, 'tmp'), ...environment(job, join(folder, 'home')) },
-    stdio: ['pipe', writing, 'ignore', 'ignore', 'ignore', 'pipe'],
+    env: { TMPDIR: join(folder, 'tmp'), ...environment(job, join(folder, 'home')), ...stepFiles.variables },
+    stdio: ['pipe', writing, 'ignore', 'ignore', 'pipe', 'pipe'],
     detached: true, // a separate process group, which can be signalled as a whole
   });
   closeSync(writing);
-  const ended = once(child, 'exit') as Promise<[number | null]>;
+  const ended = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
   ended.catch(() => {});
   const { pid, stdin } = child;
   if (pid === undefined) {
     output.stream.destroy();
+    stepFiles.close();
     throw new Error('the shell of a run did not start', { cause: await ended.catch((error: unknown) => error) });
   }
-  let report = '';
-  const onReport = reportSteps(job);
-  (child.stdio as unknown as Readable[])[reportDescriptor]?.on('data', (chunk: Buffer) => {
-    report += chunk.toString();
-    onReport(report);
-  });
   cgroup?.add(pid);
-  stdin?.on('error', () => {}).end('go\n'); // a shell that has already ended is reported by its end
-
   const all = async (): Promise<number[]> => (cgroup ? cgroup.pids() : [pid, ...(await descendants(pid))]);
   const force = (): void => signalAll([-pid, ...(cgroup?.pids() ?? [])], 'SIGKILL');
   const ask = async (): Promise<void> => signalAll(await all(), 'SIGTERM');
@@ -109,12 +108,31 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   const unwatch = disk.watch({ folders: writtenBy(job, folder), end: () => ending.end('out_of_disk') });
   let lost: unknown;
   let cut = false;
-  const reading = deliver(output.stream, job.output).catch((error: unknown) => {
+  const fail = (error: unknown): void => {
     if (cut) return;
-    lost = error;
+    lost ??= error;
     force();
+  };
+  const said = deliver(output.stream, job.output);
+  const reading = said.done.catch(fail);
+  const pipes = child.stdio as unknown as (Duplex | undefined)[];
+  pipes[scriptDescriptor]?.on('error', () => {}); // its end says why
+  const leading = leadThrough({
+    job,
+    delivered: () => {
+      output.sweep();
+      return said.settled();
+    },
+    take: () => stepFiles.take(),
+    isEnding: () => ending.reason() !== null,
+    tell: (text) => void pipes[scriptDescriptor]?.write(text),
+    fail,
   });
-  const [status] = await ended;
+  const reported = new Promise((resolve) => pipes[reportDescriptor]?.on('close', resolve));
+  pipes[reportDescriptor]?.on('data', (chunk: Buffer) => leading.hear(chunk.toString()));
+  stdin?.on('error', () => {}).end('go\n'); // a shell that has already ended is reported by its end
+  const [code, killedBy] = await ended;
+  const status = code ?? (killedBy ? 128 + constants.signals[killedBy] : null);
   ending.over();
   unwatch();
   const kills = cgroup?.outOfMemoryKills() ?? 0;
@@ -125,9 +143,12 @@ async function runPlainly(job: Job, folder: string, cgroup: Cgroup | null, disk:
   const timeout = cgroup ? undefined : setTimeout(() => ((cut = true), output.stream.destroy()), graceMs);
   await reading;
   clearTimeout(timeout);
+  await Promise.race([reported, delay(graceMs, undefined, { ref: false })]); // a build may hold the other end
+  const seen = await leading.finish();
+  stepFiles.close();
   if (lost !== undefined) throw new Error('the output of a run could not be delivered', { cause: lost });
-  const seen = progress(report, job.steps.length);
-  const exitStatus = ending.reason() === null ? (seen.status ?? status) : null;
+  const exitStatus =
+    ending.reason() === null ? (seen.status === null ? unfinished(status) : seen.status || (status ?? 0)) : null;
   const reason = ending.reason() ?? (kills > 0 && exitStatus !== 0 ? 'out_of_memory' : null);
   return { exitStatus, step: job.steps[seen.step ?? 0]?.name ?? '', reason };
 }

@@ -13,6 +13,8 @@ export interface RunDirectories {
   mapped(name: RunDirectory): string;
   /** Settles when all requested directories exist. */
   settled(): Promise<void>;
+  /** The paths by which the files of the run's steps can be opened. */
+  readonly stepFiles: Promise<string[]>;
 }
 
 /** Needed by nearly every run, so they are made ahead. */
@@ -43,12 +45,13 @@ interface Options {
 const mapped = (name: RunDirectory): string => join(ownDirectories, name);
 
 export function openRunDirectories({ folder, namespaces, owner }: Options): RunDirectories {
-  const requests: Promise<void>[] = [];
-  const request = (promise: Promise<void>): void => {
+  const requests: Promise<unknown>[] = [];
+  const request = (promise: Promise<unknown>): void => {
     promise.catch(() => {}); // a caller of `settled` gets the error
     requests.push(promise);
   };
-  request(namespaces.furnish(folder, owner));
+  const stepFiles = namespaces.furnish(folder, owner);
+  request(stepFiles);
   const made = new Set<string>(Object.keys(directoriesAhead));
   const path = (name: RunDirectory): string => join(folder, name);
   const make = (name: RunDirectory): string => {
@@ -59,6 +62,7 @@ export function openRunDirectories({ folder, namespaces, owner }: Options): RunD
   return {
     make,
     mapped,
+    stepFiles,
     settled: async () => void (await Promise.all(requests)),
   };
 }

@@ -1,10 +1,11 @@
+import type { Readable } from 'node:stream';
 import { environment } from './arguments.ts';
 import { descendants, signalAll, untilGone } from './descendants.ts';
 import type { DiskWatch } from './disk.ts';
 import { watchForEnd } from './ending.ts';
 import type { Machine } from './machine.ts';
 import type { Sandbox } from './sandbox.ts';
-import { progress, script, settleIn, reportSteps } from './steps.ts';
+import { leadThrough, script, settleIn, settingVariables } from './steps.ts';
 import { openTerminal, type Terminal } from './terminal.ts';
 import { sandboxPaths, type Ended, type Job } from './types.ts';
 import { mountAll } from './workspace.ts';
@@ -20,9 +21,10 @@ export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job,
   const { process, cgroup } = sandbox;
   await mountAll(job, sandbox, machine);
   cgroup?.limit(job.limits);
-  const preamble = [...settleIn(sandboxPaths.workspace, environment(job)), ...(cgroup ? [] : fallbackLimits(job))];
+  const preamble = [...settleIn(sandboxPaths.workspace), ...(cgroup ? [] : fallbackLimits(job))];
+  const variables = settingVariables({ ...environment(job), ...process.stepFiles.variables });
   const terminal = job.terminal && (await openedTerminal(sandbox, job.terminal));
-  process.release(script(job.steps, { preamble, terminal: terminal?.path }));
+  process.release(script(job, { preamble, variables, terminal: terminal?.path }));
   const ended = await follow(sandbox, job, disk, terminal);
   if (ended.exitStatus === 0 || ended.reason === 'cancelled') return ended;
   const isOutOfMemory = ended.reason === null && (cgroup?.outOfMemoryKills() ?? 0) > 0;
@@ -50,23 +52,35 @@ async function openedTerminal({ process, user }: Sandbox, { size, onOpen }: NonN
 async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Terminal): Promise<Ended> {
   const { process } = sandbox;
   const force = (): void => process.kill();
+  let lost: Error | undefined;
+  const fail = (error: unknown): void => {
+    lost ??= error instanceof Error ? error : new Error(String(error));
+    terminal?.kill();
+    force();
+  };
+  const said = deliver(process.output, job.output);
+  const shown = terminal && deliver(terminal.output, job.output);
+  const reading = Promise.all([said.done, shown?.done]).catch(fail);
+  const leading = leadThrough({
+    job,
+    delivered: () => {
+      process.sweepOutput();
+      return said.settled();
+    },
+    take: () => process.stepFiles.take(),
+    isEnding: () => ending.reason() !== null,
+    tell: (text) => process.tell(text),
+    fail,
+  });
   const ending = watchForEnd({
     signal: job.signal,
     timeoutMs: job.limits.timeoutMs,
     // A run that has not started yet has no process to ask.
-    ask: async () => (process.report() === '' ? force() : signalAll(await members(sandbox), 'SIGTERM')),
+    ask: async () => (leading.hasBegun() ? signalAll(await members(sandbox), 'SIGTERM') : force()),
     force,
   });
   const unwatch = disk.watch({ folders: writtenBy(job, sandbox.folder), end: () => ending.end('out_of_disk') });
-  let lost: Error | undefined;
-  const outputs = [process.output, ...(terminal ? [terminal.output] : [])].map((output) => deliver(output, job.output));
-  const reading = Promise.all(outputs).catch((error: unknown) => {
-    lost = error instanceof Error ? error : new Error(String(error));
-    terminal?.kill();
-    force();
-  });
-  const report = reportSteps(job);
-  process.onNews(() => report(process.report()));
+  process.onReport((text) => leading.hear(text));
   const status = await process.ended;
   ending.over();
   unwatch();
@@ -74,13 +88,13 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
   await process.finish();
   terminal?.end();
   await reading;
+  const seen = await leading.finish();
   if (lost) throw new Error('the output of a run could not be delivered', { cause: lost });
   const reason = ending.reason();
-  const seen = progress(process.report(), job.steps.length);
   if (seen.step === null && reason === null)
     throw new Error(`the sandbox did not start: ${process.complaint() || `bubblewrap ended with ${status}`}`);
   return {
-    exitStatus: reason === null ? (seen.status ?? status) : null,
+    exitStatus: reason === null ? (seen.status === null ? unfinished(status) : seen.status || (status ?? 0)) : null,
     step: job.steps[seen.step ?? 0]?.name ?? '',
     reason,
   };
@@ -107,6 +121,39 @@ async function killAll({ process, cgroup }: Sandbox): Promise<void> {
   }
 }
 
-export async function deliver(output: AsyncIterable<Buffer>, to: Job['output']): Promise<void> {
-  for await (const chunk of output) await to(chunk);
+/** What leads through the steps has ended before it came to their end: that is no success. */
+export function unfinished(status: number | null): number | null {
+  return status === 0 ? 1 : status;
+}
+
+interface Delivery {
+  done: Promise<void>;
+  /** Settles when what was read so far is delivered. */
+  settled(): Promise<void>;
+}
+
+export function deliver(output: Readable, to: Job['output']): Delivery {
+  let delivered = 0;
+  let delivering = 0;
+  const waiting: { size: number; resolve: () => void }[] = [];
+  const hand = async (): Promise<void> => {
+    for await (const chunk of output as AsyncIterable<Buffer>) {
+      delivering = chunk.length;
+      await to(chunk);
+      delivered += delivering;
+      delivering = 0;
+      while (waiting[0] && waiting[0].size <= delivered) waiting.shift()?.resolve();
+    }
+  };
+  const done = hand().finally(() => waiting.forEach(({ resolve }) => resolve()));
+  return {
+    done,
+    async settled() {
+      const size = delivered + delivering + output.readableLength;
+      if (size === delivered || output.destroyed) return;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      waiting.push({ size, resolve });
+      await promise;
+    },
+  };
 }

@@ -69,7 +69,7 @@ export async function openSandbox(machine: Machine, name: string, probably?: Pro
     // All requests are sent at once, and answered in order.
     const directories = openRunDirectories({ folder, namespaces, owner: machine.users.files });
     const root = openSandboxRoot(namespaces, machine.paths);
-    const started = holdBubblewrap(namespaces);
+    const started = holdBubblewrap(namespaces, directories.stepFiles);
     const outside = machine.connect && namespaces.paths.then(machine.connect);
     started.catch(() => {}); // thrown below, after an earlier error
     undo.push(async () => {
@@ -80,6 +80,7 @@ export async function openSandbox(machine: Machine, name: string, probably?: Pro
       await cgroup?.empty();
       await process?.finish();
       process?.output.destroy(); // the output of an unused sandbox is not read
+      process?.stepFiles.close();
     });
     const image = openImageOverlay({
       namespaces,

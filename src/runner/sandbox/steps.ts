@@ -1,4 +1,5 @@
-import { noWorkspace, type Job, type Step } from './types.ts';
+import type { Written } from './step-files.ts';
+import { noWorkspace, type Job, type NextStep, type Step } from './types.ts';
 
 /**
  * The script that runs the steps of a run, inside the sandbox.
@@ -45,93 +46,186 @@ export function announced(script: string): string {
 
 interface ScriptOptions {
   preamble?: readonly string[];
+  /** Lines that set the variables of the steps. */
+  variables?: readonly string[];
   /** The path of the terminal, if the run has one. */
   terminal?: string | undefined;
 }
 
-export function script(steps: readonly Step[], options: ScriptOptions = {}): string {
+/**
+ * Variables are set in the process of each step alone: a shell is led by some of them, and this one is not the build's.
+ * Names begin with HEADRACE, which no variable of a run can.
+ */
+export function script({ steps, first = 0 }: Pick<Job, 'steps' | 'first'>, options: ScriptOptions = {}): string {
+  const { preamble = [], variables = [], terminal } = options;
+  const ending = steps.length > 1 ? awaitNext : [exit];
   const lines = [
-    ...(options.preamble ?? []),
+    ...preamble,
+    ...(steps.length > 1 ? [] : [`exec ${scriptDescriptor}<&-`]),
     'exec 2>&1 </dev/null',
     // The first process of a sandbox leads its session, and the terminal that it opens is the session's: a Ctrl-C typed
     // there interrupts what runs. The first process itself is not interrupted: it handles no such signal.
-    ...(options.terminal === undefined ? [] : [`: <>${options.terminal}`]),
-    'HEADRACE_STOPPED=', // names that no variable of a run can have
+    ...(terminal === undefined ? [] : [`: <>${terminal}`]),
+    'HEADRACE_STOPPED= HEADRACE_FAILED=',
     "trap 'HEADRACE_STOPPED=1' TERM",
+    ...settingOf('HEADRACE_SET', variables),
+    ...settingOf('HEADRACE_ADD', []),
+    ...steps.map((step, at) => stepFunction(step, at, terminal)),
+    'HEADRACE_RUN() {',
+    `echo start "$1" >&${reportDescriptor}`,
+    '"HEADRACE_STEP_$1"',
+    'HEADRACE_STATUS=$?',
+    '[ "$HEADRACE_STATUS" -eq 0 ] || HEADRACE_FAILED=${HEADRACE_FAILED:-$HEADRACE_STATUS}',
+    `echo end "$1" "$HEADRACE_STATUS" >&${reportDescriptor}`,
+    '}',
+    `HEADRACE_RUN ${first}`,
+    ...ending,
   ];
-  steps.forEach((step, index) => {
-    lines.push(
-      '[ -z "$HEADRACE_STOPPED" ] || exit 143',
-      `echo start ${index} >&${reportDescriptor}`,
-      `${runStep(step.command, options.terminal)} ${reportDescriptor}>&-`,
-      'HEADRACE_STATUS=$?',
-      `echo end ${index} "$HEADRACE_STATUS" >&${reportDescriptor}`,
-      '[ "$HEADRACE_STATUS" -eq 0 ] || exit "$HEADRACE_STATUS"',
-    );
-  });
   // In braces, so that a shell that reads from a pipe starts no command before it has the whole script.
-  return ['{', ...lines, 'exit 0', '}', ''].join('\n');
+  return ['{', ...lines, '}', ''].join('\n');
 }
 
-function runStep(command: string, terminal: string | undefined): string {
-  return `/bin/sh -e -c ${quote(command)}${terminal === undefined ? '' : ` <>${terminal} >&0 2>&0`}`;
+/** The status of the first step that failed: a report that a build has forged does not change it. */
+const exit = 'exit "${HEADRACE_FAILED:-0}"';
+
+/** Where there are several steps, the runner says which one is next, in lines that each begin with a plus. */
+const awaitNext = [
+  'while [ -z "$HEADRACE_STOPPED" ]; do',
+  'HEADRACE_TOLD=',
+  `while IFS= read -r HEADRACE_LINE <&${scriptDescriptor} && [ "$HEADRACE_LINE" != . ]; do`,
+  'HEADRACE_TOLD="$HEADRACE_TOLD${HEADRACE_LINE#+}\n"',
+  'done',
+  '[ -n "$HEADRACE_TOLD" ] || exit 1',
+  '[ -z "$HEADRACE_STOPPED" ] || break',
+  'eval "$HEADRACE_TOLD"',
+  'done',
+  'exit 143',
+];
+
+function toldAs(...lines: string[]): string {
+  return [
+    ...lines
+      .join('\n')
+      .split('\n')
+      .map((line) => `+${line}`),
+    '.',
+    '',
+  ].join('\n');
+}
+
+function settingOf(name: string, lines: readonly string[]): string[] {
+  // A few names are special in some shells, which refuse unsuitable values and go on.
+  return [`${name}() {`, ...(lines.length > 0 ? ['{', ...lines, '} 2>/dev/null'] : [':']), '}'];
+}
+
+function stepFunction({ command }: Step, at: number, terminal: string | undefined): string {
+  const shown = terminal === undefined ? '' : ` <>${terminal} >&0 2>&0`;
+  return `HEADRACE_STEP_${at}() { ( HEADRACE_SET; HEADRACE_ADD; exec /bin/sh -e -c ${quote(command)}${shown} ) ${scriptDescriptor}<&- ${reportDescriptor}>&-; }`;
 }
 
 /** Variables that only Bash itself may set: an attempt ends it. */
 const ownToBash = new Set(['UID', 'EUID', 'PPID', 'OPTIND', 'SHELLOPTS', 'BASHOPTS', 'BASH_VERSINFO']);
 
 /** Turns the waiting shell into the shell of a run. */
-export function settleIn(workspace: string, environment: Record<string, string>): string[] {
-  const variables = Object.entries(environment).map(([name, value]) => {
-    const unlessBash = ownToBash.has(name) ? '[ -n "${BASH_VERSION-}" ] || ' : '';
-    return `${unlessBash}command export ${name}=${quote(value)}`;
-  });
+export function settleIn(workspace: string): string[] {
   return [
-    `exec ${scriptDescriptor}<&-`,
     `cd ${workspace} || exit 1`,
     'unset OLDPWD',
     // It would still be visible where the kernel does not propagate mounts.
     `[ ! -e ${noWorkspace} ] || { echo the workspace does not show in the sandbox >&2; exit 1; }`,
-    // A few names are special in other shells too, which refuse unsuitable values and go on.
-    ...(variables.length > 0 ? ['{', ...variables, '} 2>/dev/null'] : []),
   ];
+}
+
+export function settingVariables(environment: Readonly<Record<string, string>>): string[] {
+  return Object.entries(environment).map(([name, value]) => {
+    const unlessBash = ownToBash.has(name) ? '[ -n "${BASH_VERSION-}" ] || ' : '';
+    return `${unlessBash}command export ${name}=${quote(value)}`;
+  });
 }
 
 export function quote(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/**
- * Tells of each step when the report comes to it, whatever else the report says: a step begins once, after the end of the
- * one before it, and ends once.
- */
-export function reportSteps({ steps, onStep = () => {} }: Pick<Job, 'steps' | 'onStep'>): (report: string) => void {
-  let reported = 0;
-  return (report) => {
-    for (; reported < 2 * steps.length; reported += 1) {
-      const [at, what] = [reported >> 1, reported % 2 === 0 ? ('start' as const) : ('end' as const)];
-      if (!new RegExp(`^${what} ${at}( |$)`, 'm').test(report)) return;
-      onStep(at, what);
-    }
-  };
-}
-
 export interface Progress {
-  /** The index of the step that started last; null when none did. */
+  /** The place of the step that began last; null when none did. */
   step: number | null;
-  /** Its exit status; null when the script ended before it, or before the next step. */
+  /** Its exit status; null when the run ended before it, or before the next step. */
   status: number | null;
 }
 
-/** Reads the script's report. It comes from inside the sandbox, so it is untrusted. */
-export function progress(report: string, steps: number): Progress {
-  let seen: Progress = { step: null, status: null };
-  for (const line of report.split('\n')) {
-    const [, word, index, status] = /^(start|end) (\d{1,4})(?: (\d{1,3}))?$/.exec(line) ?? [];
-    if (word === undefined || Number(index) >= steps) continue;
-    const ended = word === 'end' && status !== undefined ? Number(status) : null;
-    const isLast = ended !== 0 || Number(index) === steps - 1;
-    seen = { step: Number(index), status: isLast ? ended : null };
-  }
-  return seen;
+export interface Leading {
+  /** Takes what the script reports. It comes from inside the sandbox, so it is untrusted. */
+  hear(report: string): void;
+  hasBegun(): boolean;
+  /** To be called when the run is over and all its output was delivered. */
+  finish(): Promise<Progress>;
+}
+
+interface LeadingParts {
+  job: Pick<Job, 'steps' | 'first' | 'next' | 'onStep'>;
+  /** Settles when all output so far was delivered. */
+  delivered: () => Promise<void>;
+  take: () => Written;
+  /** Whether no further step may begin. */
+  isEnding: () => boolean;
+  tell: (text: string) => void;
+  fail: (error: unknown) => void;
+}
+
+/**
+ * Leads a run through its steps. Whatever the report says, a step begins once, after the end of the one before it, and ends
+ * once.
+ */
+export function leadThrough({ job, delivered, take, isEnding, tell, fail }: LeadingParts): Leading {
+  const { steps, onStep = () => {}, next = inOrder(steps.length) } = job;
+  let at = job.first ?? 0;
+  let state: 'told' | 'running' | 'ended' | 'over' = 'told';
+  let status: number | null = null;
+  let begun: number | null = null;
+  let rest = '';
+  let deciding = Promise.resolve();
+  const decide = async (): Promise<NextStep | undefined> => {
+    await delivered();
+    const following = isEnding() ? undefined : await next({ at, status: status ?? 0, written: take() });
+    state = following ? 'told' : 'over';
+    at = following?.at ?? at;
+    return following;
+  };
+  const goOn = async (): Promise<void> => {
+    const following = await decide();
+    if (!following) return tell(toldAs(exit));
+    const added = settingOf('HEADRACE_ADD', settingVariables(following.environment));
+    tell(toldAs(...added, `HEADRACE_RUN ${following.at}`));
+  };
+  const hearLine = (line: string): void => {
+    const [, word, place, code] = /^(start|end) (\d{1,4})(?: (\d{1,3}))?$/.exec(line) ?? [];
+    if (Number(place) !== at) return;
+    if (word === 'start' && state === 'told') {
+      [state, begun] = ['running', at];
+      onStep(at, 'start');
+    } else if (word === 'end' && state === 'running' && code !== undefined) {
+      [state, status] = ['ended', Number(code)];
+      onStep(at, 'end');
+      if (steps.length > 1) deciding = goOn().catch(fail);
+    }
+  };
+  return {
+    hear(report) {
+      const lines = (rest + report).split('\n');
+      rest = (lines.pop() ?? '').slice(0, 100);
+      lines.forEach(hearLine);
+    },
+    hasBegun: () => begun !== null,
+    async finish() {
+      await deciding;
+      if (state === 'ended') await decide();
+      return { step: begun, status: state === 'over' ? status : null };
+    },
+  };
+}
+
+/** One after the other, until one fails. */
+function inOrder(count: number): NonNullable<Job['next']> {
+  return async ({ at, status }) => (status === 0 && at + 1 < count ? { at: at + 1, environment: {} } : undefined);
 }

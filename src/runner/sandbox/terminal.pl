@@ -10,6 +10,8 @@
 # a letter, its length (32 bits) and its content: "d" is what was typed, "w" the size of the window (rows and columns, 16
 # bits each). It ends after the end of the input, as soon as everything that was written is shown. Nothing waits until no program
 # has the terminal open any more: one may keep it past its own death.
+#
+# In Perl, because Node cannot open the outer end of a terminal or set its size.
 use strict;
 use warnings;
 

@@ -1,4 +1,5 @@
 import type { WindowSize } from '../../shared/shell-frames.ts';
+import type { Written } from './step-files.ts';
 import type { Terminal } from './terminal.ts';
 
 /** The interface between the code that runs commands and the sandbox. */
@@ -29,6 +30,20 @@ export interface SandboxOptions {
 export interface Step {
   name: string;
   command: string;
+}
+
+export interface EndedStep {
+  /** Its place in the job's steps. */
+  at: number;
+  status: number;
+  /** What it wrote to add variables. */
+  written: Written;
+}
+
+export interface NextStep {
+  at: number;
+  /** Variables besides those of the job. */
+  environment: Readonly<Record<string, string>>;
 }
 
 export type Workspace =
@@ -70,8 +85,15 @@ export interface Limits {
 export interface Job {
   /** Unique among the current runs; letters, digits, `_` and `-`. */
   id: string;
-  /** Each is `sh -e -c command`, in order, in one sandbox, in the workspace: a line that fails ends its step, and a step that fails ends the run. */
+  /** Each is `sh -e -c command`, one after the other in one sandbox, in the workspace: a line that fails ends its step. */
   steps: Step[];
+  /** The place of the step that is first, if it is not the first of them. */
+  first?: number;
+  /**
+   * Says which step is next, after one has ended and what it said was delivered; undefined ends the run. It is not asked
+   * when the run is being ended. Without it, steps run in their order until one fails.
+   */
+  next?: ((ended: EndedStep) => Promise<NextStep | undefined>) | undefined;
   environment: Record<string, string>;
   /** Whether it runs a stranger's commands, which may install programs into the home and find them there. */
   isBuild?: true;

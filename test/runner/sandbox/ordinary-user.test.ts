@@ -40,9 +40,11 @@ for (const network of ['none', 'internet', 'host']) {
       const [id, whose = '', ...said] = (ran.stdout.toString() + ran.stderr.toString()).split('\n');
       assert.equal(id, '1000', ran.stderr.toString());
       assert.equal(whose === readlinkSync('/proc/self/ns/net'), network === 'host', whose);
+      const [reached, refused] =
+        network === 'internet' ? ['tap0\nNo route to host\n', ',"refused":["169.254.169.254 port 80"]'] : ['', ''];
       assert.equal(
         said.join('\n'),
-        `${network === 'internet' ? 'tap0\nNo route to host\n' : ''}CapBnd:\t0000000000000000\noriginal\nother\nx\n{"exitStatus":3,"step":"suite","reason":null} 0\n`,
+        `${reached}CapBnd:\t0000000000000000\noriginal\nother\nx\n{"exitStatus":3,"step":"suite","reason":null${refused}} 0\n`,
       );
     },
   );

@@ -1,17 +1,19 @@
-import { ApiError, type FieldErrors } from '../errors.ts';
-import { columnName } from '../records/fields.ts';
+import { ApiError, type ErrorCode, type FieldErrors } from '../errors.ts';
+import { columnName, isBlank, type Field } from '../records/fields.ts';
 import { most } from '../shared/bounds.ts';
+import { fitsOperator } from '../shared/rule-expressions.ts';
 import { checkCommand } from '../records/suite.ts';
 import {
   areVariables,
   projectFields,
+  rawOf,
   sections,
   suites,
   type DocumentField,
   type Entry,
   type Kind,
   type Value,
-} from './config-kinds.ts';
+} from './kinds.ts';
 
 /** A document that was read: every entry with its fields, in the form of the API, and its parts. */
 export interface Node {
@@ -25,9 +27,15 @@ export interface Node {
 
 /** Reads a document, and throws all its mistakes at once, each under its place. */
 export function readDocument(text: string): Node {
+  return readTable(parsed(text));
+}
+
+/** The same of one that is parsed. A file in a repository need not say what the project itself is. */
+export function readTable(table: unknown, isInRepository = false): Node {
   const errors: FieldErrors = {};
   const room = { entries: most.entriesInDocument };
-  const node = readNode(parsed(text), { at: '', errors, fields: projectFields, children: sections, room });
+  const fields = isInRepository ? projectFields.map((field) => ({ ...field, isRequired: false })) : projectFields;
+  const node = readNode(table, { at: '', errors, fields, children: sections, room });
   if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
   return node;
 }
@@ -65,7 +73,7 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
   if (isVariable) known.add('keep');
   if (kind === suites) known.add('dependencies');
   for (const name of Object.keys(said)) if (!known.has(name)) errors[place(name)] = ['invalid_format'];
-  for (const { name, isRequired, fallback, read: readList } of fields) {
+  for (const { name, isRequired, fallback, read: readList, field, isApart } of fields) {
     if (readList && said[name] !== undefined) {
       Object.assign(entry, readRecords(readList, name, said[name], place(name), errors));
       continue;
@@ -76,8 +84,15 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
     const isNeeded = isRequired || isContent;
     const read = said[name] === undefined ? (isNeeded ? undefined : fallback) : valueOf(said[name]);
     if (read === undefined) errors[place(name)] = [said[name] === undefined ? 'is_blank' : 'invalid_format'];
-    else entry[name] = read;
+    else {
+      entry[name] = read;
+      // Suites are needed by their names, which are looked at together (file.ts, and resources/config-needs.ts).
+      const code = field && !isApart && mistakeIn(field, isRequired, read);
+      if (code) errors[place(name)] ??= [code];
+    }
   }
+  if (kind?.section === 'rules' && !fitsOperator(entry.operator as never, String(entry.value)))
+    errors[place('value')] ??= ['invalid_format'];
   if (kind === suites) for (const [name, codes] of Object.entries(checkCommand(entry))) errors[place(name)] ??= codes;
   if (isVariable && !isSource(said.from_env)) errors[place('from_env')] = ['invalid_format'];
   const dependencies = kind === suites && said.dependencies !== undefined ? valueOf(said.dependencies) : [];
@@ -100,6 +115,19 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
     children: Object.fromEntries(nodes),
     dependencies: Array.isArray(dependencies) ? (dependencies as string[]) : [],
   };
+}
+
+/** What the API would say of a value; undefined where it takes it. */
+function mistakeIn(field: Field<unknown>, isRequired: boolean, value: Value): ErrorCode | undefined {
+  const raw = typeof value === 'object' ? rawOf(value) : String(value);
+  if (isBlank(raw) && !field.takesBlank) return isRequired ? 'is_blank' : undefined;
+  try {
+    field.parse(raw);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    return Object.values(error.fields).flat()[0];
+  }
 }
 
 /** Whether the content of a variable stays what it is: a reference to an environment says only where it came from. */

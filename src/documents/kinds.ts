@@ -1,6 +1,6 @@
 import { strategyFields } from '../records/deploy.ts';
 import { groupOf, type Raw } from '../http/raw.ts';
-import { columnName, Digits, pathOf, type FieldSet } from '../records/fields.ts';
+import { columnName, Digits, pathOf, type Field, type FieldSet } from '../records/fields.ts';
 import { notificationFields } from '../records/notification.ts';
 import { projectFields as projectRecordFields } from '../records/project.ts';
 import { ruleFields, suiteFields, variableFields } from '../records/suite.ts';
@@ -39,6 +39,8 @@ export interface DocumentField {
   sent: string;
   isRequired: boolean;
   fallback: Value;
+  /** As the API has it; not where only documents have it. */
+  field?: Field<unknown>;
   /** Reads a list of records, with what they leave out; other fields stand as they are. */
   read?: (said: unknown) => Value;
   /** Whether no route takes it: only documents have it. */
@@ -62,6 +64,7 @@ function fieldsIn(body: FieldSet): DocumentField[] {
     sent,
     isRequired: field.required,
     fallback: field.fallback as Value,
+    field,
     ...(field.schema.items?.properties && { read: (said: unknown) => field.parse(rawOf(said)) as Value }),
   }));
 }
@@ -122,9 +125,9 @@ export const strategies: Kind = {
   what: 'deploy strategy',
   path: '/projects/:project_id/deploy_strategies',
   param: 'deploy_strategy_id',
-  // A suite is named (config-strategies.ts).
+  // A suite is named (resources/config-strategies.ts).
   fields: fieldsIn(strategyFields).map((field) =>
-    field.name === 'suite_id' ? { ...field, name: 'suite', fallback: '' } : field,
+    field.name === 'suite_id' ? { ...field, name: 'suite', fallback: '', field: strategyFields.name } : field,
   ),
   key: ['name'],
   isShort: true,

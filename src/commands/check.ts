@@ -1,0 +1,45 @@
+import { readFile as readBytes } from 'node:fs/promises';
+import { checkFile } from '../documents/file.ts';
+import { readFile, RefusedError } from '../documents/mistakes.ts';
+import { bytes } from '../shared/bounds.ts';
+import type { Call } from './call.ts';
+import { WrongUse } from './errors.ts';
+import { clean, words } from './text.ts';
+
+/** Looked for where no file is named. */
+const usual = ['.headrace.toml', '.headrace.yml'];
+
+/** Checks a file as a server would, as far as that needs no project. */
+export async function run({ screen }: Call, named?: string): Promise<number> {
+  const [path, text] = await contentOf(named === undefined ? usual : [named]);
+  const mistakes = await mistakesIn(text, path);
+  if (screen.isJson) screen.json({ file: path, mistakes });
+  else if (mistakes.length === 0) screen.print(words`${path} has no mistakes.`);
+  else for (const line of mistakes) screen.print(clean(line));
+  return mistakes.length === 0 ? 0 : 1;
+}
+
+async function contentOf(paths: readonly string[]): Promise<[path: string, text: Buffer]> {
+  for (const path of paths) {
+    try {
+      return [path, await readBytes(path)];
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw new WrongUse(words`${path} cannot be read.`);
+    }
+  }
+  throw new WrongUse(words`There is no ${paths.join(' and no ')} here.`);
+}
+
+async function mistakesIn(content: Buffer, path: string): Promise<string[]> {
+  if (content.length > bytes.configFile) return [`${path}: it has more than ${bytes.configFile / 1024} kB.`];
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(content);
+    const parseYaml = async (yaml: string) => (await import('../documents/yaml.ts')).parseYaml(yaml);
+    checkFile(await readFile(text, path, parseYaml));
+    return [];
+  } catch (error) {
+    if (error instanceof RefusedError) return error.lines;
+    if (error instanceof TypeError) return [`${path}: it is not text in UTF-8.`];
+    throw error;
+  }
+}

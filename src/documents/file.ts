@@ -1,0 +1,113 @@
+import { ApiError, type FieldErrors } from '../errors.ts';
+import { valuesIn, type ColumnsOf } from '../records/fields.ts';
+import { matrixFields, type ruleFields, type suiteFields } from '../records/suite.ts';
+import { most } from '../shared/bounds.ts';
+import { variantsOf } from '../shared/matrix.ts';
+import { readTable, type Node } from './document.ts';
+import { rawOf, strategies, suites, type DocumentField, type Entry } from './kinds.ts';
+import { linesOf, mistake, RefusedError, type DocumentFile } from './mistakes.ts';
+
+/** A file in a repository as builds use it. */
+
+/** A suite as its file says it is, in the form of its row. */
+export interface FileSuite {
+  name: string;
+  /** Where it stands in the file, for mistakes. */
+  at: string;
+  settings: ColumnsOf<typeof suiteFields>;
+  rules: ColumnsOf<typeof ruleFields>[];
+  /** Names. */
+  dependencies: readonly string[];
+  needs: readonly string[];
+}
+
+export interface CheckedFile {
+  document: Node;
+  suites: FileSuite[];
+}
+
+/** Everything that can be wrong with a file without its project is found here, and thrown as a RefusedError. */
+export function checkFile(file: DocumentFile): CheckedFile {
+  try {
+    const document = readTable(file.table, true);
+    const nodes = document.children[suites.section] ?? [];
+    refuseSources(file, [document, ...nodes]);
+    const read = nodes.map(suiteOf);
+    refuseTooMany(read);
+    refuseNeeds(read);
+    refuseStrategies(document.children[strategies.section] ?? [], read);
+    return { document, suites: read };
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    throw new RefusedError(linesOf(error, file));
+  }
+}
+
+function suiteOf({ entry, at, children, dependencies }: Node): FileSuite {
+  const rules = (children.rules ?? []).map((rule) => columnsOf(ruleKind?.fields ?? [], rule.entry));
+  return {
+    name: String(entry.name),
+    at,
+    settings: columnsOf(suites.fields, entry) as FileSuite['settings'],
+    rules: rules as FileSuite['rules'],
+    dependencies,
+    needs: entry.needs as readonly string[],
+  };
+}
+
+const ruleKind = suites.children?.find(({ section }) => section === 'rules');
+
+/** The fields were read without a mistake: each is parsed once more, as the API would. */
+function columnsOf(fields: readonly DocumentField[], entry: Entry): Record<string, unknown> {
+  const columns = fields.flatMap(({ name, field, fallback, isApart }) => {
+    if (!field) return [];
+    const value = isApart ? fallback : (entry[name] ?? fallback);
+    const isSaid = value !== fallback && value !== '';
+    return [
+      [name, field.toColumn(isSaid ? field.parse(typeof value === 'object' ? rawOf(value) : String(value)) : value)],
+    ];
+  });
+  return Object.fromEntries(columns) as Record<string, unknown>;
+}
+
+/** Suites need others of the file, and none in the end itself. */
+function refuseNeeds(read: readonly FileSuite[]): void {
+  const needsOf = new Map(read.map(({ name, needs }) => [name, needs]));
+  const errors: FieldErrors = {};
+  for (const { name, at, needs } of read) {
+    if (needs.length > most.neededSuites) errors[`${at}[needs]`] = ['invalid_format'];
+    if (needs.some((needed) => !needsOf.has(needed))) errors[`${at}[needs]`] = ['not_found'];
+    const behind = new Set(needs);
+    for (const needed of behind) for (const further of needsOf.get(needed) ?? []) behind.add(further);
+    if (behind.has(name)) errors[`${at}[needs]`] ??= ['invalid_format'];
+  }
+  if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
+}
+
+/** Deploys run manual suites of the file. */
+function refuseStrategies(nodes: readonly Node[], read: readonly FileSuite[]): void {
+  const manualOf = new Map(read.map(({ name, settings }) => [name, settings.manual]));
+  const errors: FieldErrors = {};
+  for (const { at, entry } of nodes.filter((node) => node.entry.suite !== '')) {
+    const manual = manualOf.get(String(entry.suite));
+    if (manual !== 1) errors[`${at}[suite]`] = [manual === undefined ? 'not_found' : 'invalid_format'];
+  }
+  if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
+}
+
+/** One request builds all combinations. */
+function refuseTooMany(read: readonly FileSuite[]): void {
+  const counts = read.map(({ settings }) => variantsOf(valuesIn(matrixFields, settings)).length);
+  if (counts.reduce((sum, count) => sum + count, 0) > most.variantsOfProject)
+    throw new ApiError('is_reserved', suites.section);
+}
+
+/** Nobody's environment is there when a file of a repository is read. */
+function refuseSources(file: DocumentFile, nodes: readonly Node[]): void {
+  const variables = nodes.flatMap(({ children }) => children.variables ?? []);
+  const wrong = variables.filter(({ entry }) => entry.from_env !== '');
+  if (wrong.length > 0)
+    throw new RefusedError(
+      wrong.map(({ at }) => mistake(file, at, `${at}: a file in a repository has no from_env. Write keep = true.`)),
+    );
+}

@@ -1,0 +1,112 @@
+import type { ApiError } from '../errors.ts';
+import { linesOfToml } from './toml-lines.ts';
+
+/** Reading a document from a file, with everything that is wrong with it in words. */
+
+export type Table = Readonly<Record<string, unknown>>;
+
+/** A file that could be parsed. */
+export interface DocumentFile {
+  path: string;
+  table: Table;
+  lines: ReadonlyMap<string, number>;
+}
+
+/** What a parser answers: with the line of everything in the file, by its path as JSON; or why it cannot be parsed. */
+export type ParsedFile = { value: unknown; lines: ReadonlyMap<string, number> } | { problem: string; line?: number };
+
+/** Tables in lists in tables: more than any document has, and few enough for every stack. */
+export const mostLevels = 10;
+
+export class RefusedError extends Error {
+  readonly lines: string[];
+
+  constructor(lines: string[]) {
+    super(lines.join(' '));
+    this.lines = lines;
+  }
+}
+
+/** By the end of its name: TOML, JSON, or YAML, which is parsed by `parseYaml` (yaml.ts). */
+export async function readFile(
+  text: string,
+  path: string,
+  parseYaml: (text: string) => Promise<ParsedFile>,
+): Promise<DocumentFile> {
+  const parsed = /\.ya?ml$/.test(path) ? await parseYaml(text) : await parsePlain(text, path);
+  const unreadable = (why: string, line?: number): RefusedError =>
+    new RefusedError([`${at(path, line)} cannot be read: ${why.slice(0, 500).replaceAll(/\p{Cc}/gu, '\uFFFD')}`]);
+  if ('problem' in parsed) throw unreadable(parsed.problem.split('\n', 1)[0] ?? '', parsed.line);
+  const { value, lines } = parsed;
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw unreadable('it is no table of settings.');
+  if (isDeeper(value, mostLevels)) throw unreadable('it is nested too deeply.');
+  return { path, table: value as Table, lines };
+}
+
+async function parsePlain(text: string, path: string): Promise<ParsedFile> {
+  try {
+    if (path.endsWith('.json')) return { value: JSON.parse(text) as unknown, lines: new Map() };
+    const value = (await import('smol-toml')).parse(text);
+    return { value, lines: linesOfToml(text) };
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    return { problem: error.message, ...('line' in error && { line: Number(error.line) }) };
+  }
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
+}
+
+const at = (path: string, line?: number): string => (line === undefined ? path : `${path}:${line}:`);
+
+/** A sentence about a place in the file, such as `suites[unit][command]`, with its line. */
+export function mistake(file: DocumentFile, place: string, what: string): string {
+  const path: (string | number)[] = [];
+  let line: number | undefined;
+  let inside: unknown = file.table;
+  for (const part of place.split(/\]?\[|\]$/)) {
+    const index = Array.isArray(inside) ? indexOf(inside, part) : -1;
+    path.push(index < 0 ? part : index);
+    line = file.lines.get(JSON.stringify(path)) ?? line;
+    inside = (inside as Record<string | number, unknown> | undefined)?.[path.at(-1) ?? ''];
+  }
+  // Names in the file are anybody's, and this becomes a line of a log.
+  return `${at(file.path, line).replace(/:$/, '')}: ${what.replaceAll(/\p{Cc}/gu, '\uFFFD')}`;
+}
+
+/** Entries are called by their names, or by their numbers. */
+function indexOf(list: readonly unknown[], name: string): number {
+  const named = list.findIndex((item) => (item as Record<string, unknown> | null | undefined)?.name === name);
+  return named < 0 && /^\d+$/.test(name) ? Number(name) : named;
+}
+
+const wordsFor: Readonly<Record<string, string>> = {
+  is_blank: 'is missing',
+  invalid_format: 'is not known, too large, or not of the right form',
+  already_exists: 'is there twice',
+  not_found: 'is not there',
+  is_reserved: 'is a reserved name, or one more than there can be',
+  too_long: 'is too long',
+  payment_required: 'the owner of the project has to pay first',
+};
+
+/** One line for each mistake, with its place in the file. */
+export function linesOf(error: ApiError, file: DocumentFile): string[] {
+  return Object.entries(error.fields).flatMap(([name, codes]) =>
+    codes.map((code) => {
+      const [, variable] = /^((?:.*\[)?variables\]?\[[^\]]+\])\[content\]$/.exec(name) ?? [];
+      if (variable !== undefined && code === 'is_blank')
+        return mistake(file, name, `${variable} has no value on the server yet. Set it in the settings first.`);
+      if (variable !== undefined && code === 'invalid_format')
+        return mistake(
+          file,
+          name,
+          `${variable}: a file holds no secret. Write keep = true, or secret = false where it is none.`,
+        );
+      return mistake(file, name, `${name === 'generic' ? '' : `${name} `}${wordsFor[code] ?? code}.`);
+    }),
+  );
+}

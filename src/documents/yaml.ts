@@ -1,0 +1,34 @@
+import yaml from 'yaml';
+import { mostLevels, type ParsedFile } from './mistakes.ts';
+
+/** A few aliases of aliases can stand for more than any memory holds. */
+const mostAliases = 20;
+
+/**
+ * The parser recurses, and takes long for a file that is nested deeply: a server calls it in a thread. The package is one
+ * of CommonJS modules: bundled, it has its functions in its default export alone.
+ */
+export function parseYaml(text: string): ParsedFile {
+  const counter = new yaml.LineCounter();
+  try {
+    const document = yaml.parseDocument(text, { lineCounter: counter, prettyErrors: false });
+    const [error] = document.errors;
+    if (error) return { problem: error.message, line: counter.linePos(error.pos[0]).line };
+    const lines = new Map<string, number>();
+    const walk = (node: unknown, path: readonly (string | number)[]): void => {
+      if (path.length > mostLevels) return;
+      const note = (own: readonly (string | number)[], at: unknown, inner: unknown): void => {
+        if (yaml.isNode(at) && at.range) lines.set(JSON.stringify(own), counter.linePos(at.range[0]).line);
+        walk(inner, own);
+      };
+      if (yaml.isMap(node))
+        for (const { key, value } of node.items)
+          note([...path, String(yaml.isScalar(key) ? key.value : '')], key, value);
+      if (yaml.isSeq(node)) for (const [at, item] of node.items.entries()) note([...path, at], item, item);
+    };
+    walk(document.contents, []);
+    return { value: document.toJS({ maxAliasCount: mostAliases }) as unknown, lines };
+  } catch (error) {
+    return { problem: error instanceof Error ? error.message : String(error) };
+  }
+}

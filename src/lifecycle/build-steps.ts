@@ -1,0 +1,23 @@
+import type { StoredStep } from '../views/build-steps.ts';
+import { projectTopic, subjectTopic, type WriteContext } from './write-context.ts';
+
+/** The steps of a suite, before its build has begun; blank for one with a command. */
+export function waitingSteps(steps: string): string {
+  if (steps === '[]') return '';
+  const named = (JSON.parse(steps) as StoredStep[]).map(({ name }): StoredStep => ({ name, state: 'waiting' }));
+  return JSON.stringify(named);
+}
+
+/** How far the steps of a running build are. Each time all of them are told, so it does not matter if one was missed. */
+export async function noteSteps({ db, trx }: WriteContext, id: bigint, steps: readonly StoredStep[]): Promise<void> {
+  const build = await trx
+    .updateTable('builds')
+    .set({ steps: JSON.stringify(steps) })
+    .where('id', '=', id)
+    .where('build_state', '=', 'running')
+    .returning(['project_id', 'build_request_id'])
+    .executeTakeFirst();
+  if (!build) return;
+  for (const topic of [projectTopic(build.project_id), subjectTopic(build.build_request_id), subjectTopic(id)])
+    await db.announce(trx, topic);
+}

@@ -1,0 +1,117 @@
+import { insertRows } from '../db/insert.ts';
+import type { Queries } from '../db/open.ts';
+import type { BuildRequestRow, BuildRow, FileSuiteRow, SuiteRow } from '../db/schema.ts';
+import { suiteFields } from '../records/suite.ts';
+import type { Rule } from './rules.ts';
+import type { WriteContext } from './write-context.ts';
+
+/**
+ * The suites of a file in the repository, by which its commits are built. They are kept under the digest of the file, so
+ * that the commits that have the same one share them. Nothing else in the project refers to them: its own suites change
+ * only from the default branch.
+ */
+
+/** The columns of a suite that a file says. */
+export type SuiteSettings = Omit<SuiteRow, 'id' | 'project_id'>;
+
+export interface SuiteOfFile {
+  name: string;
+  settings: SuiteSettings;
+  rules: readonly Rule[];
+  /** Names. */
+  dependencies: readonly string[];
+  needs: readonly string[];
+}
+
+/** By what a request is built: the path and the digest of a file, the digest blank where the commit has none. */
+export type BuiltBy = Pick<BuildRequestRow, 'config_file' | 'config_digest'>;
+export const byProject: BuiltBy = { config_file: '', config_digest: '' };
+
+/** The caller holds the project's number, so nobody stores the same at the same time. */
+export async function storeFileSuites(
+  { trx, ids }: WriteContext,
+  { projectId, digest }: { projectId: bigint; digest: string },
+  suites: readonly SuiteOfFile[],
+): Promise<void> {
+  if ((await rowsOf(trx, projectId, digest)).length > 0) return;
+  const idOf = new Map(suites.map(({ name }) => [name, ids.next()]));
+  const rows = suites.map((suite): FileSuiteRow => ({
+    id: idOf.get(suite.name) ?? ids.next(),
+    project_id: projectId,
+    digest,
+    name: suite.name,
+    settings: JSON.stringify({
+      ...suite.settings,
+      needs: suiteFields.needs.toColumn(suite.needs.flatMap((needed) => idOf.get(needed) ?? [])),
+    }),
+    rules: JSON.stringify(suite.rules),
+    dependencies: JSON.stringify(suite.dependencies),
+  }));
+  await insertRows(trx, 'file_suites', rows);
+}
+
+function rowsOf(db: Queries, projectId: bigint, digest: string): Promise<FileSuiteRow[]> {
+  const rows = db.selectFrom('file_suites').selectAll().where('project_id', '=', projectId);
+  return rows.where('digest', '=', digest).orderBy('id').execute();
+}
+
+/** A suite of a file, with the project's suite of its name. */
+export interface FileSuite extends SuiteSettings {
+  id: bigint;
+  suite_id: bigint | null;
+  rules: Rule[];
+}
+
+/** In the order of the file. */
+export async function suitesInFile(db: Queries, projectId: bigint, digest: string): Promise<FileSuite[]> {
+  const rows = await rowsOf(db, projectId, digest);
+  const suites = db.selectFrom('suites').select(['id', 'name', 'approval', 'manual']);
+  const present = await suites.where('project_id', '=', projectId).execute();
+  const byName = new Map(present.map((suite) => [suite.name, suite]));
+  return rows.map(({ id, name, settings, rules }) => {
+    const said = JSON.parse(settings) as SuiteSettings;
+    const own = byName.get(name);
+    // A branch can ask for a person in the middle, and does not get around one.
+    const approval = Math.max(said.approval, own?.approval ?? 0);
+    const manual = Math.max(said.manual, own?.manual ?? 0);
+    return { ...said, approval, manual, id, suite_id: own?.id ?? null, rules: JSON.parse(rules) as Rule[] };
+  });
+}
+
+type Built = Pick<BuildRow, 'project_id' | 'build_request_id' | 'suite_id' | 'suite_name'>;
+
+/** The settings of a build's suite, as its request has them; undefined when the suite was deleted since. */
+export async function settingsOf(
+  db: Queries,
+  build: Built,
+): Promise<(SuiteSettings & { dependencies?: string[] }) | undefined> {
+  const row = await db
+    .selectFrom('build_requests')
+    .innerJoin('file_suites', (join) =>
+      join
+        .onRef('file_suites.project_id', '=', 'build_requests.project_id')
+        .onRef('file_suites.digest', '=', 'build_requests.config_digest'),
+    )
+    .select(['file_suites.settings', 'file_suites.dependencies'])
+    .where('build_requests.id', '=', build.build_request_id)
+    .where('file_suites.name', '=', build.suite_name)
+    .executeTakeFirst();
+  if (row)
+    return {
+      ...(JSON.parse(row.settings) as SuiteSettings),
+      dependencies: JSON.parse(row.dependencies) as string[],
+    };
+  return db.selectFrom('suites').selectAll().where('id', '=', build.suite_id).executeTakeFirst();
+}
+
+/** By which file a commit was last built, if it was built by the file at this path. */
+export async function builtBefore(db: Queries, commitId: bigint, path: string): Promise<BuiltBy | undefined> {
+  return db
+    .selectFrom('build_requests')
+    .select(['config_file', 'config_digest'])
+    .where('commit_id', '=', commitId)
+    .where('config_file', '=', path)
+    .orderBy('id', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+}

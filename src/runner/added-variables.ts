@@ -1,0 +1,60 @@
+import { bytes, longest } from '../shared/bounds.ts';
+import { isReservedVariable, variableNameForm } from '../shared/variable-names.ts';
+
+/** What a step wrote to add variables. */
+export interface AddedVariables {
+  variables: Map<string, string>;
+  /** What is wrong with the rest, in words, without any value: some are secret. */
+  passedOver: string[];
+}
+
+/** At most so much is said about one file. */
+const mostComplaints = 10;
+
+/**
+ * Reads lines `NAME=value`, and `NAME<<WORD` with the value on the lines up to one that is WORD. Values are taken as they
+ * stand. Of several values the last one counts. What cannot be a variable is passed over.
+ */
+export function readVariables(text: string): AddedVariables {
+  const variables = new Map<string, string>();
+  const wrong: string[] = [];
+  const lines = (text.endsWith('\n') ? text.slice(0, -1) : text).split('\n');
+  const put = (name: string, value: string, line: number): void => {
+    const problem = problemOf(name, value);
+    if (problem === undefined) variables.set(name, value);
+    else wrong.push(`line ${line}: ${problem}`);
+  };
+  for (let at = 0; at < lines.length; at += 1) {
+    const line = lines[at] ?? '';
+    if (line === '') continue;
+    const [, opened, word = ''] = /^([^=<]*)<<(.+)$/.exec(line) ?? [];
+    const equals = line.indexOf('=');
+    if (opened !== undefined) {
+      const end = lines.indexOf(word, at + 1);
+      if (end === -1) {
+        wrong.push(`line ${at + 1}: the word that ends the value is missing`);
+        break;
+      }
+      put(opened, lines.slice(at + 1, end).join('\n'), at + 1);
+      at = end;
+    } else if (equals === -1) wrong.push(`line ${at + 1}: it is no NAME=value`);
+    else put(line.slice(0, equals), line.slice(equals + 1), at + 1);
+  }
+  const more = wrong.length - mostComplaints;
+  const passedOver = more > 0 ? [...wrong.slice(0, mostComplaints), `and ${more} more`] : wrong;
+  return { variables, passedOver };
+}
+
+function problemOf(name: string, value: string): string | undefined {
+  if (!variableNameForm.test(name) || name.length > longest.variableName)
+    return 'it does not begin with the name of a variable';
+  if (isReservedVariable(name)) return `${name} is a name that builds cannot set`;
+  if (value.includes('\0')) return `${name} has a NUL byte`;
+  return Buffer.byteLength(value) > longest.variableContent ? `${name} is longer than a variable may be` : undefined;
+}
+
+/** Whether an environment with these variables besides is one that programs can still be started with. */
+export function fits(variables: ReadonlyMap<string, string>): boolean {
+  const sizes = Array.from(variables, ([name, value]) => Buffer.byteLength(name) + Buffer.byteLength(value) + 2);
+  return sizes.reduce((sum, size) => sum + size, 0) <= bytes.stepEnvironment;
+}

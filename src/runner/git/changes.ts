@@ -1,0 +1,47 @@
+import type { Changes, Comparison } from '../../protocol/index.ts';
+import { changedFiles, type KnownCommit } from './commits.ts';
+import { expectSuccess } from './git.ts';
+import { remoteHead } from './refs.ts';
+import type { Session } from './session.ts';
+
+/** What git knows without having it, in repositories of either kind. */
+const emptyTrees: Readonly<Record<number, string>> = {
+  40: '4b825dc642cb6eb9a060e54bf8d69288fbee4904',
+  64: '6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321',
+};
+
+/**
+ * Which files a commit changes, compared with what the order says; undefined where that is its first parent, whose
+ * comparison the commit has already. `branch` is the one that was pushed, if one was.
+ */
+export async function changesOf(
+  session: Session,
+  commit: KnownCommit,
+  compare: Comparison,
+  branch: string | null,
+): Promise<Changes | undefined> {
+  const { sha } = commit;
+  if ('asked' in compare && commit.onDefault) return undefined;
+  if ('before' in compare && (await exists(session, `${compare.before}^{commit}`)))
+    return between(session, compare.before, sha, `what ${branch ?? 'the branch'} had before`);
+  const left = 'leaving' in compare ? compare.leaving : null;
+  // A default branch that is new has nothing that it could have left.
+  const isFirst = 'leaving' in compare && left === null && branch !== null && branch === commit.defaultBranch;
+  if (isFirst) return between(session, null, sha, 'nothing: the branch is new');
+  const named = left !== null && (await exists(session, `refs/heads/${left}^{commit}`));
+  const [ref, name] = named ? [`refs/heads/${left}`, left] : [remoteHead, 'the default branch'];
+  if (!(await exists(session, `${ref}^{commit}`))) return undefined;
+  const found = await session.git(['merge-base', ref, sha]);
+  if (found.status === 1) return between(session, null, sha, `nothing: it has no commit in common with ${name}`);
+  const base = expectSuccess('looking for a merge base', found).stdout.toString().trim();
+  return between(session, base, sha, `the merge base with ${name}`);
+}
+
+async function exists(session: Session, name: string): Promise<boolean> {
+  return (await session.git(['cat-file', '-e', name])).status === 0;
+}
+
+async function between(session: Session, base: string | null, sha: string, comparedWith: string): Promise<Changes> {
+  const { files } = await changedFiles(session, sha, base ?? emptyTrees[sha.length]);
+  return { base, comparedWith, files };
+}

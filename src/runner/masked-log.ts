@@ -1,0 +1,52 @@
+import { createMask } from '../shared/masking.ts';
+
+/** The log of a build, without its secrets, of which there may come more while it runs. */
+export interface MaskedLog {
+  readonly secrets: readonly string[];
+  push(chunk: Buffer): Promise<void>;
+  print(text: string): Promise<void>;
+  /** Shows what was held back because it could have been the beginning of a secret. */
+  flush(): Promise<void>;
+  /** Masks these too, from now on. */
+  hide(secrets: readonly string[]): Promise<void>;
+  /** Ends the line that was begun, if one was. Answers the number of the next one. */
+  newLine(): Promise<number>;
+}
+
+interface Options {
+  writeLog: (bytes: Buffer) => void | Promise<void>;
+  secrets: readonly string[];
+  /** How many lines the log has by now. */
+  lines?: number | undefined;
+}
+
+const lineBreak = 0x0a;
+
+export function maskedLog({ writeLog, secrets: first, lines = 0 }: Options): MaskedLog {
+  const secrets = [...first];
+  let mask = createMask(secrets);
+  let breaks = lines;
+  let isOpen = false;
+  const show = async (bytes: Buffer): Promise<void> => {
+    if (bytes.length === 0) return;
+    for (let at = bytes.indexOf(lineBreak); at !== -1; at = bytes.indexOf(lineBreak, at + 1)) breaks += 1;
+    isOpen = bytes.at(-1) !== lineBreak;
+    await writeLog(bytes);
+  };
+  return {
+    secrets,
+    push: (chunk) => show(mask.push(chunk)),
+    print: (text) => show(mask.push(Buffer.from(text))),
+    flush: () => show(mask.flush()),
+    async hide(more) {
+      await show(mask.flush());
+      secrets.push(...more);
+      mask = createMask(secrets);
+    },
+    async newLine() {
+      await show(mask.flush());
+      if (isOpen) await show(Buffer.from('\n'));
+      return breaks + 1;
+    },
+  };
+}

@@ -1,0 +1,45 @@
+import { closeSync, constants, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs';
+import { bytes } from '../../shared/bounds.ts';
+
+/**
+ * The files through which a step adds variables to the environment of the steps after it. They are opened before the run
+ * begins, and from then on read by their descriptors: whatever a build does with their names, nothing else is read. In a
+ * sandbox they are in memory, because some of what is written there is secret.
+ */
+export interface StepFiles {
+  /** The variables that name them. */
+  readonly variables: Readonly<Record<string, string>>;
+  /** What was written since the last time; null for a file that is too long. The files are empty afterwards. */
+  take(): Written;
+  close(): void;
+}
+
+export interface Written {
+  plain: Buffer | null;
+  secret: Buffer | null;
+}
+
+/** Their paths in a sandbox (mount-helper.pl). */
+export const sandboxedStepFiles = ['/dev/shm/headrace/env', '/dev/shm/headrace/secret-env'];
+
+/** `seenAs` are their paths for the build. */
+export function openStepFiles(paths: readonly string[], seenAs: readonly string[] = paths): StepFiles {
+  const [plain, secret] = paths.map((path) => openSync(path, constants.O_RDWR)) as [number, number];
+  const [plainPath = '', secretPath = ''] = seenAs;
+  return {
+    variables: { HEADRACE_ENV: plainPath, HEADRACE_SECRET_ENV: secretPath },
+    take: () => ({ plain: takeFrom(plain), secret: takeFrom(secret) }),
+    close: () => [plain, secret].forEach((fd) => closeSync(fd)),
+  };
+}
+
+const nothing = Buffer.alloc(0);
+
+function takeFrom(fd: number): Buffer | null {
+  const { size } = fstatSync(fd);
+  if (size === 0) return nothing;
+  const written = Buffer.alloc(Math.min(size, bytes.stepEnvironment));
+  const length = readSync(fd, written, 0, written.length, 0);
+  ftruncateSync(fd);
+  return size > bytes.stepEnvironment ? null : written.subarray(0, length);
+}

@@ -1,0 +1,140 @@
+import { isUtf8 } from 'node:buffer';
+import type { StepOrder, StepState } from '../protocol/index.ts';
+import { fits, readVariables } from './added-variables.ts';
+import type { MaskedLog } from './masked-log.ts';
+import type { Written } from './sandbox/step-files.ts';
+import type { Ended, EndedStep, Job, NextStep, Step } from './sandbox/types.ts';
+
+/** Leads a run through the launch commands and the steps of a suite, and knows how each of them ended. */
+export interface SuiteSteps {
+  /** To be called right before the run. */
+  begin(): Promise<void>;
+  job: Pick<Job, 'steps' | 'first' | 'next' | 'onStep'>;
+  /** What is known of the steps when the run is over. */
+  conclude(ended: Ended): StepState[];
+  /** The variables that steps added. */
+  added(): Record<string, string>;
+  /** The launch command with which the run ended, if it did not come any further. */
+  launch({ step }: Ended): string | undefined;
+  /** The exit status of the first step that failed, or 0, where the run came to its end. */
+  statusOf(ended: Ended): number | null;
+}
+
+interface Options {
+  launches: readonly { name: string; command: string }[];
+  steps: readonly StepOrder[];
+  log: MaskedLog;
+  /** Told of the launch command or step that begins, or that it ended. */
+  onSpan?: (name: string | undefined) => void;
+  /** The states have changed. */
+  onChange?: (states: StepState[]) => void;
+  now?: () => number;
+}
+
+const nothingToRun: Step = { name: 'nothing', command: ':' };
+
+export function suiteSteps({
+  launches,
+  steps,
+  log,
+  onSpan = () => {},
+  onChange = () => {},
+  ...clock
+}: Options): SuiteSteps {
+  const { now = () => performance.now() } = clock;
+  const orderedAt = now();
+  const elapsed = (): number => Math.round(now() - orderedAt);
+  const states: StepState[] = steps.map(({ name }) => ({ name, state: 'waiting' }));
+  const added = new Map<string, string>();
+  let failed: number | undefined;
+  const all: Step[] = [
+    ...launches.map(({ command }, at) => ({ name: `launch ${at}`, command })),
+    ...steps.map(({ command }, at) => ({ name: `step ${at}`, command })),
+  ];
+  /** The first step from this place on that is to run; those before it are passed over. */
+  const choose = (from: number): number | undefined => {
+    for (let at = from; at < steps.length; at += 1) {
+      const when = steps[at]?.when;
+      if (when === 'always' || (when === 'failed') === (failed !== undefined)) return at + launches.length;
+      states[at] = { name: steps[at]?.name ?? '', state: 'skipped' };
+    }
+    return undefined;
+  };
+  const change = (at: number, changed: Partial<StepState>): void => {
+    const state = states[at - launches.length];
+    if (!state) return;
+    Object.assign(state, changed);
+    onChange(states);
+  };
+  /** Which line of the log is the first of a step's part. */
+  const begin = async (at: number): Promise<void> => {
+    const line = await log.newLine();
+    const state = states[at - launches.length];
+    if (state) state.line = line;
+  };
+  const take = async (what: string, bytes: Buffer | null): Promise<[string, string][]> => {
+    if (bytes?.length === 0) return [];
+    const say = (words: string): Promise<void> => log.print(`${what}: ${words}.\n`);
+    await log.newLine();
+    if (bytes === null || !isUtf8(bytes)) {
+      await say(bytes === null ? 'it is too long, so none of it is taken' : 'it is not UTF-8, so none of it is taken');
+      return [];
+    }
+    const { variables, passedOver } = readVariables(bytes.toString());
+    for (const words of passedOver) await say(`${words}; it is passed over`);
+    const taken = Array.from(variables);
+    if (fits(new Map([...added, ...taken]))) return taken;
+    await say('with these the steps have added too much, so none of it is taken');
+    return [];
+  };
+  const add = async ({ plain, secret }: Written): Promise<void> => {
+    const hidden = await take('HEADRACE_SECRET_ENV', secret);
+    if (hidden.length > 0) await log.hide(hidden.map(([, value]) => value));
+    for (const [name, value] of [...(await take('HEADRACE_ENV', plain)), ...hidden]) added.set(name, value);
+  };
+  const next = async ({ at, status, written }: EndedStep): Promise<NextStep | undefined> => {
+    await add(written);
+    if (first === undefined) return undefined;
+    const isLaunch = at < launches.length;
+    change(at, { state: status === 0 ? 'passed' : 'failed', status, to: elapsed() });
+    if (status !== 0 && isLaunch) return undefined;
+    if (status !== 0) failed ??= status;
+    const following = at + 1 < launches.length ? at + 1 : choose(Math.max(0, at + 1 - launches.length));
+    if (following === undefined) return undefined;
+    await begin(following);
+    return { at: following, environment: Object.fromEntries(added) };
+  };
+  const first = launches.length > 0 ? 0 : choose(0);
+  return {
+    job: {
+      steps: first === undefined ? [nothingToRun] : all,
+      ...(first !== undefined && first > 0 && { first }),
+      next,
+      onStep(at, what) {
+        const name = launches[at] ? `launch ${launches[at].name}` : steps[at - launches.length]?.name;
+        onSpan(what === 'start' ? name : undefined);
+        if (what === 'start' && first !== undefined) change(at, { state: 'running', from: elapsed() });
+      },
+    },
+    begin: async () => {
+      if (first !== undefined) await begin(first);
+    },
+    conclude({ exitStatus, reason, step }) {
+      // What leads through the steps was ended, in the middle of one or before the next.
+      const open = states.find(({ state }) => state === 'running' || state === 'waiting') ?? states.at(-1);
+      if (
+        reason === null &&
+        exitStatus !== null &&
+        exitStatus !== 0 &&
+        !step.startsWith('launch') &&
+        open &&
+        failed === undefined
+      )
+        Object.assign(open, { state: 'failed', status: exitStatus, to: elapsed() });
+      return states;
+    },
+    added: () => Object.fromEntries(added),
+    launch: ({ step }) => launches.find((_, at) => step === `launch ${at}`)?.name,
+    statusOf: ({ exitStatus }) => failed ?? exitStatus,
+  };
+}
