@@ -2,7 +2,7 @@ import type { Vault } from '../lib/vault.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { LogPart, Outcome, StepState, Work } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
-import type { ReadFile } from './repository-config.ts';
+import type { ReadFile } from '../lifecycle/file-suites.ts';
 
 /** The limits that orders carry. */
 export interface BuildLimits {

@@ -2,16 +2,11 @@ import { createHash } from 'node:crypto';
 import type { Runner } from '../auth/runners.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { recordCommit } from '../lifecycle/commits.ts';
-import type { BuiltBy, SuiteOfFile } from '../lifecycle/file-suites.ts';
+import type { ReadFile, SuiteOfFile } from '../lifecycle/file-suites.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { FinishReport } from '../protocol/index.ts';
 import { holdJob } from '../queue/queue.ts';
 import { isConfigured, defaultHeadOf } from './fetch-commit.ts';
-
-/** A file that was read: what a commit is built by. */
-export interface ReadFile extends BuiltBy {
-  suites: readonly SuiteOfFile[];
-}
 
 type Refused = { refused: string[] };
 

@@ -86,10 +86,10 @@ function refuseNeeds(read: readonly FileSuite[]): void {
 
 /** Deploys run manual suites of the file. */
 function refuseStrategies(nodes: readonly Node[], read: readonly FileSuite[]): void {
-  const manualOf = new Map(read.map(({ name, settings }) => [name, settings.manual]));
+  const manualOf = new Map<unknown, number>(read.map(({ name, settings }) => [name, settings.manual]));
   const errors: FieldErrors = {};
   for (const { at, entry } of nodes.filter((node) => node.entry.suite !== '')) {
-    const manual = manualOf.get(String(entry.suite));
+    const manual = manualOf.get(entry.suite);
     if (manual !== 1) errors[`${at}[suite]`] = [manual === undefined ? 'not_found' : 'invalid_format'];
   }
   if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);

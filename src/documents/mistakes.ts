@@ -1,5 +1,5 @@
 import type { ApiError } from '../errors.ts';
-import { linesOfToml } from './toml-lines.ts';
+import { linesOfToml, mostLevels } from './toml-lines.ts';
 
 /** Reading a document from a file, with everything that is wrong with it in words. */
 
@@ -14,9 +14,6 @@ export interface DocumentFile {
 
 /** What a parser answers: with the line of everything in the file, by its path as JSON; or why it cannot be parsed. */
 export type ParsedFile = { value: unknown; lines: ReadonlyMap<string, number> } | { problem: string; line?: number };
-
-/** Tables in lists in tables: more than any document has, and few enough for every stack. */
-export const mostLevels = 10;
 
 export class RefusedError extends Error {
   readonly lines: string[];

@@ -1,6 +1,7 @@
-import { mostLevels } from './mistakes.ts';
-
 /** Where the tables and keys of a TOML file stand: the parser tells positions of what it cannot read alone. */
+
+/** Tables in lists in tables: more than any document has, and few enough for every stack. */
+export const mostLevels = 10;
 
 type Path = readonly (string | number)[];
 

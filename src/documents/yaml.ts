@@ -1,5 +1,6 @@
 import yaml from 'yaml';
-import { mostLevels, type ParsedFile } from './mistakes.ts';
+import type { ParsedFile } from './mistakes.ts';
+import { mostLevels } from './toml-lines.ts';
 
 /** A few aliases of aliases can stand for more than any memory holds. */
 const mostAliases = 20;

@@ -313,10 +313,13 @@ export async function cancelHeld(context: WriteContext, builds: readonly BuildRo
   await holdAllForBuilds(context, builds);
   await holdGroups(context, builds.map(groupOf));
   const ids = builds.map(({ id }) => id);
-  const now = context.trx.selectFrom('builds').select(['id', 'build_state', 'held']).where('id', 'in', ids);
-  const open = (await now.execute()).filter(({ build_state: state }) => !isFinal(buildMachine, state as BuildState));
-  if (open.some(({ held }) => held === '')) runAgain();
-  for (const build of open) await advanceBuild(context, build, 'cancelled');
+  const jobs = context.trx
+    .selectFrom('jobs')
+    .select('id')
+    .where('kind', '=', 'run_suite')
+    .where('subject_id', 'in', ids);
+  if (await jobs.executeTakeFirst()) runAgain();
+  for (const build of builds) await advanceBuild(context, build, 'cancelled');
 }
 
 /** Lets a build go on that waits for approval; false when it does not wait for one. */

@@ -25,6 +25,10 @@ export interface SuiteOfFile {
 
 /** By what a request is built: the path and the digest of a file, the digest blank where the commit has none. */
 export type BuiltBy = Pick<BuildRequestRow, 'config_file' | 'config_digest'>;
+/** A file that was read: what a commit is built by. */
+export interface ReadFile extends BuiltBy {
+  suites: readonly SuiteOfFile[];
+}
 export const byProject: BuiltBy = { config_file: '', config_digest: '' };
 
 /** The caller holds the project's number, so nobody stores the same at the same time. */

@@ -3,6 +3,7 @@ import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { enqueue } from '../queue/queue.ts';
 import { writeMove } from './build-moves.ts';
+import type { SuiteSettings } from './file-suites.ts';
 import { judgeWaiting, notYetPassed, standingsOf, type NeedingBuild } from './needs.ts';
 import type { BuildState } from './states.ts';
 import { subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
@@ -92,12 +93,28 @@ async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id
   const jobs = await trx
     .selectFrom('builds')
     .innerJoin('projects', 'projects.id', 'builds.project_id')
+    .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .leftJoin('suites', 'suites.id', 'builds.suite_id')
-    .select(['builds.id as subjectId', 'projects.owner_id as accountId', 'suites.tags'])
+    .leftJoin('file_suites', (join) =>
+      join
+        .onRef('file_suites.project_id', '=', 'build_requests.project_id')
+        .onRef('file_suites.digest', '=', 'build_requests.config_digest')
+        .onRef('file_suites.name', '=', 'builds.suite_name'),
+    )
+    .select(['builds.id as subjectId', 'projects.owner_id as accountId', 'suites.tags', 'file_suites.settings'])
     .where('builds.id', 'in', free)
     .orderBy('builds.id')
     .execute();
-  await enqueue(db, trx, ids, ...jobs.map(({ tags, ...job }) => ({ kind: 'run_suite', ...job, tags: tags ?? '' })));
+  await enqueue(
+    db,
+    trx,
+    ids,
+    ...jobs.map(({ tags, settings, ...job }) => ({
+      kind: 'run_suite',
+      ...job,
+      tags: (settings === null ? tags : (JSON.parse(settings) as SuiteSettings).tags) ?? '',
+    })),
+  );
   for (const id of free) await db.announce(trx, subjectTopic(id));
 }
 

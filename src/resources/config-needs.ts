@@ -21,16 +21,20 @@ interface Change {
   to: readonly string[];
 }
 
+const nameOf = ({ entry }: Node): string => String(entry.name as string | number);
+
 function changedNeeds(records: readonly Needing[], nodes: readonly Node[]): Change[] {
   const before = new Map(records.map(({ name, needs }) => [name, needs.map((needed) => needed.name)]));
-  const known = new Set(nodes.map(({ entry }) => String(entry.name)));
+  const known = new Set(nodes.map(nameOf));
   return nodes.flatMap((node) => {
-    const [name, to] = [String(node.entry.name), node.entry.needs as readonly string[]];
+    const [name, to] = [nameOf(node), node.entry.needs as readonly string[]];
     if (to.some((needed) => !known.has(needed))) throw new ApiError('not_found', `${node.at}[needs]`);
     const from = before.get(name) ?? [];
     return isSame(from, to) ? [] : [{ node, name, from, to }];
   });
 }
+
+const isGone = ({ action, section }: Step): boolean => action === 'delete' && section === suites.section;
 
 /** The steps for suites, with those for what they need: when all suites are there, and before any goes. */
 export async function withNeeds(
@@ -64,7 +68,6 @@ export async function withNeeds(
 
 /** A suite goes when nothing uses it any more. */
 export function suitesGoLast(steps: readonly Step[]): Step[] {
-  const isGone = ({ action, section }: Step): boolean => action === 'delete' && section === suites.section;
   return [...steps.filter((step) => !isGone(step)), ...steps.filter(isGone)];
 }
 

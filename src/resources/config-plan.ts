@@ -168,7 +168,7 @@ async function planChange(
         const sent = kind === strategies ? await withSuiteId(within, own, node.entry) : node.entry;
         return within(`PUT ${kind.path}/:${kind.param}`, own, bodyFrom(changed, sent));
       });
-      if (areVariables(kind)) await noteSource(planning.db, record.id, String(node.entry.from_env));
+      if (areVariables(kind)) await noteSource(planning.db, record.id, shown(node.entry.from_env));
       return {};
     },
   };
@@ -194,7 +194,7 @@ async function planCreate(planning: Planning, kind: Kind, params: Params, node: 
         return within(`POST ${kind.path}`, params, bodyFrom(fields, sent));
       });
       const { id, secret, url } = made as Record_ & { url?: string };
-      if (areVariables(kind)) await noteSource(planning.db, id, String(node.entry.from_env));
+      if (areVariables(kind)) await noteSource(planning.db, id, shown(node.entry.from_env));
       for (const part of await planParts(planning, kind, { ...params, [kind.param]: id }, node)) await part.run();
       // Of a variable this says whether it is one.
       return typeof secret === 'string' ? { secret, ...(url !== undefined && { url }) } : {};
@@ -259,7 +259,7 @@ export async function recordsOf(
   params: Params,
 ): Promise<Record_[]> {
   const list = (await within(`GET ${kind.path}`, params)) as Record_[];
-  if (areVariables(kind)) {
+  if (areVariables(kind) && list.length > 0) {
     const sources = await sourcesOf(db, { projectId: params.project_id ?? 0n, suiteId: params.suite_id });
     return list.map((record) => ({ ...record, from_env: sources.get(record.id) ?? '' }));
   }
@@ -286,7 +286,7 @@ export function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGro
     const value = entry[name];
     if (value === undefined || isDocumentOnly || isApart) continue;
     const [first = '', second] = pathOf(sent);
-    const raw = Array.isArray(value) ? rawOf(value) : String(value);
+    const raw = typeof value === 'object' ? rawOf(value) : String(value);
     if (second === undefined) body[first] = raw;
     else {
       const group = (body[first] as RawGroup | undefined) ?? emptyGroup();
@@ -306,10 +306,10 @@ function shownChange(field: DocumentField, record: object, entry: Entry): { name
 
 function shown(value: Value | undefined): string {
   if (typeof value !== 'object') return String(value ?? '');
+  const texts = value.filter((one) => typeof one === 'string');
   const records = value.filter((one) => typeof one === 'object');
-  if (records.length === 0) return value.join(', ');
-  const lines = records.map((one) => Object.entries(one).map(([name, said]) => `${name}: ${said}`));
-  return lines.flat().join('\n');
+  const lines = records.flatMap((one) => Object.entries(one).map(([name, said]) => `${name}: ${said}`));
+  return records.length === 0 ? texts.join(', ') : lines.join('\n');
 }
 
 function labelOf({ key }: Kind, entry: Entry): string {

@@ -97,11 +97,10 @@ export const routes = [
       checkName(db, 'deploy_strategies', { within: project.id, name: values.name }),
     audit: {
       action: 'deploy_strategy.created',
-      details: ({ input }) => ({
-        ...(input.strategy_type === 'git'
+      details: ({ input }) =>
+        input.strategy_type === 'git'
           ? { repository_url: input['options[repository_url]'], remote_branch: input['options[remote_branch]'] }
-          : { suite_id_str: String(input['options[suite_id]']) }),
-      }),
+          : { suite_id_str: String(input['options[suite_id]']) },
     },
     async handle({ db, project, ids, input }) {
       const fields = columnsOf(strategyFields, input);

@@ -4,7 +4,7 @@ import { createMask } from '../shared/masking.ts';
 export interface MaskedLog {
   readonly secrets: readonly string[];
   push(chunk: Buffer): Promise<void>;
-  print(text: string): Promise<void>;
+  readonly print: (text: string) => Promise<void>;
   /** Shows what was held back because it could have been the beginning of a secret. */
   flush(): Promise<void>;
   /** Masks these too, from now on. */

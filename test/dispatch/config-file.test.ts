@@ -446,5 +446,11 @@ describeWithRunner('the file of a branch', (service, runner) => {
     assert.equal(trusted.order.work.environment.SHARED, 'of the project');
     assert.equal(trusted.order.work.environment.TOKEN, undefined);
     await trusted.exit(0);
+
+    // A suite that waited for another needs the tags that its file says.
+    const inTurn = 'suites: [{name: first, command: a}, {name: then, command: b, needs: [first], tags: [gpu]}]\n';
+    await build(inTurn, { sha: shaOf(9004) });
+    await (await runner.take('run_suite')).exit(0);
+    await runner.assertIdle();
   });
 });

@@ -58,11 +58,22 @@ onEveryDatabase((database) => {
     const { log, short, steps, ...build } = await buildOf(id);
     const lines = log.split('\n');
     assert.deepEqual(lines, [
-      ...['one', 'two', '/build', 'lost: ', '-rw-rw-rw-', 'said swordfish-9 before'],
+      'one',
+      'two',
+      '/build',
+      'lost: ',
+      '-rw-rw-rw-',
+      'said swordfish-9 before',
       'HEADRACE_ENV: line 7: CI is a name that builds cannot set; it is passed over.',
       'HEADRACE_ENV: line 8: HEADRACE_X is a name that builds cannot set; it is passed over.',
       'HEADRACE_ENV: line 9: it does not begin with the name of a variable; it is passed over.',
-      ...['a=b "$HOME"|1', '.2', '|true||l', 'token [masked]', 'cleaning up with [masked]', 'always', ''],
+      'a=b "$HOME"|1',
+      '.2',
+      '|true||l',
+      'token [masked]',
+      'cleaning up with [masked]',
+      'always',
+      '',
     ]);
     assert.deepEqual(short, [
       ['s0', 'passed', 0, 1],
@@ -75,7 +86,9 @@ onEveryDatabase((database) => {
       ['s7', 'passed', 0, 15],
     ]);
     assert.deepEqual([build.build_state, build.exit_status], ['failed', 7]);
-    const times = steps.flatMap((step) => (step.started_at === null ? [] : [step.started_at, step.finished_at]));
+    const times = steps.flatMap((step) =>
+      step.started_at === null ? [] : [step.started_at, String(step.finished_at)],
+    );
     assert.deepEqual(times, times.toSorted(), 'one after the other');
     assert.deepEqual((await buildOf(plain)).short, [['command', 'failed', 4, 1]]);
     const skipped = await buildOf(none);

@@ -12,8 +12,12 @@ describeService('build requests', (service) => {
     await alice.invite(project, bob);
     const path = `/projects/${project.id}/build_requests`;
     const answer = await bob.post(path, { commit_ref: 'feature/x' });
-    const told = 'event pull_request target_branch from_fork sender suites waiting_reason';
-    assertCreated(answer, `id id_str build_state commit_ref commit_id commit_id_str created_by created_at ${told}`);
+    const told = 'event pull_request target_branch from_fork sender suites variables waiting_reason';
+    const found = 'failure_reason config_file base compared_with';
+    assertCreated(
+      answer,
+      `id id_str build_state commit_ref commit_id commit_id_str created_by created_at ${told} ${found}`,
+    );
     const { id, id_str, created_at, ...rest } = answer.record;
     assertRecent(created_at);
     assert.deepEqual(rest, {
@@ -29,6 +33,11 @@ describeService('build requests', (service) => {
       sender: '',
       suites: [],
       waiting_reason: 'no runner is connected',
+      variables: {},
+      failure_reason: '',
+      config_file: '',
+      base: '',
+      compared_with: '',
     });
     assert.deepEqual((await alice.get(`${path}/${id_str}`)).record, answer.record);
     const second = await alice.requestBuild(project, 'a'.repeat(40));

@@ -12,8 +12,7 @@ const suiteOf = (task: Task<SuiteOrder>): string => task.order.work.environment.
 
 describeSuiteRuns('builds that are held back', ({ service, runner, alice, begin }) => {
   const take = async (): Promise<Task<SuiteOrder>> => runner.take('run_suite');
-  const seen = async (runs: SuiteRuns): Promise<string[]> =>
-    (await runs.builds()).map((build) => `${build.suite_name} ${build.build_state}`);
+  const seen = async (runs: SuiteRuns): Promise<string[]> => runs.seen('suite_name', 'build_state');
   const newest = async (runs: SuiteRuns, suite: string): Promise<Record_> =>
     (await runs.builds()).findLast((build) => build.suite_name === suite) ?? assert.fail(`no build of ${suite}`);
   const needing = async (runs: SuiteRuns, name: string, ...needs: Record_[]): Promise<Record_> => {

@@ -28,7 +28,7 @@ describeSuiteRuns(
   'suites that need others',
   ({ service, runner, alice, begin }) => {
     const states = async (runs: SuiteRuns): Promise<string> =>
-      (await runs.builds()).map((build) => `${build.suite_name} ${build.build_state}`).join(', ');
+      (await runs.seen('suite_name', 'build_state')).join(', ');
     const take = async (): Promise<Task<SuiteOrder>> => runner.take('run_suite');
     const takeAll = async (count: number): Promise<Map<string, Task<SuiteOrder>>> => {
       const tasks = new Map<string, Task<SuiteOrder>>();
@@ -87,7 +87,7 @@ describeSuiteRuns(
           alice().put(`${runs.path}/suites/${one.id}`, needsOf(other.id)),
           alice().put(`${runs.path}/suites/${other.id}`, needsOf(one.id)),
         ]);
-        assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 403]);
+        assert.deepEqual(answers.map(({ status }) => String(status)).toSorted(), ['200', '403']);
       }
     });
 

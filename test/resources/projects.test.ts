@@ -18,7 +18,8 @@ describeService('projects', (service) => {
     assert.match(String(key), /^ssh-ed25519 [A-Za-z0-9+/=]{68} \S+$/);
     const expected = { name: 'Mill', description: '', repository_url: repository, build_state: 'new', owned: true };
     const usual = { poll_interval: 0, fork_builds: 'without_secrets', cancel_superseded: 'none', public_badge: false };
-    assert.deepEqual(rest, { ...expected, ...usual, config_file: '' });
+    const ofFile = { config_file: '', branch_secrets: false, report_left_out: true };
+    assert.deepEqual(rest, { ...expected, ...usual, ...ofFile });
     assert.deepEqual((await alice.get(`/projects/${id}`)).record, answer.record);
   });
 

@@ -84,7 +84,7 @@ describeWithRunner(
       const made = await deploy();
       assert.deepEqual([made.commit_id, made.state], [commit.id, 'enqueued'], 'the newest that passed');
       assert.equal(made.build_id_str, String(made.build_id));
-      assertRefused(await alice.post(`${path}/builds/${made.build_id}/restart`), 403, busy);
+      assertRefused(await alice.post(`${path}/builds/${String(made.build_id)}/restart`), 403, busy);
       const first = await take('unit');
       assert.equal(first.order.work.environment['HEADRACE_DEPLOY_ID'], undefined);
       await first.exit(0);
@@ -109,7 +109,7 @@ describeWithRunner(
       assert.deepEqual([statesOf(told), logOf(told)], [['failed'], 'shipping\n']);
       const now = (await alice.get(`${path}/commits/${commit.id}`)).record;
       assert.equal(now.build_state, 'passed', 'the commit is as good as before');
-      assertRefused(await alice.post(`${path}/builds/${made.build_id}/restart`), 403, busy);
+      assertRefused(await alice.post(`${path}/builds/${String(made.build_id)}/restart`), 403, busy);
 
       // A runner that is lost leaves it to the next attempt.
       const lost = await take('ship');
@@ -185,7 +185,7 @@ describeWithRunner(
       const without = { ...wanted, suites: wanted.suites.filter(({ name }) => name !== 'ship'), deploy_strategies: [] };
       const gone = await alice.put(`${path}/config`, { document: JSON.stringify(without), prune: 'true' });
       assert.deepEqual(
-        (gone.record.changes as unknown as { what: string }[]).map(({ what }) => what),
+        (gone.record.changes as { what: string }[]).map(({ what }) => what),
         ['deploy strategy production', 'suite ship'],
         gone.text,
       );

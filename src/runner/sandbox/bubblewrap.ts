@@ -104,9 +104,9 @@ function heldBubblewrap(
 ): Bubblewrap {
   const [reportFd, statusFd, complaintFd, outputFd] = reading;
   let waiting = true;
-  let hear: (text: string) => void = () => {};
+  let hear: ((text: string) => void) | undefined;
   const report = readPipe(reportFd);
-  report.stream.on('data', (chunk: Buffer) => hear(chunk.toString()));
+  report.stream.on('data', (chunk: Buffer) => hear?.(chunk.toString()));
   report.stream.on('error', () => {}); // a broken pipe has no more data
   const reported = new Promise((resolve) => report.stream.on('close', resolve));
   const [status, complaint] = [lookAt(statusFd), lookAt(complaintFd)];
