@@ -126,6 +126,7 @@ export const runSuite: JobHandler = {
         HEADRACE_EVENT: event,
         HEADRACE_PULL_REQUEST: pullRequest === null ? '' : String(pullRequest),
         HEADRACE_TARGET_BRANCH: targetBranch,
+        ...(await deployVariables(context, build)),
       },
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
       limits: { ...context.limits, timeoutSeconds: timeLimit(timeout, context.limits) },
@@ -346,6 +347,19 @@ async function variablesOf({ trx, vault }: JobContext, { project_id: project, su
     content: vault.open(content, contentLocation(id)),
     isSecret: secret === 1,
   }));
+}
+
+/** What the build of a deploy is told; not those of the suites that it needs. */
+async function deployVariables({ trx }: JobContext, build: Pick<BuildRow, 'deploy_id' | 'suite_id'>) {
+  if (build.deploy_id === null) return {};
+  const deploy = await trx
+    .selectFrom('deploys')
+    .leftJoin('deploy_strategies', 'deploy_strategies.id', 'deploys.deploy_strategy_id')
+    .select('deploy_strategies.name')
+    .where('deploys.id', '=', build.deploy_id)
+    .where('deploys.suite_id', '=', build.suite_id)
+    .executeTakeFirst();
+  return deploy && { HEADRACE_DEPLOY_ID: String(build.deploy_id), HEADRACE_DEPLOY_STRATEGY: deploy.name ?? '' };
 }
 
 const environmentOf = (variables: readonly Variable[]): Record<string, string> =>

@@ -133,12 +133,15 @@ export const suites: Kind = {
   children: suiteParts,
 };
 
-const strategies: Kind = {
+export const strategies: Kind = {
   section: 'deploy_strategies',
   what: 'deploy strategy',
   path: '/projects/:project_id/deploy_strategies',
   param: 'deploy_strategy_id',
-  fields: fieldsIn(strategyFields),
+  // A suite is named (resources/config-strategies.ts).
+  fields: fieldsIn(strategyFields).map((field) =>
+    field.name === 'suite_id' ? { ...field, name: 'suite', fallback: '', field: strategyFields.name } : field,
+  ),
   key: ['name'],
   isShort: true,
 };
