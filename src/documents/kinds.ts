@@ -183,14 +183,13 @@ export const beforeProject: readonly Kind[] = [variables, suites, strategies, ho
 export const afterProject: readonly Kind[] = [notifications, schedules];
 
 /** The value of a field in a record of the API. */
-export function valueIn(record: object, { sent, valueIn: own }: DocumentField): Value {
+export function valueIn(record: object, { sent, read, valueIn: own }: DocumentField): Value {
   if (own) return own(record);
   let at: unknown = record;
   for (const part of pathOf(sent)) at = (at as Record<string, unknown>)[part];
-  // A list of records is one of names.
-  return Array.isArray(at)
-    ? at.map((item: string | { name: string }) => (typeof item === 'string' ? item : item.name))
-    : (at as Value);
+  if (!Array.isArray(at) || read) return at as Value;
+  // What a body has the numbers of, a document has the names of.
+  return at.map((item: string | { name: string }) => (typeof item === 'string' ? item : item.name));
 }
 
 export function isSame(a: Value | undefined, b: Value | undefined): boolean {
