@@ -153,6 +153,11 @@ async function deployFor({ trx }: WriteContext, { deploy_id: id }: BuildRequestR
   return { group: `deploy strategy ${strategy}` };
 }
 
+/** Whether any of the suites that a request is about runs only where some files changed. */
+export function askForFiles(rows: readonly Readonly<SuiteFacts>[], request: BuildRequestRow): boolean {
+  return askedFor(rows, suitesOf(request)).some(({ subject }) => subject === 'commit.files');
+}
+
 export function ruleOf({ subject, operator, value }: Readonly<SuiteFacts>): Rule[] {
   return subject === null ? [] : [{ subject, operator, value } as Rule];
 }

@@ -460,7 +460,7 @@ create table request_changes (
   build_request_id bigint not null primary key references build_requests (id) on delete cascade,
   base text not null,
   compared_with text not null,
-  files text not null
+  files text
 );
 
 create table builds (

@@ -50,8 +50,8 @@ export interface RequestChangesRow {
   base: string;
   /** In words, what it is: `the merge base with main`. */
   compared_with: string;
-  /** A JSON list. */
-  files: string;
+  /** A JSON list; null where no rule asked for it. */
+  files: string | null;
 }
 
 /** Dates of the SCM are text because they keep their author's offset. Lists are JSON. */
