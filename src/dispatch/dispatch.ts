@@ -9,6 +9,7 @@ import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import type { ApiError } from '../errors.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
+import { judgeKept } from '../lifecycle/kept-builds.ts';
 import { noteSteps } from '../lifecycle/build-steps.ts';
 import { releasePollsOf } from '../lifecycle/poll-claims.ts';
 import { claimSeconds, holdSeconds, type ClaimSignal, type Receipt, type WorkKind } from '../protocol/index.ts';
@@ -29,6 +30,7 @@ import { logIntake } from './log-intake.ts';
 import { createPolls } from './polls.ts';
 import { createOrders } from './orders.ts';
 import { createLogPacker } from './log-packer.ts';
+import { packFiles } from './pack-files.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { registryOf } from './images.ts';
 import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
@@ -45,6 +47,7 @@ const kinds: Record<WorkKind, JobHandler> = {
   compile_dependency: compileDependency,
   push_deploy: pushDeploy,
   check_connection: checkConnection,
+  pack_files: packFiles,
 };
 
 export interface DispatchParts extends Services {
@@ -95,7 +98,7 @@ export interface Dispatch extends CallHandlers, RunnerBlobs {
  * Announcements can be lost, and those of another process may not arrive at all. So the server regularly looks for work
  * and for revoked tokens by itself, once for all runners that are connected.
  */
-const lookEvery = 1000;
+const checkEveryMs = 1000;
 /** A claim that ends is announced; this is for announcements that were lost. */
 const lookForClaimsEveryMs = 5000;
 
@@ -110,7 +113,14 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     onStored: parts.onLogStored,
   });
   const tests = testIntake(db, disk);
-  const allowed = { limits, unpacked, artifacts, cacheBytes, shellHours: parts.shellHours };
+  const allowed = {
+    limits,
+    unpacked,
+    artifacts,
+    cacheBytes,
+    shellHours: parts.shellHours,
+    filesHours: parts.filesHours,
+  };
   const context = (trx: Transaction): JobContext => ({ db, trx, ids, observers, vault, ...allowed });
   const shared = { db, ids, kinds, context, logBytes, accountConcurrency, log };
   const outcomes = createOutcomes(shared);
@@ -126,7 +136,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     await dispatcher.check(standings);
     await polls.check();
   };
-  const attending = repeatedly(lookEvery, attend, (error) => {
+  const attending = repeatedly(checkEveryMs, attend, (error) => {
     if (!isUnavailable(error)) log.error({ err: error }, 'looking after the runners failed');
   });
   /** A database that is unreachable says nothing about it. */
@@ -169,6 +179,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     registry: ({ holder }, { claim }) => registryOf(db.read, vault, holder, claim),
     gone: (runner, { projects }) => goneProjects(db, runner, projects),
     stale: (runner, { trees }) => staleTrees(db, runner, trees),
+    kept: ({ holder }, asked) => judgeKept(db.read, { ...asked, holder }),
 
     async extend(runner, { claims }, signal) {
       const { holder } = runner;
@@ -180,7 +191,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         const signals = signalsFor(claims, await queue.heldBy(db, holder));
         const left = deadline - performance.now();
         if (Object.keys(signals).length > 0 || left <= 0 || signal.aborted) return signals;
-        await watch.changed(Math.min(left, lookEvery), signal);
+        await watch.changed(Math.min(left, checkEveryMs), signal);
       }
     },
 

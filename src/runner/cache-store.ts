@@ -26,6 +26,8 @@ export interface CacheStore {
   take(project: string, tree: CacheTree, signal: AbortSignal): Promise<TakenTree>;
   /** Whether it is here already. */
   has(project: string, tree: CacheTree): boolean;
+  /** Keeps a tree that is here until the result is disposed of; undefined where it is not. */
+  hold(project: string, tree: CacheTree): Disposable | undefined;
   /** A place to make a tree in. */
   begin(): Promise<Making>;
   /** Keeps a tree that was made. */
@@ -50,7 +52,7 @@ interface Entry extends KeptTree {
   ready: Promise<void>;
   isReady: boolean;
   /** Ends the fetch when nobody waits for it any more. */
-  leave: AbortController;
+  aborting: AbortController;
   users: number;
   usedAt: number;
   /** When it was unpacked: nothing in it is later. */
@@ -65,11 +67,12 @@ export interface CacheStoreOptions {
   sandboxes: Sandboxes;
   disk: Pick<DiskReserve, 'room'>;
   log: (message: string) => void;
+  unpack?: typeof unpackTree;
 }
 
 /** A tree that was just saved is not known to the server yet. */
 const idleMs = 10 * 60_000;
-const mostAsked = 1000;
+const mostReported = 1000;
 /** So much of the disk stays free for builds, besides its reserve. */
 const roomBytes = 1024 ** 3;
 
@@ -77,7 +80,7 @@ const isAhead = ({ madeAt }: Entry): boolean => madeAt > Date.now();
 const keyOf = ({ project, name }: KeptTree): string => `${project}/${name}`;
 
 export async function openCacheStore(options: CacheStoreOptions): Promise<CacheStore> {
-  const { folder, link, sandboxes, disk, log } = options;
+  const { folder, link, sandboxes, disk, log, unpack = unpackTree } = options;
   await mkdir(folder, { recursive: true, mode: 0o711 });
   const entries = new Map<string, Entry>();
   for (const entry of await presentIn(folder, log)) entries.set(keyOf(entry), entry);
@@ -107,17 +110,17 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
 
   const bring = async (entry: Entry): Promise<void> => {
     await using making = await begin();
-    const { signal } = entry.leave;
+    const { signal } = entry.aborting;
     // A build can do without it, and does not wait for a store that is away.
     await fetchBlob(link, entry.digest, packedIn(making.packed), signal, unlessStoreAway);
     const packing = { id: `unpack-${randomName()}`, sandboxes, signal };
-    await unpackTree(packing, making);
+    await unpack(packing, making);
     await finish(entry, making);
   };
 
   const release = (entry: Entry): void => {
     entry.users -= 1;
-    if (entry.users === 0 && !entry.isReady) entry.leave.abort(new Error('nobody waits for this cache any more'));
+    if (entry.users === 0 && !entry.isReady) entry.aborting.abort(new Error('nobody waits for this cache any more'));
   };
 
   const remove = async (entry: Entry): Promise<void> => {
@@ -148,6 +151,11 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
     }
   };
 
+  const has: CacheStore['has'] = (project, { name, digest }) => {
+    const entry = entries.get(keyOf({ project, name }));
+    return entry?.isReady === true && entry.digest === digest && !isAhead(entry);
+  };
+
   return {
     async take(project, tree, signal) {
       const key = keyOf({ project, name: tree.name });
@@ -155,7 +163,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
       // The clock was set back. What is unpacked again has times that are past.
       if (entry && isAhead(entry)) await remove(entry);
       entry = entries.get(key);
-      if (!entry || entry.leave.signal.aborted || entry.digest !== tree.digest) {
+      if (!entry || entry.aborting.signal.aborted || entry.digest !== tree.digest) {
         const fresh = entryOf({ ...tree, project }, false);
         fresh.ready = bring(fresh);
         fresh.ready.catch(() => {
@@ -176,9 +184,12 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
       void utimes(placeOf(mine), new Date(), new Date()).catch(() => {});
       return { path: placeOf(mine), [Symbol.dispose]: () => release(mine) };
     },
-    has: (project, { name, digest }) => {
-      const entry = entries.get(keyOf({ project, name }));
-      return entry?.isReady === true && entry.digest === digest && !isAhead(entry);
+    has,
+    hold(project, tree) {
+      const entry = has(project, tree) ? entries.get(keyOf({ project, name: tree.name })) : undefined;
+      if (!entry) return undefined;
+      entry.users += 1;
+      return { [Symbol.dispose]: () => release(entry) };
     },
     begin,
     async place(project, tree, making) {
@@ -193,7 +204,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
       );
       return idle
         .toSorted((a, b) => a.usedAt - b.usedAt)
-        .slice(0, mostAsked)
+        .slice(0, mostReported)
         .map(({ project, name }) => ({ project, name }));
     },
     async drop(trees) {
@@ -214,8 +225,16 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
 }
 
 function entryOf({ project, name, digest, bytes }: CacheTree & KeptTree, isReady: boolean): Entry {
-  const leave = new AbortController();
-  const state = { ready: Promise.resolve(), isReady, leave, users: 0, usedAt: Date.now(), madeAt: 0, isOnDisk: false };
+  const aborting = new AbortController();
+  const state = {
+    ready: Promise.resolve(),
+    isReady,
+    aborting,
+    users: 0,
+    usedAt: Date.now(),
+    madeAt: 0,
+    isOnDisk: false,
+  };
   return { project, name, digest, bytes, ...state };
 }
 

@@ -34,6 +34,8 @@ export interface CacheTask {
   source: Repository;
   sha: string;
   checkout: string;
+  /** Whether that is the commit's own work tree, and nothing but the cache lies over it. */
+  isOwnCheckout: boolean;
   writeLog: (text: string) => Promise<void>;
   /** Takes what the server cannot store at the moment. */
   waiting?: Pick<Waiting, 'isStuck' | 'addCache' | 'hasCache'> | undefined;
@@ -53,7 +55,7 @@ export async function openSuiteCache(
   }
   const places = order.paths.map((path) => ({ said: path, ...locateCachePath(path) }));
   const tracked = places.find(({ root, path }) => root === 'workspace' && isInWay(task.checkout, path));
-  if (tracked) {
+  if (tracked && task.isOwnCheckout) {
     await task.writeLog(
       `No cache is used: ${tracked.said} is part of the repository, or something on the way to it is.\n`,
     );
@@ -105,7 +107,7 @@ export async function openSuiteCache(
       const tree = { name: savesAs, bytes, making };
       const digest = await orLog(() => store(services, task, tree));
       if (digest === undefined) return undefined;
-      await task.writeLog(task.waiting?.hasCache() ? waits : `Saved the cache (${inWords(bytes)}).\n`);
+      await task.writeLog(task.waiting?.hasCache() ? waits : `Saved the cache (${sizeText(bytes)}).\n`);
       return { digest, ...(restored && order.found && { began: order.found.id }) };
     },
     [Symbol.asyncDispose]: () => held.disposeAsync(),
@@ -131,11 +133,12 @@ async function restore(
     await writeLog('There is no cache yet.\n');
     return undefined;
   }
-  const named = `the cache of ${found.branch} (${inWords(found.bytes)})`;
+  const named = `the cache of ${found.branch} (${sizeText(found.bytes)})`;
   if (!caches.has(source.projectId, found)) await writeLog(`Fetching ${named}.\n`);
   try {
     const { path: tree } = held.use(await caches.take(source.projectId, found, signal));
-    const changes = await newerFiles(services, { from: found.sha, tree }, task, held);
+    // The files of another suite have the times that it left.
+    const changes = task.isOwnCheckout ? await newerFiles(services, { from: found.sha, tree }, task, held) : undefined;
     await writeLog(`Restored ${named}.\n`);
     return { tree, changes };
   } catch (error) {
@@ -215,10 +218,10 @@ function isInWay(checkout: string, path: string): boolean {
 }
 
 function whyNot(error: unknown, { mostBytes }: CacheOrder): string {
-  if (error instanceof TooLargeError) return `it is larger than ${inWords(mostBytes)}, which is the most that is kept`;
+  if (error instanceof TooLargeError) return `it is larger than ${sizeText(mostBytes)}, which is the most that is kept`;
   return isNoSpace(error) ? 'the disk is full' : 'it could not be packed or stored';
 }
 
-function inWords(bytes: number): string {
+function sizeText(bytes: number): string {
   return bytes < 1024 * 1024 ? `${Math.ceil(bytes / 1024)} KB` : `${(bytes / 1024 / 1024).toFixed(1)} MB`;
 }
