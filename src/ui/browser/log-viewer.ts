@@ -83,6 +83,7 @@ class LogViewer {
       if (selection) this.#select(selection, true);
     });
     document.addEventListener('keydown', (event) => this.#key(event));
+    document.getElementById('steps')?.addEventListener('click', (event) => this.#openStep(event));
     this.#space.addEventListener('click', (event) => this.#click(event));
     this.#tools.field.addEventListener('keydown', (event) => {
       if (event.key === 'Escape') this.#view.focus();
@@ -195,6 +196,17 @@ class LogViewer {
     const selection = { first: Math.min(anchor, line), last: Math.max(anchor, line) };
     history.replaceState(history.state, '', hashOf(selection));
     this.#select(selection, false);
+  }
+
+  /** All of the log is on this page already. */
+  #openStep(event: MouseEvent): void {
+    const link = (event.target as Element).closest('a');
+    const selection = selectionIn(link?.hash ?? '');
+    if (!selection || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    history.replaceState(history.state, '', hashOf(selection));
+    this.#select(selection, true);
+    this.#root.scrollIntoView({ block: 'nearest' });
   }
 
   async #fold(line: number): Promise<void> {
