@@ -20,10 +20,10 @@ export async function followTogether(
 ): Promise<void> {
   const { subscriptions, broadcasts } = parts;
   const { signal } = writer;
-  const name = `${subject.id} ${wire.contentType}`;
+  const name = `${subject.id} ${subject.log ?? ''} ${wire.contentType}`;
   let place: ReadPosition = { at: from };
   while (!signal.aborted) {
-    const watch = subscriptions.watch(...topicsOf(subject.id)); // before the read, so that no event is missed
+    const watch = subscriptions.watch(...topicsOf(subject)); // before the read, so that no event is missed
     try {
       const isTold = await whereAvailable(async () => {
         for await (const event of newEvents(parts, subject, place)) {
