@@ -106,7 +106,13 @@ describeWithRunner('headrace exec', (service, runner, { kind }) => {
     assert.match(passed.err, /^passes \(CC=clang\) passed in /);
     const first = await exec('passes', '--json');
     assert.equal(first.status, 1);
-    assert.deepEqual(JSON.parse(first.out), { suite: 'passes', variant: 'CC=gcc', exit_status: 1, reason: null });
+    assert.deepEqual(JSON.parse(first.out), {
+      suite: 'passes',
+      variant: 'CC=gcc',
+      exit_status: 1,
+      reason: null,
+      steps: [{ name: 'command', state: 'failed', exit_status: 1 }],
+    });
     const unknown = await exec('nothing');
     assert.equal(unknown.status, 2);
     assert.match(unknown.err, /^headrace: Sluice has no suite nothing\. It has: .*passes\n$/);
