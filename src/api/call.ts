@@ -34,12 +34,14 @@ export interface Services {
   disk: DiskReserve;
   /** The thread that searches logs. */
   searches: SearchThread;
-  /** How long a caller waits for a look at a repository, if it is not the usual time. */
+  /** How long a caller waits for a check of a repository, if it is not the usual time. */
   checkMs?: number;
   /** The longest time that a build may take on this server, in seconds. */
   buildTimeout: number;
   /** For how many hours the files of a failed build are kept; 0 keeps none. */
   shellHours: number;
+  /** For how many hours files that other suites begin with are kept after their request is over. */
+  filesHours: number;
   /** The most bytes that an archive may have on this server. */
   archiveBytes: number;
   /** Archives that are being put together. */

@@ -22,8 +22,8 @@ const unreachable = 'the database cannot be reached';
 
 /**
  * Whether the service can do its work: the disk has more than its reserve, the database accepts writes, the master key
- * opens the sealed values, and blobs can be stored. Returns what is wrong, in words for any reader, or undefined. It looks at most once a
- * second.
+ * opens the sealed values, and blobs can be stored. Returns what is wrong, in words for any reader, or undefined. It
+ * checks at most once a second.
  */
 export function watchHealth(parts: HealthParts): () => Promise<string | undefined> {
   const { disk, isAway, write, unseal, proveBlobs, onChange } = parts;

@@ -167,9 +167,10 @@ export const blobColumns = [
   { table: 'caches', column: 'digest' },
   { table: 'jobs', column: 'stored_blob' },
   { table: 'uploads', column: 'stored_blob' },
+  { table: 'kept_builds', column: 'digest' },
 ] as const;
 
-/** The place that a sealed value is bound to. */
+/** The row and column that a sealed value is bound to. */
 export function sealedLocation(place: (typeof sealedColumns)[number], id: bigint): string {
   return `${place.table}.${place.column}:${id}`;
 }

@@ -76,12 +76,12 @@ interface Connection {
   /** The bytes received when the body last made progress, and the time since then. */
   arrived: number;
   waitedMs: number;
-  /** The unsent bytes of the answer at the last look, and how long that number has not changed. */
+  /** The unsent bytes of the answer at the last check, and how long that number has not changed. */
   unsent: number;
   stalledMs: number;
 }
 
-/** The pause between two looks at the progress of all connections. */
+/** The pause between two checks of the progress of all connections. */
 export function checkIntervalMs({ headMs, bodyMs }: ConnectionTimes): number {
   return Math.max(10, Math.min(2000, headMs / 5, bodyMs / 5));
 }

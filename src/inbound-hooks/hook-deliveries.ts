@@ -34,7 +34,7 @@ async function insertOnce(trx: Transaction, delivery: HookDeliveryRow): Promise<
 }
 
 /**
- * Takes a delivery: judges it, or answers the outcome of the same delivery from before. If the hook was deleted, the
+ * Takes a delivery: decides on it, or returns the outcome of the same delivery from before. If the hook was deleted, the
  * foreign key fails.
  */
 export async function receive(
@@ -58,7 +58,7 @@ export async function receive(
   return recordDecision(context, delivery, await decide(context, { id: hookId, events }, project, facts));
 }
 
-/** Judges a delivery again, with the present settings. */
+/** Decides on a delivery again, with the present settings. */
 export async function replay(
   context: WriteContext,
   hook: HookRow,

@@ -52,7 +52,8 @@ const megabyte = 1024 * 1024;
 const waitLimitMs = 5000;
 const measureAgainMs = 200;
 /**
- * Between two looks at the disk, written bytes are counted, up to this number. A database writes its data about twice.
+ * Between two measurements of the disk, written bytes are counted, up to this number. A database writes its data about
+ * twice.
  */
 const countedUpTo = 4 * megabyte;
 const writtenTwice = 2;

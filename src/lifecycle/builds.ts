@@ -53,7 +53,7 @@ export interface BuildContext {
 }
 
 /** What is tried: attempts at the same name of a suite and variant follow each other. */
-export type Subject = Pick<BuildRow, 'suite_name' | 'variant'>;
+export type Subject = Pick<BuildRow, 'suite_name' | 'variant' | 'deploy_id'>;
 
 /** A suite and variant that is to be tried, and its last attempt at the commit. */
 export interface Tried {
@@ -71,8 +71,12 @@ export interface Tried {
   retries: number;
   /** The names of the suites that it needs. */
   needs: readonly string[];
+  /** The one of these whose files it begins with, or blank. */
+  filesFrom: string;
   approval: number;
   group: string;
+  /** The deploy that the build is made for. */
+  deployId: bigint | null;
   /** The rule that took too long to judge: nothing is run then, and the build says so. */
   slow?: Rule;
 }
@@ -85,18 +89,31 @@ export function allowedFailures(
   return (variant) => (suite.allow_failure === 1 || isNamed(variant) ? 1 : 0);
 }
 
-/** The last attempt at each. The commit is locked, so nobody else makes the same next attempt. */
+/**
+ * The last attempt at each, for the same deploy where it is for one; all attempts at a commit are numbered together. The
+ * commit is locked, so nobody else makes the same next attempt.
+ */
 export async function triedBefore({ trx }: WriteContext, commitId: bigint, subjects: Subject[]): Promise<Tried[]> {
   const tried: Tried[] = [];
-  for (const { suite_name: suiteName, variant } of subjects) {
+  for (const { suite_name: suiteName, variant, deploy_id: deployId } of subjects) {
     const last = await trx
       .selectFrom('builds')
-      .select(['project_id', 'build_request_id', 'suite_id', 'suite_name', 'attempt', 'series'])
-      .select(['needs', 'approval', 'concurrency_group'])
+      .select(['project_id', 'build_request_id', 'suite_id', 'suite_name', 'series'])
+      .select(['needs', 'files_from', 'approval', 'concurrency_group'])
+      .select((of) =>
+        of
+          .selectFrom('builds as any')
+          .select((each) => each.fn.max('any.attempt').as('attempt'))
+          .where('any.commit_id', '=', commitId)
+          .where('any.suite_name', '=', suiteName)
+          .where('any.variant', '=', variant)
+          .as('attempt'),
+      )
       .where('commit_id', '=', commitId)
       .where('suite_name', '=', suiteName)
       .where('variant', '=', variant)
-      .orderBy('attempt', 'desc')
+      .where('deploy_id', deployId === null ? 'is' : '=', deployId)
+      .orderBy('builds.attempt', 'desc')
       .limit(1)
       .executeTakeFirstOrThrow();
     const settings = await settingsOf(trx, last);
@@ -104,7 +121,7 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
       suiteId: last.suite_id,
       suiteName,
       variant,
-      last: last.attempt,
+      last: Number(last.attempt),
       series: last.series,
       isDeleted: settings === undefined,
       steps: settings?.steps ?? '[]',
@@ -112,8 +129,10 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
       allowFailure: settings ? allowedFailures(settings)(variant) : 0,
       retries: settings?.retries ?? 0,
       needs: JSON.parse(last.needs) as string[],
+      filesFrom: last.files_from,
       approval: last.approval,
       group: last.concurrency_group,
+      deployId,
     });
   }
   return tried;
@@ -172,10 +191,13 @@ export async function addBuilds(
     output_to: null,
     steps: waitingSteps(suite.steps),
     needs: JSON.stringify(suite.needs),
+    files_from: suite.filesFrom,
+    files_of: null,
     approval: suite.approval,
     approved_by: approvedBy,
     concurrency_group: suite.group,
     held: heldBy(suite),
+    deploy_id: suite.deployId,
   }));
   const buildIds = builds.map(({ id }) => id);
   await insertRows(trx, 'builds', builds);
@@ -197,14 +219,14 @@ export async function addBuilds(
   return builds;
 }
 
-/** The runner of the build is gone. The build ends, and its next attempt is made in the same transaction. */
+/** The runner of the build is gone, or what it needs. The build ends, and its next attempt is made in the same transaction. */
 export async function loseBuild(
   context: WriteContext,
   build: BuildRow,
   accountId: bigint,
-  tries: number,
+  { tries, reason = 'runner_lost' }: { tries: number; reason?: 'runner_lost' | 'files_gone' },
 ): Promise<void> {
-  if (!(await moveBuild(context, build, 'errored', { failure_reason: 'runner_lost' }))) return;
+  if (!(await moveBuild(context, build, 'errored', { failure_reason: reason }))) return;
   const { retry, retries_left: retriesLeft, approved_by: approvedBy } = build;
   if (tries < mostTries) await continueBuild(context, build, accountId, { tries, retry, retriesLeft, approvedBy });
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });
@@ -243,13 +265,17 @@ async function continueBuild(
   await addBuilds(context, { projectId, accountId, commitId, requestId }, next, continued);
 }
 
-/** The suite needs other tags now: so do its builds that wait. Its account's waiting jobs are few compared to builds. */
+/**
+ * The suite needs other tags now: so do its builds that wait, but for those whose commit has a file that says their tags.
+ * Its account's waiting jobs are few compared to builds.
+ */
 export async function retagBuilds(
   { db, trx }: WriteContext,
   { accountId, suiteId, tags }: { accountId: bigint; suiteId: bigint; tags: string },
 ): Promise<void> {
   const which = sql<SqlBool>`exists (
-    select 1 from builds where builds.id = jobs.subject_id and builds.suite_id = ${suiteId}
+    select 1 from builds inner join build_requests on build_requests.id = builds.build_request_id
+    where builds.id = jobs.subject_id and builds.suite_id = ${suiteId} and build_requests.config_digest = ''
   )`;
   await retag(db, trx, { accountId, which, tags });
 }

@@ -14,7 +14,7 @@ import type { WriteContext } from './write-context.ts';
 /** Which suites of a project are run on a commit, and in which variants. */
 
 const matrixColumns = ['matrix', 'matrix_include', 'matrix_exclude', 'matrix_allow_failure'] as const;
-const holdColumns = ['needs', 'approval', 'manual', 'concurrency_group'] as const;
+const holdColumns = ['needs', 'files_from_id', 'approval', 'manual', 'concurrency_group'] as const;
 const suiteColumns = [
   'id',
   'name',
@@ -117,7 +117,9 @@ export async function applying(
   request: BuildRequestRow,
 ): Promise<Chosen> {
   if (whySkipped(commit, request) !== undefined) return { tried: [], leftOut: [] };
-  const suites = Array.from(Map.groupBy(askedFor(rows, suitesOf(request)), ({ id }) => id));
+  const named = suitesOf(request);
+  const suites = Array.from(Map.groupBy(askedFor(rows, named), ({ id }) => id));
+  const deploy = await deployFor(context, request);
   const names = new Map(rows.map(({ id, name }) => [id, name]));
   const question = {
     suites: suites.map(([id, rules]) => ({ id: String(id), rules: rules.flatMap(ruleOf) })),
@@ -127,7 +129,13 @@ export async function applying(
   const tried = suites.map(async ([, [suite]], at) => {
     const { unmet, slow } = results[at] ?? {};
     if (!suite || unmet) return [];
-    const variants = await triedAnew(context, suite, commit.id, names);
+    const made = await triedAnew(context, suite, commit.id, names);
+    const isDeploying = deploy && suite.suite_id !== null && named.includes(suite.suite_id);
+    const variants = made.map((one) => ({
+      ...one,
+      deployId: request.deploy_id,
+      group: one.group || (isDeploying ? deploy.group : ''),
+    }));
     return slow ? variants.map((one) => ({ ...one, slow })) : variants;
   });
   const leftOut = suites.flatMap(([, [suite]], at) => {
@@ -135,6 +143,14 @@ export async function applying(
     return suite && unmet ? [{ suite, rule: unmet.rule }] : [];
   });
   return { tried: (await Promise.all(tried)).flat(), leftOut };
+}
+
+/** The deploy that a request is for: those of one strategy are a group, so they run one at a time. */
+async function deployFor({ trx }: WriteContext, { deploy_id: id }: BuildRequestRow) {
+  if (id === null) return undefined;
+  const deploys = trx.selectFrom('deploys').select('deploy_strategy_id').where('id', '=', id);
+  const { deploy_strategy_id: strategy } = await deploys.executeTakeFirstOrThrow();
+  return { group: `deploy strategy ${strategy}` };
 }
 
 export function ruleOf({ subject, operator, value }: Readonly<SuiteFacts>): Rule[] {
@@ -161,10 +177,11 @@ async function triedAnew(
   suite: Readonly<SuiteFacts>,
   commit: bigint,
   names: ReadonlyMap<bigint, string>,
-): Promise<Tried[]> {
+): Promise<Omit<Tried, 'deployId'>[]> {
   const { suite_id: suiteId, name: suiteName, steps, tags, retries, last, approval, concurrency_group: group } = suite;
   const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);
-  const settings = { suiteId, suiteName, steps, tags, retries, needs, approval, group };
+  const filesFrom = names.get(suite.files_from_id ?? 0n) ?? '';
+  const settings = { suiteId, suiteName, steps, tags, retries, needs, filesFrom, approval, group };
   const variants = variantsOf(valuesIn(matrixFields, suite));
   const allowFailure = allowedFailures(suite);
   const isPlain = variants.every((variant) => variant === '');

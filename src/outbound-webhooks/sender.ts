@@ -13,7 +13,7 @@ import { longestOf } from './retry-policy.ts';
  * line waits, at no cost to others. When a server dies, its claims expire and another server sends its deliveries: at
  * least once, with the same identifier.
  *
- * A slow receiver takes one place of many. No account gets more than its share of the places, and after a number of
+ * A slow receiver takes one slot of many. No account gets more than its share of the slots, and after a number of
  * deliveries a job goes to the back of the queue, so that a long line does not block a short one.
  */
 export interface SenderParts extends LineParts {

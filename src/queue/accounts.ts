@@ -8,8 +8,8 @@ import { literals, oldestWaiting } from './waiting.ts';
  *
  * The query follows indexes, however long the queue is. First come the accounts in the order of turns that have a
  * waiting job and none under way. The accounts skipped on the way have jobs under way, which runners have room for few
- * of, or had no jobs for a while and are soon removed (turns.ts). If there is no such account, the jobs under way are
- * counted by account.
+ * of, or had no jobs for a while and are soon removed (account-turns.ts). If there is no such account, the jobs under
+ * way are counted by account.
  *
  * Jobs under way are counted each time and not kept in a column, so the count cannot go wrong.
  */
@@ -21,6 +21,10 @@ export interface Serving {
   boundAs?: bigint | undefined;
   /** The runner's tags, as one text: jobs that need others are not served. */
   tags?: string | undefined;
+  /** The location that the runner is: jobs that prefer it need not be due. */
+  location?: string | undefined;
+  /** Whether it wants no others. */
+  isLeaving?: boolean | undefined;
 }
 
 export interface NextAccount {
@@ -101,9 +105,10 @@ function hasWaiting(
   db: Database,
   queries: Queries,
   account: RawBuilder<unknown>,
-  { kinds, tags = '' }: Serving,
+  { kinds, tags = '', location, isLeaving }: Serving,
 ): RawBuilder<SqlBool> {
-  return sql<SqlBool>`(${oldestWaiting(db, { queries, kinds, account, now: BigInt(Date.now()), tags })}) is not null`;
+  const search = { queries, kinds, account, now: BigInt(Date.now()), tags, location, isLeaving };
+  return sql<SqlBool>`(${oldestWaiting(db, search)}) is not null`;
 }
 
 function boundTo(queries: Queries, { boundAs = 0n }: Serving) {

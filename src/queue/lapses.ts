@@ -22,7 +22,7 @@ export interface LapseTimes {
   claimMs: (kind: string) => number;
   /** The extra time for claims from before this server's start. */
   atStart: number;
-  /** The pause between two looks; a longer time counts as two pauses at most. */
+  /** The pause between two checks; a longer time counts as two pauses at most. */
   everyMs: number;
 }
 

@@ -62,6 +62,7 @@ async function reasonsFor<Shown extends Waiting>(
 function inTurn(why: WhyWaiting, job: QueuedJob | undefined): string | undefined {
   if (!job) return undefined;
   if (job.run_after <= BigInt(Date.now())) return why.busy(job.tags, job.kind);
+  if (job.location !== null) return 'waits for the files of another suite, which another runner has';
   // A build is put off before it begins while a dependency of its suite is compiled, and afterwards for its software.
   return job.state === 'running'
     ? 'waits for the store of the server’s files, which is away'
@@ -75,20 +76,21 @@ interface QueuedJob {
   tags: string;
   claim: string | null;
   run_after: bigint;
+  /** Where the files lie that it begins with. */
+  location: string | null;
   /** Of the build that it is for. */
   state: string | null;
 }
 
-/** The work that is in the queue for these records; of a request that may be its builds. */
+/** The work that is in the queue for these records; of a request or a deploy that may be its builds. */
 async function inTheQueue(db: Queries, ids: readonly bigint[]): Promise<QueuedJob[]> {
   const jobs = db
     .selectFrom('jobs')
     .leftJoin('builds', 'builds.id', 'jobs.subject_id')
-    .select(['jobs.tags', 'jobs.kind', 'jobs.claim', 'jobs.run_after', 'builds.build_state as state']);
+    .select(['jobs.tags', 'jobs.kind', 'jobs.claim', 'jobs.run_after', 'jobs.location', 'builds.build_state as state']);
   const own = jobs.select('jobs.subject_id as id').where('jobs.subject_id', 'in', ids);
-  const ofBuilds = jobs
-    .select('builds.build_request_id as id')
-    .where('builds.build_request_id', 'in', ids)
-    .$narrowType<{ id: bigint }>();
-  return (await Promise.all([own.execute(), ofBuilds.execute()])).flat();
+  const ofBuilds = (['builds.build_request_id', 'builds.deploy_id'] as const).map((column) =>
+    jobs.select(`${column} as id`).where(column, 'in', ids).$narrowType<{ id: bigint }>(),
+  );
+  return (await Promise.all([own, ...ofBuilds].map((some) => some.execute()))).flat();
 }

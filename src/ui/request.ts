@@ -110,7 +110,10 @@ function suitesPart(
   if (state === 'waiting_for_approval') return html`<p class="aside">Nothing of it was fetched yet.</p>`;
   return isUnderWay(state)
     ? html`<p class="aside">The suites follow when the commit is fetched.</p>`
-    : empty('Nothing was run', 'The commit could not be fetched: the log below says why.');
+    : empty(
+        'Nothing was run',
+        state === 'cancelled' ? 'It was cancelled before its commit was fetched.' : 'The log below says why.',
+      );
 }
 
 function buttons(visit: ProjectVisit, { build_state: state }: BuildRequest, builds: readonly SaidBuild[]): Html {

@@ -80,10 +80,13 @@ export async function addBuild(
     output_from: null,
     output_to: null,
     needs: '[]',
+    files_from: '',
+    files_of: null,
     approval: 0,
     approved_by: '',
     concurrency_group: '',
     held: '',
+    deploy_id: null,
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('builds').values(build).execute());

@@ -38,6 +38,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     config_file: awkward,
     config_digest: awkward,
     variables: JSON.stringify({ AWKWARD: awkward }),
+    deploy_id: at % 2 === 0 ? largestId : null,
   }));
   await db.transaction(async (trx) => {
     const put = async <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> => {
@@ -101,6 +102,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       matrix_allow_failure: '["B=x"]',
       artifacts: JSON.stringify([awkward]),
       needs: JSON.stringify([String(largestId)]),
+      files_from_id: largestId,
       approval: 1,
       manual: 1,
       concurrency_group: awkward,
@@ -164,7 +166,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('dependency_pins', { suite_dependency_id: 1n, relation_id: null, position: 0, ...pinned, digest: null });
     await put('dependency_pins', { suite_dependency_id: 1n, relation_id: null, position: 1, ...pinned });
     await put('dependency_pins', { suite_dependency_id: null, relation_id: 2n, position: 0, ...pinned });
-    const branches = { repository_url: 'g@h:p', local_branch: 'main', remote_branch: 'main' };
+    const branches = { repository_url: 'g@h:p', local_branch: 'main', remote_branch: 'main', suite_id: suite };
     await put('deploy_strategies', { id: 1n, project_id: project, name: 'n', strategy_type: 'git', ...branches });
     const person = { scm_author_name: awkward, scm_author_email: 'e', scm_authored_date: '2026-01-01T00:00:00+05:30' };
     await put('commits', {
@@ -214,10 +216,13 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       output_to: largestId,
       steps: JSON.stringify([{ name: awkward, state: 'waiting' }]),
       needs: JSON.stringify([awkward]),
+      files_from: awkward,
+      files_of: largestId,
       approval: 1,
       approved_by: awkward,
       concurrency_group: awkward,
       held: 'needs',
+      deploy_id: largestId,
     });
     const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, tags: 'gpu' };
     const free = {
@@ -228,10 +233,11 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       named_blobs: null,
       stored_blob: null,
       stored_bytes: null,
+      location: null,
     };
     await put('jobs', { id: 1n, kind: 'run_suite', ...job, ...free });
     const blobs = { named_blobs: JSON.stringify(['f'.repeat(64)]), stored_blob: 'e'.repeat(64), stored_bytes: 7n };
-    const held = { lane: awkward, claim: 'c', holder: 'h', claimed_until: largestId, ...blobs };
+    const held = { lane: awkward, claim: 'c', holder: 'h', claimed_until: largestId, ...blobs, location: awkward };
     await put('jobs', { id: 2n, kind: 'fetch_commit', ...job, ...held });
     await put('queue_turns', { account_id: user, turn: largestId });
     const event = { project_id: project, subject_id: 1n, type: 'build', created_at: 1n };
@@ -298,6 +304,11 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       name: awkward,
       key: seal({ table: 'kept_builds', column: 'key' }, 1n),
       expires_at: largestId,
+      for_suites: 1,
+      free_since: largestId,
+      digest: 'e'.repeat(64),
+      size: largestId,
+      packable: 1,
     });
     await put('shells', {
       id: 1n,
@@ -369,6 +380,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       repository_url: 'git@x:y.git',
       local_branch: 'main',
       remote_branch: awkward,
+      suite_id: largestId,
     });
     await put('notifications', {
       id: 1n,

@@ -170,6 +170,7 @@ create table suites (
   artifacts text not null default '[]',
   reports text not null default '[]',
   needs text not null default '[]',
+  files_from_id bigint,
   approval integer not null default 0,
   manual integer not null default 0,
   concurrency_group text not null default '',
@@ -228,6 +229,7 @@ create table deploy_strategies (
   repository_url text not null,
   local_branch text not null,
   remote_branch text not null,
+  suite_id bigint references suites (id),
   constraint deploy_strategies_name unique (project_id, name)
 );
 
@@ -439,7 +441,8 @@ create table build_requests (
   failure_reason text not null default '',
   before text not null default '',
   config_file text not null default '',
-  config_digest text not null default ''
+  config_digest text not null default '',
+  deploy_id bigint
 );
 create index build_requests_newest on build_requests (project_id, id);
 create index build_requests_by_commit on build_requests (commit_id);
@@ -487,16 +490,20 @@ create table builds (
   output_to bigint,
   steps text not null default '',
   needs text not null default '[]',
+  files_from text not null default '',
+  files_of bigint,
   approval integer not null default 0,
   approved_by text not null default '',
   concurrency_group text not null default '',
-  held text not null default ''
+  held text not null default '',
+  deploy_id bigint
 );
 create index builds_of_commit on builds (commit_id, id);
 create index builds_of_project on builds (project_id, id);
 create index builds_of_request on builds (build_request_id, id);
 create index builds_in_group on builds (project_id, concurrency_group, id)
   where concurrency_group > '' and finished_at is null;
+create index builds_of_deploy on builds (deploy_id, id) where deploy_id is not null;
 create unique index builds_attempt on builds (commit_id, suite_name, variant, attempt);
 
 create table deploys (
@@ -510,7 +517,8 @@ create table deploys (
   finished_at bigint,
   repository_url text not null default '',
   local_branch text not null default '',
-  remote_branch text not null default ''
+  remote_branch text not null default '',
+  suite_id bigint
 );
 create index deploys_newest on deploys (project_id, id);
 create index deploys_of_commit on deploys (commit_id);
@@ -624,8 +632,15 @@ create table kept_builds (
   holder text not null,
   name text not null,
   key text not null,
-  expires_at bigint not null
+  expires_at bigint not null,
+  for_suites integer not null,
+  free_since bigint,
+  digest text,
+  size bigint,
+  packable integer not null
 );
+create index kept_builds_by_blob on kept_builds (digest);
+create index kept_builds_of_location on kept_builds (location, name);
 create index kept_builds_of_project on kept_builds (project_id);
 create index kept_builds_by_end on kept_builds (expires_at);
 
@@ -752,7 +767,8 @@ create table jobs (
   named_blobs text,
   stored_blob text,
   tags text not null default '',
-  stored_bytes bigint
+  stored_bytes bigint,
+  location text
 );
 -- SQLite would look for unclaimed jobs in an index of all claims, so it has only those that are claimed.
 create index jobs_claimed on jobs (claimed_until) where claim is not null;
@@ -770,9 +786,9 @@ create index jobs_tagged on jobs (account_id, tags) where claim is null and tags
 create index jobs_stored_blob on jobs (stored_blob) where stored_blob is not null;
 -- What a claim looks for: jobs of its place that are due and need tags that the runner has.
 create index jobs_waiting on jobs (tags, account_id, run_after, id)
-  where claim is null and kind not in ('fetch_commit', 'check_connection');
+  where claim is null and kind not in ('fetch_commit', 'check_connection', 'pack_files');
 create index jobs_waiting_fetches on jobs (tags, account_id, run_after, id)
-  where claim is null and kind in ('fetch_commit', 'check_connection');
+  where claim is null and kind in ('fetch_commit', 'check_connection', 'pack_files');
 
 create table queue_turns (
   account_id bigint not null primary key,

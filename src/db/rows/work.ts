@@ -32,6 +32,8 @@ export interface BuildRequestRow {
   suites: string;
   /** The variables that it was asked for with, as JSON. */
   variables: string;
+  /** The deploy that it is for, where a deploy runs a suite. */
+  deploy_id: bigint | null;
   /** Why its commit could not be fetched or built, in one word; blank where it could. */
   failure_reason: string;
   /** The SHA that its branch had before the push; `none` for a new branch; blank where nobody said. */
@@ -113,6 +115,10 @@ export interface BuildRow {
   steps: string;
   /** The names of the suites that it needs, as a JSON list. */
   needs: string;
+  /** The name of the one of these whose files it begins with; blank where it begins with the checkout. */
+  files_from: string;
+  /** The build that left them, once that is known. */
+  files_of: bigint | null;
   /** 1 where somebody has to approve it before it begins. */
   approval: number;
   /** The address of who did; blank before. */
@@ -121,6 +127,8 @@ export interface BuildRow {
   concurrency_group: string;
   /** What keeps it out of the queue: `needs` or its `group`; blank where nothing does (lifecycle/held-back.ts). */
   held: string;
+  /** The deploy that it is made for: then its commit's state does not depend on it. */
+  deploy_id: bigint | null;
 }
 
 /** The commit of a branch or tag when it was last built. */
@@ -144,6 +152,7 @@ export interface DeployRow {
   repository_url: string;
   local_branch: string;
   remote_branch: string;
+  suite_id: bigint | null;
 }
 
 /** A check whether a project's repository can be reached. */
@@ -178,6 +187,8 @@ export interface JobRow {
   stored_bytes: bigint | null;
   /** The tags that a runner needs for it, as one text; empty where any runner will do. */
   tags: string;
+  /** The location of the files that it needs, which may have it before it is due (runner/kept-builds.ts). */
+  location: string | null;
 }
 
 /** The queue serves accounts in the order of `turn`. */

@@ -16,7 +16,7 @@ export interface S3Options {
   abandonedAfterMs?: number;
 }
 
-/** The connection to a place in S3. */
+/** The connection to a location in S3. */
 export interface S3Link {
   client: S3Client;
   place: S3Location;

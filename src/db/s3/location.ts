@@ -1,4 +1,4 @@
-/** A place for blobs in S3: what blob_url says. */
+/** Where blobs are in S3, as blob_url says. */
 export interface S3Location {
   bucket: string;
   /** Empty, or ends with a slash. */
@@ -12,7 +12,7 @@ export interface S3Location {
   browsers?: boolean;
 }
 
-/** The objects of a place: `aa/DIGEST` as in the folder, and two kinds that come and go. */
+/** The keys of the objects: `aa/DIGEST` as in the folder, and two kinds that come and go. */
 export interface Keys {
   of(digest: string): string;
   /** What is stored before its digest is known. */

@@ -132,7 +132,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     const { accountId: account } = order;
     const { host } = reference;
     const last = store.lastOf(account, order.reference);
-    // A digest stands for the same image for ever: who has had it needs nobody's leave to have it again.
+    // A digest stands for the same image for ever: an account that had it needs no permission to get it again.
     if (last !== undefined && reference.digest === last) {
       const image = store.holdIfHere(host, last);
       if (image) return logged(image);

@@ -25,7 +25,7 @@ export interface ImageTools {
   fetchManifest(source: RegistrySource, signal: AbortSignal): Promise<Buffer>;
   /**
    * Fetches all parts of an image into an empty directory, each under its digest; returns the one that is named. Layers
-   * that are decompressed have the digest that they have then.
+   * that are decompressed go by the digest of their decompressed bytes.
    */
   copy(source: RegistrySource, into: string, what: Copied, bounds: Bounds): Promise<Buffer>;
   /** Unpacks a layout into an empty directory. It is the mount itself: the unpacker cannot put something else in its place. */

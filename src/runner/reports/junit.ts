@@ -15,7 +15,7 @@ import { UnreadableReportError } from './unreadable.ts';
  * can neither grow by its entities nor refer to a file or an address.
  */
 export interface JunitReader {
-  /** Throws `UnreadableReportError` at the first thing that is wrong; tests before it were told. */
+  /** Throws `UnreadableReportError` at the first thing that is wrong; tests before it were reported. */
   write(text: string): void;
   end(): void;
 }
