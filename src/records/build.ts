@@ -50,6 +50,9 @@ const fields = {
       finished_at: nullable(dateTime),
       line: nullable(integer),
     }),
+    {
+      description: '`line` is the number of the first line of its part of the log; a suite with a command has one step',
+    },
   ),
 };
 export const buildRecord = record('Build', fields);

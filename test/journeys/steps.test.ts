@@ -95,7 +95,7 @@ onEveryDatabase((database) => {
     assert.deepEqual([skipped.build_state, skipped.short], ['passed', [['s0', 'skipped', null, null]]]);
   });
 
-  test('a step that ends what leads it, or floods it, makes a failed build at most [promise: build-verdict]', async (t) => {
+  test('a step that ends what leads it, or floods it, makes a failed build at most [promise: build-verdict] [promise: build-steps]', async (t) => {
     const attacks = {
       leader: 'kill -9 1; kill -TERM 1; kill -TERM $PPID; exit 0',
       forger:
@@ -118,6 +118,7 @@ onEveryDatabase((database) => {
       if (name === 'leader') assert.deepEqual([status, short[1]?.[1]], [143, 'failed']);
     }
     assert.match((await buildOf(ids.flood ?? '')).log, /HEADRACE_ENV: it is too long, so none of it is taken\.\n<>\n$/);
+    assert.doesNotMatch((await buildOf(ids.links ?? '')).log, /HEADRACE_(SECRET_)?ENV: /, 'nothing was read');
   });
 
   test('steps can be watched while they run, and none begins after a cancel or a time-out', async (t) => {
