@@ -1,4 +1,15 @@
-import { ignoring, isNoCommit, movedRef, numberIn, PayloadError, quoted, refIn, shaIn, type Change } from './facts.ts';
+import {
+  ignoring,
+  isNoCommit,
+  movedRef,
+  numberIn,
+  PayloadError,
+  quoted,
+  refIn,
+  shaIn,
+  type Change,
+  type Facts,
+} from './facts.ts';
 import { at, firstText, listOf, textOf, type Json } from './json.ts';
 import { areSame, repositoryNames, completeFacts, type Reader } from './payload-readers.ts';
 import { most } from '../shared/bounds.ts';
@@ -32,10 +43,10 @@ function repositoryOf(payload: Json) {
   return repositoryNames(at(payload, 'repository') ?? ofPull);
 }
 
-function several(list: Json, read: (change: Json) => Change): { changes: Change[]; left: number } {
+function several(list: Json, read: (change: Json) => Change): Pick<Facts, 'changes' | 'unread'> {
   if (!Array.isArray(list)) throw new PayloadError('changes', 'is_blank', 'The payload has no list of changes.');
   const all = listOf(list);
-  return { changes: all.slice(0, most.hookChanges).map(read), left: Math.max(0, all.length - most.hookChanges) };
+  return { changes: all.slice(0, most.hookChanges).map(read), unread: Math.max(0, all.length - most.hookChanges) };
 }
 
 /** `new` is null where a branch or tag was deleted, and `old` where it was created. */
