@@ -54,10 +54,10 @@ function whyNothing({ repository_url: url }: DecidingProject, { idle, repository
   return `The repository ${quoted(named)} is not that of the project, ${quoted(url)}.`;
 }
 
-function inAll(results: readonly Result[], left: number): string {
-  if (results.length + left < 2) return '';
+function inAll(results: readonly Result[], unread: number): string {
+  if (results.length + unread < 2) return '';
   const built = results.filter(({ request }) => request !== null).length;
-  const more = left === 0 ? '' : `; ${left} more were not looked at`;
+  const more = unread === 0 ? '' : `; ${unread} more were not looked at`;
   return `Of ${results.length} refs ${built} ${built === 1 ? 'has' : 'have'} a request${more}.`;
 }
 
