@@ -30,11 +30,13 @@ async function contentOf(paths: readonly string[]): Promise<[path: string, text:
   throw new WrongUse(words`There is no ${paths.join(' and no ')} here.`);
 }
 
+/** Loaded for YAML alone. */
+const parseYaml = async (text: string) => (await import('../documents/yaml.ts')).parseYaml(text);
+
 async function mistakesIn(content: Buffer, path: string): Promise<string[]> {
   if (content.length > bytes.configFile) return [`${path}: it has more than ${bytes.configFile / 1024} kB.`];
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(content);
-    const parseYaml = async (yaml: string) => (await import('../documents/yaml.ts')).parseYaml(yaml);
     checkFile(await readFile(text, path, parseYaml));
     return [];
   } catch (error) {

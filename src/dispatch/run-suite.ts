@@ -54,7 +54,7 @@ export const runSuite: JobHandler = {
       default_branch: _default,
       cache: _cache,
       cache_save: _cacheSave,
-      config_digest: digest,
+      config_digest: _digest,
       branch_secrets: branchSecrets,
       dependencies,
       variables: requestVariables,

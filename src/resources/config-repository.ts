@@ -118,7 +118,7 @@ async function allowed(
         refuse('dependencies', `names ${dependency}, which is not there.`);
   }
   if (wrong.length > 0) throw new RefusedError(wrong);
-  return suites.map(({ at: _, ...suite }) => suite);
+  return suites.map(({ at: _at, ...suite }) => suite);
 }
 
 interface Applying extends Pick<WriteContext, 'db' | 'trx' | 'ids'> {
