@@ -1,6 +1,6 @@
 import type { SqlBool } from 'kysely';
 import type { Queries } from '../db/open.ts';
-import { sealedPlace, type BuildRequestRow, type BuildRow, type ProjectRow, type SuiteRow } from '../db/schema.ts';
+import { sealedLocation, type BuildRequestRow, type BuildRow, type ProjectRow, type SuiteRow } from '../db/schema.ts';
 import { dropArtifacts } from '../lifecycle/artifacts.ts';
 import { noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
 import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
@@ -315,7 +315,7 @@ async function variablesOf({ trx, vault }: JobContext, { project_id: project, su
   const byName = new Map([...ofProject, ...ofSuite].map((variable) => [variable.name, variable]));
   return Array.from(byName.values(), ({ id, name, content, secret }): Variable => ({
     name,
-    content: vault.open(content, contentPlace(id)),
+    content: vault.open(content, contentLocation(id)),
     isSecret: secret === 1,
   }));
 }
@@ -336,4 +336,5 @@ async function deployVariables({ trx }: JobContext, build: Pick<BuildRow, 'deplo
 const environmentOf = (variables: readonly Variable[]): Record<string, string> =>
   Object.fromEntries(variables.map(({ name, content }) => [name, content]));
 
-const contentPlace = (id: bigint): string => sealedPlace({ table: 'environment_variables', column: 'content' }, id);
+const contentLocation = (id: bigint): string =>
+  sealedLocation({ table: 'environment_variables', column: 'content' }, id);

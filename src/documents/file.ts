@@ -62,9 +62,9 @@ function columnsOf(fields: readonly DocumentField[], entry: Entry): Record<strin
   const columns = fields.flatMap(({ name, field, fallback, isApart }) => {
     if (!field) return [];
     const value = isApart ? fallback : (entry[name] ?? fallback);
-    const isSaid = value !== fallback && value !== '';
+    const isGiven = value !== fallback && value !== '';
     return [
-      [name, field.toColumn(isSaid ? field.parse(typeof value === 'object' ? rawOf(value) : String(value)) : value)],
+      [name, field.toColumn(isGiven ? field.parse(typeof value === 'object' ? rawOf(value) : String(value)) : value)],
     ];
   });
   return Object.fromEntries(columns) as Record<string, unknown>;

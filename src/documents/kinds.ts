@@ -42,7 +42,7 @@ export interface DocumentField {
   /** As the API has it; not where only documents have it. */
   field?: Field<unknown>;
   /** Reads a list of records, with what they leave out; other fields stand as they are. */
-  read?: (said: unknown) => Value;
+  read?: (given: unknown) => Value;
   /** Whether no route takes it: only documents have it. */
   isDocumentOnly?: boolean;
   /** Whether it is set by a step of its own. */
@@ -50,12 +50,12 @@ export interface DocumentField {
 }
 
 /** What a document says, as a body would have it. */
-export function rawOf(said: unknown): Raw {
-  if (typeof said === 'number') return new Digits(String(said));
-  if (Array.isArray(said)) return said.map(rawOf);
-  if (typeof said === 'object' && said !== null)
-    return groupOf(Object.fromEntries(Object.entries(said).map(([name, value]) => [name, rawOf(value)])));
-  return typeof said === 'boolean' ? said : String(said);
+export function rawOf(given: unknown): Raw {
+  if (typeof given === 'number') return new Digits(String(given));
+  if (Array.isArray(given)) return given.map(rawOf);
+  if (typeof given === 'object' && given !== null)
+    return groupOf(Object.fromEntries(Object.entries(given).map(([name, value]) => [name, rawOf(value)])));
+  return typeof given === 'boolean' ? given : String(given);
 }
 
 function fieldsIn(body: FieldSet): DocumentField[] {
@@ -65,7 +65,7 @@ function fieldsIn(body: FieldSet): DocumentField[] {
     isRequired: field.required,
     fallback: field.fallback as Value,
     field,
-    ...(field.schema.items?.properties && { read: (said: unknown) => field.parse(rawOf(said)) as Value }),
+    ...(field.schema.items?.properties && { read: (given: unknown) => field.parse(rawOf(given)) as Value }),
   }));
 }
 

@@ -260,13 +260,17 @@ async function continueBuild(
   await addBuilds(context, { projectId, accountId, commitId, requestId }, next, continued);
 }
 
-/** The suite needs other tags now: so do its builds that wait. Its account's waiting jobs are few compared to builds. */
+/**
+ * The suite needs other tags now: so do its builds that wait, but for those whose commit has a file that says their tags.
+ * Its account's waiting jobs are few compared to builds.
+ */
 export async function retagBuilds(
   { db, trx }: WriteContext,
   { accountId, suiteId, tags }: { accountId: bigint; suiteId: bigint; tags: string },
 ): Promise<void> {
   const which = sql<SqlBool>`exists (
-    select 1 from builds where builds.id = jobs.subject_id and builds.suite_id = ${suiteId}
+    select 1 from builds inner join build_requests on build_requests.id = builds.build_request_id
+    where builds.id = jobs.subject_id and builds.suite_id = ${suiteId} and build_requests.config_digest = ''
   )`;
   await retag(db, trx, { accountId, which, tags });
 }

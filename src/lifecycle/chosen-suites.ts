@@ -125,9 +125,9 @@ export async function applying(
     suites: suites.map(([id, rules]) => ({ id: String(id), rules: rules.flatMap(ruleOf) })),
     texts: textsOf(commit, request),
   };
-  const judged = evaluateRulesIn(context, account, question);
+  const results = evaluateRulesIn(context, account, question);
   const tried = suites.map(async ([, [suite]], at) => {
-    const { unmet, slow } = judged[at] ?? {};
+    const { unmet, slow } = results[at] ?? {};
     if (!suite || unmet) return [];
     const made = await triedAnew(context, suite, commit.id, names);
     const isDeploying = deploy && suite.suite_id !== null && named.includes(suite.suite_id);
@@ -139,7 +139,7 @@ export async function applying(
     return slow ? variants.map((one) => ({ ...one, slow })) : variants;
   });
   const leftOut = suites.flatMap(([, [suite]], at) => {
-    const { unmet } = judged[at] ?? {};
+    const { unmet } = results[at] ?? {};
     return suite && unmet ? [{ suite, rule: unmet.rule }] : [];
   });
   return { tried: (await Promise.all(tried)).flat(), leftOut };

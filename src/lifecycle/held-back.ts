@@ -4,7 +4,7 @@ import type { BuildRow } from '../db/schema.ts';
 import { enqueue } from '../queue/queue.ts';
 import { writeMove } from './build-moves.ts';
 import type { SuiteSettings } from './file-suites.ts';
-import { judgeWaiting, notYetPassed, standingsOf, type NeedingBuild } from './needs.ts';
+import { sortWaiting, notYetPassed, standingsOf, type NeedingBuild } from './needs.ts';
 import type { BuildState } from './states.ts';
 import { subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
 
@@ -47,7 +47,7 @@ interface Moved {
 export async function moveHeld(context: WriteContext, builds: readonly HeldBuild[]): Promise<Moved> {
   const waiting = builds.filter(isBehind);
   if (waiting.length === 0) return { events: [], groups: [] };
-  const { ready, vain } = judgeWaiting(waiting.map(needing), builds.map(needing));
+  const { ready, vain } = sortWaiting(waiting.map(needing), builds.map(needing));
   const events: LifecycleEvent[] = [];
   const move = async (build: { id: bigint }, to: BuildState, failure_reason = ''): Promise<void> => {
     const moved = await writeMove(context, build, to, { failure_reason });

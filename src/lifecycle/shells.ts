@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import { sealIn } from '../db/sealing.ts';
-import { sealedPlace, type KeptBuildRow, type ProjectRow, type ShellRow } from '../db/schema.ts';
+import { sealedLocation, type KeptBuildRow, type ProjectRow, type ShellRow } from '../db/schema.ts';
 import { mostShells, mostShellsOfAccount } from '../shared/shell-limits.ts';
 import type { Vault } from '../lib/vault.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
@@ -16,7 +16,7 @@ const hour = 60 * 60 * 1000;
 /** A side that is away for longer does not come back. */
 export const graceMs = 45_000;
 /** How often it is looked whether both sides are there, and written down that one is. */
-export const lookEveryMs = 10_000;
+export const checkEveryMs = 10_000;
 
 /** So many kept builds are forgotten in one transaction. */
 const mostAtOnce = 1000;
@@ -31,7 +31,7 @@ export interface KeptFiles {
   key: string;
 }
 
-const keyPlace = (id: bigint): string => sealedPlace({ table: 'kept_builds', column: 'key' }, id);
+const keyLocation = (id: bigint): string => sealedLocation({ table: 'kept_builds', column: 'key' }, id);
 
 export const openable: ReadonlySet<string> = new Set(['failed', 'timed_out', 'errored']);
 
@@ -44,7 +44,7 @@ export async function noteKept(
   const builds = trx.selectFrom('builds').select(['project_id', 'build_state']).where('id', '=', buildId);
   const build = await builds.executeTakeFirst();
   if (!build || !openable.has(build.build_state) || hours === 0) return;
-  const key = await sealIn(trx, vault, files.key, keyPlace(buildId));
+  const key = await sealIn(trx, vault, files.key, keyLocation(buildId));
   const row = { ...files, key, holder, project_id: build.project_id, expires_at: BigInt(Date.now() + hours * hour) };
   await trx
     .insertInto('kept_builds')
@@ -128,7 +128,7 @@ export async function takeShells(
   const taken = found.filter(({ id, ...row }) => !running.includes(id) && whyOver(row) === undefined).slice(0, room);
   for (const { id } of taken)
     await trx.updateTable('shells').set({ state: 'open', runner_seen_at: now }).where('id', '=', id).execute();
-  return taken.map((shell) => ({ ...shell, key: vault.open(shell.key, keyPlace(shell.build_id)) }));
+  return taken.map((shell) => ({ ...shell, key: vault.open(shell.key, keyLocation(shell.build_id)) }));
 }
 
 /** Whether shells wait for a location, beside those that it runs. */
@@ -156,7 +156,7 @@ export function isNew({ client_seen_at: client, created_at: opened }: ShellRow):
 /** Writes down that the person is there, now and then. */
 export async function noteClient(trx: Transaction, shell: ShellRow): Promise<void> {
   const now = BigInt(Date.now());
-  if (!isNew(shell) && now - shell.client_seen_at <= BigInt(lookEveryMs)) return;
+  if (!isNew(shell) && now - shell.client_seen_at <= BigInt(checkEveryMs)) return;
   const seen = now > shell.created_at ? now : shell.created_at + 1n;
   await trx.updateTable('shells').set({ client_seen_at: seen }).where('id', '=', shell.id).execute();
 }
@@ -164,7 +164,7 @@ export async function noteClient(trx: Transaction, shell: ShellRow): Promise<voi
 /** Writes down that the runner is there, now and then. */
 export async function noteRunner(db: Database, { id, runner_seen_at: last }: ShellRow): Promise<void> {
   const now = BigInt(Date.now());
-  if (now - last <= BigInt(lookEveryMs)) return;
+  if (now - last <= BigInt(checkEveryMs)) return;
   await db.transaction((trx) =>
     trx.updateTable('shells').set({ runner_seen_at: now }).where('id', '=', id).where('state', '!=', 'ended').execute(),
   );

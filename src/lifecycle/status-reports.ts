@@ -4,7 +4,7 @@ import type { BuildRow, CommitRow } from '../db/schema.ts';
 import { nameWithVariant } from '../shared/matrix.ts';
 import { reasonInWords } from './reasons.ts';
 import { isAllowedFailure } from './rollup.ts';
-import { inWords, type Rule } from './rules.ts';
+import { ruleText, type Rule } from './rules.ts';
 import type { BuildState } from './states.ts';
 
 /** The status of a suite on a commit, in terms that fit every forge (outbound-webhooks/forges.ts). */
@@ -85,7 +85,7 @@ export function leftOutReport(about: {
     ref: about.ref,
     context: asContext(`headrace/${about.name}`),
     build_state: 'passed',
-    description: `left out: its rule ${inWords(about.rule)} is not met.`,
+    description: `left out: its rule ${ruleText(about.rule)} is not met.`,
     path: `/ui/projects/${about.projectId}/requests/${about.requestId}`,
   };
 }

@@ -12,7 +12,7 @@ import {
   findKept,
   insertShell,
   isNew,
-  lookEveryMs,
+  checkEveryMs,
   noteClient,
   openable,
   whyOver,
@@ -150,18 +150,18 @@ interface Showing {
 /** What the shell shows, until it is over or nobody listens any more. */
 async function* shown({ database, subscriptions, read, signal, id, from }: Showing): AsyncGenerator<Uint8Array> {
   using watch = subscriptions.watch(subjectTopic(id));
-  let lookedAt = -Infinity;
+  let checkedAt = -Infinity;
   let isQuiet = true;
   for (let at = from; !signal.aborted;) {
-    if (isQuiet || performance.now() - lookedAt > lookEveryMs) {
+    if (isQuiet || performance.now() - checkedAt > checkEveryMs) {
       const over = await whyEnded(database, id);
       if (over !== undefined) {
         yield* endFrames(over);
         return;
       }
-      lookedAt = performance.now();
+      checkedAt = performance.now();
     }
-    const piece = await read(at, { watch, ms: lookEveryMs, signal });
+    const piece = await read(at, { watch, ms: checkEveryMs, signal });
     isQuiet = piece === undefined;
     if (piece) {
       at += piece.length;

@@ -97,7 +97,7 @@ describeWithRunner(
         [made.id_str, 'production'],
       );
       assert.equal((await look(made)).state, 'deploying');
-      await task.say('shipping\n');
+      await task.writeLog('shipping\n');
       // A second one waits for the first, though what it needs has passed.
       const second = await deploy();
       await (await take('unit')).exit(0);

@@ -1,5 +1,5 @@
 import type { Database } from '../../src/db/open.ts';
-import { sealedPlace, type Schema } from '../../src/db/schema.ts';
+import { sealedLocation, type Schema } from '../../src/db/schema.ts';
 import { largestId } from '../../src/lib/ids.ts';
 import type { Vault } from '../../src/lib/vault.ts';
 
@@ -11,8 +11,8 @@ const commit = 9_007_199_254_740_993n;
 
 /** One row or more in every table, with values that are easy to get wrong. */
 export async function fillTables(db: Database, vault: Vault): Promise<void> {
-  const seal = (place: Parameters<typeof sealedPlace>[0], id: bigint): string =>
-    vault.seal(`secret of ${sealedPlace(place, id)}`, sealedPlace(place, id));
+  const seal = (place: Parameters<typeof sealedLocation>[0], id: bigint): string =>
+    vault.seal(`secret of ${sealedLocation(place, id)}`, sealedLocation(place, id));
   const requests = Array.from({ length: 1000 }, (_, at) => ({
     id: BigInt(at + 1),
     project_id: project,
