@@ -109,6 +109,7 @@ const settings = {
   artifact_size: whole(1024, 0, 16 * megabyte),
   artifact_days: whole(30, 0, 36_500),
   shell_hours: whole(24, 0, 24 * 14),
+  files_hours: whole(24, 0, 24 * 14),
   archive_size: whole(16 * 1024, 1, 16 * megabyte),
   archive_entries: whole(1_000_000, 1, 1_000_000_000),
   cache_size: whole(10 * 1024, 0, 1024 * megabyte),

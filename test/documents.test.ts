@@ -35,6 +35,11 @@ describe('a file in a repository', () => {
         /^a\.toml:7: suites\[a\]\[rules\]\[0\]\[value\]/,
       ],
       ['a.toml', 'suites = 1\n', /^a\.toml:1: suites /],
+      [
+        'a.yml',
+        'suites:\n  - {name: "a", command: x}\n  - name: a][b [c]\n    command: x\n    retries: 9\n',
+        /^a\.yml:5: suites\[a\]\[b \[c\]\]\[retries\]/,
+      ],
       ['a.yml', 'suites:\n  - {name: a, command: x, needs: [b]}\n', /^a\.yml:2: suites\[a\]\[needs\] is not there/],
       ['a.yml', 'suites:\n  - {name: a, command: x, needs: [a]}\n', /^a\.yml:2: suites\[a\]\[needs\] is not known/],
       [
@@ -89,6 +94,7 @@ describe('a file in a repository', () => {
       ['a.toml', `a = ${'['.repeat(50_000)}`],
       ['a.toml', Array.from({ length: 10_000 }, (_, at) => `[[suites]]\nname="${at}"\n`).join('')],
       ['a.yml', 'suites:\n  - {name: a, command: x, needs: [b]}\n  - {name: b, command: x, needs: [a]}\n'],
+      ['a.toml', `"${'[]'.repeat(60_000)}" = 1\n`],
       ['a.toml', '[[suites]]\nname = "a\\u001b[31m"\ncommand = "x"\n'],
       ['a.toml', '[[suites]]\nname = "a\\nFound commit: all is well"\ncommand = "x"\n'],
     ];

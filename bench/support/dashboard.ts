@@ -81,7 +81,16 @@ const byAPerson = {
   deploy_id: null,
 };
 
-const unheld = { needs: '[]', approval: 0, approved_by: '', concurrency_group: '', held: '', deploy_id: null };
+const unheld = {
+  needs: '[]',
+  files_from: '',
+  files_of: null,
+  approval: 0,
+  approved_by: '',
+  concurrency_group: '',
+  held: '',
+  deploy_id: null,
+};
 const plain = { variant: '', allow_failure: 0, retry: 0, retries_left: 0, series: 0n, ...unheld };
 
 async function fillProject(db: Database, projectId: bigint, from: bigint): Promise<bigint> {
@@ -101,6 +110,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     cache_save: 'passed' as const,
     artifacts: '[]',
     needs: '[]',
+    files_from_id: null,
     approval: 0,
     manual: 0,
     concurrency_group: '',

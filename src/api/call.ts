@@ -40,6 +40,8 @@ export interface Services {
   buildTimeout: number;
   /** For how many hours the files of a failed build are kept; 0 keeps none. */
   shellHours: number;
+  /** For how many hours files that other suites begin with are kept after their request is over. */
+  filesHours: number;
   /** The most bytes that an archive may have on this server. */
   archiveBytes: number;
   /** Archives that are being put together. */

@@ -22,6 +22,10 @@ export interface Runner {
   boundAs?: bigint;
   /** Its tags, as one text. They only add to its work what needs them: the work stays that of its accounts. */
   tags?: string;
+  /** The name of the folder in which it keeps files for other suites, if it keeps any. */
+  location?: string | undefined;
+  /** Whether it wants only what needs these. */
+  isLeaving?: boolean | undefined;
   /** What it has a free slot for; both where it did not say. */
   slot?: SlotKind | undefined;
 }

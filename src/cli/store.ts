@@ -62,6 +62,7 @@ export async function openStore(
       searches,
       buildTimeout: config.build_timeout,
       shellHours: config.shell_hours,
+      filesHours: config.files_hours,
       archiveBytes: unpackLimitsOf(config).bytes,
       assembling: new Map(),
       proveWritable: () => lease.renew(),

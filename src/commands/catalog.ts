@@ -185,9 +185,5 @@ export function developerProgram(): Command {
       new Option('--ca-file <FILE>', 'the certificates that the server’s is checked against'),
       new Option('-v, --verbose', 'say more about what went wrong'),
     )
-    .addHelpText(
-      'after',
-      'For who runs a server: headrace serve, admin, …; see: headrace help server\n' +
-        'More about a command: headrace help COMMAND',
-    );
+    .addHelpText('after', 'More: headrace help COMMAND; for who runs a server: headrace help server');
 }

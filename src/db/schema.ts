@@ -167,6 +167,7 @@ export const blobColumns = [
   { table: 'caches', column: 'digest' },
   { table: 'jobs', column: 'stored_blob' },
   { table: 'uploads', column: 'stored_blob' },
+  { table: 'kept_builds', column: 'digest' },
 ] as const;
 
 /** The row and column that a sealed value is bound to. */

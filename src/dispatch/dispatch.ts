@@ -9,6 +9,7 @@ import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import type { ApiError } from '../errors.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
+import { judgeKept } from '../lifecycle/kept-builds.ts';
 import { noteSteps } from '../lifecycle/build-steps.ts';
 import { releasePollsOf } from '../lifecycle/poll-claims.ts';
 import { claimSeconds, holdSeconds, type ClaimSignal, type Receipt, type WorkKind } from '../protocol/index.ts';
@@ -29,6 +30,7 @@ import { logIntake } from './log-intake.ts';
 import { createPolls } from './polls.ts';
 import { createOrders } from './orders.ts';
 import { createLogPacker } from './log-packer.ts';
+import { packFiles } from './pack-files.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { registryOf } from './images.ts';
 import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
@@ -45,6 +47,7 @@ const kinds: Record<WorkKind, JobHandler> = {
   compile_dependency: compileDependency,
   push_deploy: pushDeploy,
   check_connection: checkConnection,
+  pack_files: packFiles,
 };
 
 export interface DispatchParts extends Services {
@@ -110,7 +113,14 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     onStored: parts.onLogStored,
   });
   const tests = testIntake(db, disk);
-  const allowed = { limits, unpacked, artifacts, cacheBytes, shellHours: parts.shellHours };
+  const allowed = {
+    limits,
+    unpacked,
+    artifacts,
+    cacheBytes,
+    shellHours: parts.shellHours,
+    filesHours: parts.filesHours,
+  };
   const context = (trx: Transaction): JobContext => ({ db, trx, ids, observers, vault, ...allowed });
   const shared = { db, ids, kinds, context, logBytes, accountConcurrency, log };
   const outcomes = createOutcomes(shared);
@@ -169,6 +179,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     registry: ({ holder }, { claim }) => registryOf(db.read, vault, holder, claim),
     gone: (runner, { projects }) => goneProjects(db, runner, projects),
     stale: (runner, { trees }) => staleTrees(db, runner, trees),
+    kept: ({ holder }, asked) => judgeKept(db.read, { ...asked, holder }),
 
     async extend(runner, { claims }, signal) {
       const { holder } = runner;

@@ -45,16 +45,27 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
   /** The wishes that are open, by their claims. */
   const wishes = new Map<string, { holder: string; over: AbortController }>();
 
-  const waitFor = (caller: Runner, { claim, slot, holdMs }: Wish, signal: AbortSignal): Promise<Order | undefined> => {
-    const runner = { ...caller, slot };
+  const waitFor = (
+    caller: Runner,
+    { claim, slot, holdMs, location, isLeaving }: Wish,
+    signal: AbortSignal,
+  ): Promise<Order | undefined> => {
+    const runner = { ...caller, slot, location, isLeaving };
     const waiting = {
       runner,
-      line: [runner.boundAs ?? 'any', slot ?? 'both', runner.tags ?? ''].join(' '),
+      line: [
+        runner.boundAs ?? 'any',
+        slot ?? 'both',
+        runner.tags ?? '',
+        location ?? '',
+        isLeaving ? 'leaving' : '',
+      ].join(' '),
       isServed: () => !isQuiet(runner.holder),
       isAny: () =>
         queue.isAnyWaiting(
           db,
           orders.serving(runner).flatMap(({ kinds }) => kinds),
+          { location, isLeaving },
         ),
       async attempt(isWanted: () => boolean) {
         if ((await checkRunner(db.read, runner)).isDraining) throw new DrainedError();
@@ -72,7 +83,11 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
       try {
         // The claim may have its order already, whose answer was lost.
         if ((await queue.jobOf(db.read, wish.claim)) !== undefined)
-          return await orders.now({ runner, name: wish.claim, mayBeGiven: true });
+          return await orders.now({
+            runner: { ...runner, location: wish.location },
+            name: wish.claim,
+            mayBeGiven: true,
+          });
         return await waitFor(runner, wish, AbortSignal.any([signal, open.over.signal]));
       } catch (error) {
         if (!(error instanceof DrainedError)) throw error;

@@ -1,3 +1,4 @@
+import type { Runner } from '../auth/runners.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { LogPart, Outcome, StepState, Work } from '../protocol/index.ts';
@@ -32,6 +33,8 @@ export interface JobContext extends WriteContext {
   cacheBytes: number;
   /** For how many hours the files of a failed build are kept; 0 keeps none. */
   shellHours: number;
+  /** For how many hours files that other suites begin with are kept after their request is over. */
+  filesHours: number;
 }
 
 /** The job has to wait for the compiles of these dependencies. */
@@ -39,10 +42,19 @@ export interface Later {
   awaits: readonly bigint[];
 }
 
+/** What the job needs lies on another runner: that one may have it, and others look again at this moment. */
+export interface Elsewhere {
+  location: string;
+  until: number;
+}
+
+/** The runner that asks for an order. */
+export type Asker = Pick<Runner, 'holder' | 'location'>;
+
 /** The server's half of one kind of job. The runner's half has the same name. */
 export interface JobHandler {
   /** Records that the job has begun and returns the order for the runner; undefined when nothing is left to do. */
-  order(context: JobContext, job: ClaimedJob): Promise<Work | Later | undefined>;
+  order(context: JobContext, job: ClaimedJob, asker: Asker): Promise<Work | Later | Elsewhere | undefined>;
   /** How the job can end, other than being lost. */
   outcomes: readonly Outcome['kind'][];
   /**

@@ -67,6 +67,8 @@ export function createOrders(parts: OrdersParts): Orders {
       ...(runner.boundAs === undefined ? {} : { boundAs: runner.boundAs }),
       // Fetches need no tags.
       tags: slot === 'fetches' ? '' : runner.tags,
+      location: runner.location,
+      isLeaving: runner.isLeaving,
     }));
 
   /** Claims what is found first. */
@@ -94,11 +96,11 @@ export function createOrders(parts: OrdersParts): Orders {
     const job = given ?? (await claim(trx, request));
     if (job === undefined || job === 'overtaken') return job;
     onClaim(job);
-    return orderFor(trx, job);
+    return orderFor(trx, job, runner);
   };
 
-  const orderFor = async (trx: Transaction, job: ClaimedJob): Promise<Attempt> => {
-    const work = await kinds[job.kind as WorkKind].order(context(trx), job);
+  const orderFor = async (trx: Transaction, job: ClaimedJob, runner: Runner): Promise<Attempt> => {
+    const work = await kinds[job.kind as WorkKind].order(context(trx), job, runner);
     if (!work) {
       await queue.remove(db, trx, job);
       return 'again';
@@ -106,6 +108,10 @@ export function createOrders(parts: OrdersParts): Orders {
     if ('awaits' in work) {
       await queue.putOff(db, trx, job, Date.now() + longestPutOff);
       return { job: job.id, awaits: work.awaits };
+    }
+    if ('until' in work) {
+      await queue.putOff(db, trx, job, work.until, work.location);
+      return { job: job.id, awaits: [] };
     }
     const named = blobsOf(work);
     if (named.length > 0) await nameBlobs(trx, job.claim, named);

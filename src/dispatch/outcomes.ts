@@ -7,11 +7,12 @@ import type { Outcome, Receipt, WorkKind } from '../protocol/index.ts';
 import type { LapsedClaim } from '../queue/lapses.ts';
 import * as queue from '../queue/queue.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
-import { noteKept } from '../lifecycle/shells.ts';
+import { askForPack, noteKept } from '../lifecycle/kept-builds.ts';
 import { awaitUploads } from '../lifecycle/uploads.ts';
 import { traceSteps } from '../lifecycle/traces.ts';
 import { addLine, findLog } from '../streams/logs.ts';
 import type { ConfiguredReport } from './repository-config.ts';
+import { leavesFiles } from './files.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { messageFor } from './log-intake.ts';
 
@@ -111,7 +112,10 @@ export function createOutcomes({
       await kind.settle(context(trx), job, outcome, { file, output, stepStates });
       if (kept && job.kind === 'run_suite') {
         const { vault, shellHours: hours } = context(trx);
-        await noteKept(context(trx), vault, { buildId: job.subject_id, holder, hours, files: kept });
+        const forSuites = await leavesFiles(trx, job.subject_id);
+        const { isLeaving = false, ...files } = kept;
+        await noteKept(context(trx), vault, { buildId: job.subject_id, holder, hours, forSuites, files });
+        if (isLeaving && forSuites) await askForPack(context(trx), { ...files, id: job.subject_id, packable: 1 }, job);
       }
       if (uploads && job.kind === 'run_suite' && outcome.kind !== 'cancelled' && job.cancelled === 0)
         await awaitUploads(trx, { claim, holder, buildId: job.subject_id, accountId: job.account_id });

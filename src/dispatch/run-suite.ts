@@ -4,22 +4,25 @@ import { sealedLocation, type BuildRequestRow, type BuildRow, type ProjectRow, t
 import { dropArtifacts } from '../lifecycle/artifacts.ts';
 import { noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
 import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
+import { forgetLeft } from '../lifecycle/kept-builds.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
 import { variablesIn } from '../shared/matrix.ts';
 import type { Outcome, StepOrder } from '../protocol/index.ts';
+import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
+import { filesOrder, keepOrder } from './files.ts';
 import { imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
 import { noSoftware, logWaiting, suiteSoftware } from './software.ts';
 
 /** One attempt at one suite. The exit status of its command decides. */
 export const runSuite: JobHandler = {
-  async order(context, job) {
+  async order(context, job, asker) {
     const parts = await partsOf(context.trx, job.subject_id);
     if (!parts) {
       const build = await buildOf(context, job.subject_id);
@@ -81,6 +84,8 @@ export const runSuite: JobHandler = {
       await advanceBuild(context, build, 'errored', { failure_reason: 'dependency_not_compiled' });
       return undefined;
     }
+    const begins = await filesOrder(context, job, parts, asker);
+    if (!begins || 'until' in begins) return begins;
     // A running build is ordered again when the runner did not get the first answer.
     if (build.build_state !== 'running' && !(await advanceBuild(context, build, 'running'))) return undefined;
     const steps = stepsOf(command, suiteSteps);
@@ -92,6 +97,7 @@ export const runSuite: JobHandler = {
         steps.map(({ name }) => ({ name, state: 'waiting' })),
       );
     const cache = await cacheOrder(context, parts);
+    const keep = await keepOrder(context, job, parts);
     const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
       kind: 'run_suite',
@@ -126,16 +132,28 @@ export const runSuite: JobHandler = {
       limits: { ...context.limits, timeoutSeconds: timeLimit(timeout, context.limits) },
       ...(artifacts !== '[]' && { artifacts: { globs: JSON.parse(artifacts) as string[], ...context.artifacts } }),
       ...(cache && { cache }),
-      ...(context.shellHours > 0 && { keep: { hours: context.shellHours, accountId: String(job.account_id) } }),
+      ...begins,
+      ...(keep && { keep }),
       ...(reports !== '[]' && { reports: JSON.parse(reports) as string[] }),
       ...software,
       ...imageOrder(image, job.account_id),
     };
   },
 
-  outcomes: ['exited', 'launch_failed', 'timed_out', 'killed', 'cancelled', 'unfetchable', 'unrunnable', 'store_away'],
+  outcomes: [
+    'exited',
+    'launch_failed',
+    'timed_out',
+    'killed',
+    'cancelled',
+    'unfetchable',
+    'unrunnable',
+    'store_away',
+    'files_gone',
+  ],
 
   async settle(context, job, outcome, { output, stepStates }) {
+    if (outcome.kind === 'files_gone' && job.cancelled === 0) return loseFiles(context, job);
     if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
     const [state, ending] = endingOf(outcome);
     if (outcome.kind === 'exited' && outcome.cache && job.cancelled === 0)
@@ -148,7 +166,7 @@ export const runSuite: JobHandler = {
     const build = await buildOf(context, job.subject_id);
     await dropArtifacts(context.trx, job.subject_id); // the next attempt keeps its own
     if (build && job.cancelled) await advanceBuild(context, build, 'cancelled');
-    else if (build) await loseBuild(context, build, job.account_id, job.tries);
+    else if (build) await loseBuild(context, build, job.account_id, job);
     return { retry: false }; // the next attempt is a build and a job of its own
   },
 };
@@ -157,6 +175,14 @@ export const runSuite: JobHandler = {
 function stepsOf(command: string, steps: string): StepOrder[] {
   if (steps === '[]') return [{ name: 'command', command, when: 'passed' }];
   return JSON.parse(steps) as StepOrder[];
+}
+
+/** The runner cannot have the files that the build was to begin with: the next attempt finds out that they are gone. */
+async function loseFiles(context: JobContext, job: ClaimedJob): Promise<void> {
+  const build = await buildOf(context, job.subject_id);
+  if (!build) return;
+  if (build.files_of !== null) await forgetLeft(context.trx, build.files_of);
+  await loseBuild(context, build, job.account_id, { tries: job.tries, reason: 'files_gone' });
 }
 
 /** The suite's own limit, unless the server's is lower by now. */
@@ -178,6 +204,7 @@ function endingOf(outcome: Outcome): Ending {
       return ['failed', { failure_reason: outcome.reason }];
     case 'cancelled':
     case 'store_away': // it was cancelled before it could be put off
+    case 'files_gone':
       return ['cancelled', {}];
     case 'unfetchable':
     case 'unrunnable':
@@ -188,6 +215,8 @@ function endingOf(outcome: Outcome): Ending {
     case 'fetched':
     case 'checked':
     case 'compiled':
+    case 'packed':
+    case 'not_packed':
     case 'uncompilable':
     case 'pushed':
     case 'refused':

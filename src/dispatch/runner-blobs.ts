@@ -17,7 +17,7 @@ import type { ArtifactLimits, UnpackLimits } from './job-handler.ts';
 export interface RunnerBlobs extends ArtifactIntake {
   /** The caller closes the blob. Undefined when no order that the runner holds names it. */
   read(runner: Runner, digest: string): Promise<Blob | undefined>;
-  /** Stores the result of a compile, or the cache of a suite. */
+  /** Stores the result of a compile, the cache of a suite, or the files of a build. */
   store(runner: Runner, claim: string, content: AsyncIterable<Uint8Array>): Promise<Stored>;
 }
 
@@ -38,7 +38,7 @@ export function runnerBlobs(parts: {
   const mostFor = async (runner: Runner, claim: string): Promise<number | undefined> => {
     const job = await jobOf(db.read, claim);
     if (job && job.holder !== runner.holder) return undefined;
-    if (job?.kind === 'compile_dependency') return unpacked.bytes;
+    if (job?.kind === 'compile_dependency' || job?.kind === 'pack_files') return unpacked.bytes;
     const build = await buildUnder(db.read, runner, claim);
     const isCache = build !== undefined && (await writesCache(db.read, build));
     return isCache && cacheBytes > 0 ? cacheBytes : undefined;
@@ -82,7 +82,8 @@ export function blobsOf(work: Work): string[] {
   const archive = work.kind === 'compile_dependency' ? [work.archive.digest] : [];
   const software = 'software' in work ? work.software.map(({ digest }) => digest) : [];
   const cache = work.kind === 'run_suite' && work.cache?.found ? [work.cache.found.digest] : [];
-  return [...archive, ...software, ...cache];
+  const files = work.kind === 'run_suite' && work.files?.packed ? [work.files.packed.digest] : [];
+  return [...archive, ...software, ...cache, ...files];
 }
 
 /** The claim was lost during the transfer. */

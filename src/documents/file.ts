@@ -19,6 +19,8 @@ export interface FileSuite {
   /** Names. */
   dependencies: readonly string[];
   needs: readonly string[];
+  /** The name of the one of these whose files it begins with, or blank. */
+  filesFrom: string;
 }
 
 export interface CheckedFile {
@@ -52,6 +54,7 @@ function suiteOf({ entry, at, children, dependencies }: Node): FileSuite {
     rules: rules as FileSuite['rules'],
     dependencies,
     needs: entry.needs as readonly string[],
+    filesFrom: String((entry.files_from as string | undefined) ?? ''),
   };
 }
 
@@ -59,8 +62,8 @@ const ruleKind = suites.children?.find(({ section }) => section === 'rules');
 
 /** The fields were read without a mistake: each is parsed once more, as the API would. */
 function columnsOf(fields: readonly DocumentField[], entry: Entry): Record<string, unknown> {
-  const columns = fields.flatMap(({ name, field, fallback, isApart }) => {
-    if (!field) return [];
+  const columns = fields.flatMap(({ name, field, fallback, isApart, valueIn: isNamed }) => {
+    if (!field || isNamed) return [];
     const value = isApart ? fallback : (entry[name] ?? fallback);
     const isGiven = value !== fallback && value !== '';
     return [
@@ -73,8 +76,12 @@ function columnsOf(fields: readonly DocumentField[], entry: Entry): Record<strin
 /** Suites need others of the file, and none in the end itself. */
 function refuseNeeds(read: readonly FileSuite[]): void {
   const needsOf = new Map(read.map(({ name, needs }) => [name, needs]));
+  const variantsBy = new Map(read.map(({ name, settings }) => [name, variantsIn(settings)]));
   const errors: FieldErrors = {};
-  for (const { name, at, needs } of read) {
+  for (const { name, at, needs, filesFrom } of read) {
+    const others = variantsBy.get(filesFrom) ?? '';
+    if (filesFrom !== '' && (!needs.includes(filesFrom) || (others !== '' && others !== variantsBy.get(name))))
+      errors[`${at}[files_from]`] = ['invalid_format'];
     if (needs.length > most.neededSuites) errors[`${at}[needs]`] = ['invalid_format'];
     if (needs.some((needed) => !needsOf.has(needed))) errors[`${at}[needs]`] = ['not_found'];
     const behind = new Set(needs);
@@ -83,6 +90,8 @@ function refuseNeeds(read: readonly FileSuite[]): void {
   }
   if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
 }
+
+const variantsIn = (settings: FileSuite['settings']): string => variantsOf(valuesIn(matrixFields, settings)).join('\n');
 
 /** Deploys run manual suites of the file. */
 function refuseStrategies(nodes: readonly Node[], read: readonly FileSuite[]): void {

@@ -3,7 +3,7 @@ import { groupOf, type Raw } from '../http/raw.ts';
 import { columnName, Digits, pathOf, type Field, type FieldSet } from '../records/fields.ts';
 import { notificationFields } from '../records/notification.ts';
 import { projectFields as projectRecordFields } from '../records/project.ts';
-import { ruleFields, suiteFields, variableFields } from '../records/suite.ts';
+import { ruleFields, suiteFields, variableFields, type Suite } from '../records/suite.ts';
 import { hookFields, scheduleFields } from '../records/trigger.ts';
 
 /**
@@ -47,6 +47,8 @@ export interface DocumentField {
   isDocumentOnly?: boolean;
   /** Whether it is set by a step of its own. */
   isApart?: boolean;
+  /** Its value in a record of the API, where that is not the value of the field that is sent. */
+  valueIn?: (record: object) => Value;
 }
 
 /** What a document says, as a body would have it. */
@@ -109,13 +111,24 @@ const suiteParts: readonly Kind[] = [
   variablesAt('/projects/:project_id/suites/:suite_id/environment_variables'),
 ];
 
+/** The name of the suite whose files a suite begins with, or blank. */
+export function filesFromOf(record: object): string {
+  const { needs, files_from_id: from } = record as Pick<Suite, 'needs' | 'files_from_id'>;
+  return needs.find(({ id }) => id === from)?.name ?? '';
+}
+
 export const suites: Kind = {
   section: 'suites',
   what: 'suite',
   path: '/projects/:project_id/suites',
   param: 'suite_id',
   // Suites need others by their names (config-needs.ts).
-  fields: fieldsIn(suiteFields).map((field) => (field.name === 'needs' ? { ...field, isApart: true } : field)),
+  fields: fieldsIn(suiteFields).map((field) => {
+    if (field.name === 'needs') return { ...field, isApart: true };
+    return field.name === 'files_from_id'
+      ? { ...field, name: 'files_from', fallback: '', isApart: true, valueIn: filesFromOf }
+      : field;
+  }),
   key: ['name'],
   children: suiteParts,
 };
@@ -170,13 +183,13 @@ export const beforeProject: readonly Kind[] = [variables, suites, strategies, ho
 export const afterProject: readonly Kind[] = [notifications, schedules];
 
 /** The value of a field in a record of the API. */
-export function valueIn(record: object, { sent }: DocumentField): Value {
+export function valueIn(record: object, { sent, read, valueIn: own }: DocumentField): Value {
+  if (own) return own(record);
   let at: unknown = record;
   for (const part of pathOf(sent)) at = (at as Record<string, unknown>)[part];
-  // A list of records is one of names.
-  return Array.isArray(at)
-    ? at.map((item: string | { name: string }) => (typeof item === 'string' ? item : item.name))
-    : (at as Value);
+  if (!Array.isArray(at) || read) return at as Value;
+  // What a body has the numbers of, a document has the names of.
+  return at.map((item: string | { name: string }) => (typeof item === 'string' ? item : item.name));
 }
 
 export function isSame(a: Value | undefined, b: Value | undefined): boolean {

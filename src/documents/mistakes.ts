@@ -64,20 +64,28 @@ export function mistake(file: DocumentFile, place: string, what: string): string
   const path: (string | number)[] = [];
   let line: number | undefined;
   let inside: unknown = file.table;
-  for (const part of place.split(/\]?\[|\]$/)) {
-    const index = Array.isArray(inside) ? indexOf(inside, part) : -1;
-    path.push(index < 0 ? part : index);
+  let rest = place.replace(/^[^[]+/, '[$&]');
+  while (rest !== '' && inside !== undefined) {
+    const [key, length] = Array.isArray(inside) ? entryAt(inside, rest) : [nameAt(rest), nameAt(rest).length];
+    path.push(key);
     line = file.lines.get(JSON.stringify(path)) ?? line;
-    inside = (inside as Record<string | number, unknown> | undefined)?.[path.at(-1) ?? ''];
+    inside = (inside as Record<string | number, unknown> | null)?.[key];
+    rest = rest.slice(length + 2);
   }
   // Names in the file are anybody's, and this becomes a line of a log.
   return `${at(file.path, line).replace(/:$/, '')}: ${what.replaceAll(/\p{Cc}/gu, '\uFFFD')}`;
 }
 
-/** Entries are called by their names, or by their numbers. */
-function indexOf(list: readonly unknown[], name: string): number {
-  const named = list.findIndex((item) => (item as Record<string, unknown> | null | undefined)?.name === name);
-  return named < 0 && /^\d+$/.test(name) ? Number(name) : named;
+const nameAt = (rest: string): string => /^\[(.*?)(?:\](?=\[|$)|$)/s.exec(rest)?.[1] ?? rest;
+
+/** Entries are called by their names, which may have brackets in them, or by their numbers. */
+function entryAt(list: readonly unknown[], rest: string): [key: string | number, length: number] {
+  const names = list.map((item) => (item as Record<string, unknown> | null | undefined)?.name);
+  const fits = (name: unknown): name is string => typeof name === 'string' && rest.startsWith(`[${name}]`);
+  const called = names.filter(fits).toSorted((a, b) => b.length - a.length)[0];
+  if (called !== undefined) return [names.indexOf(called), called.length];
+  const name = nameAt(rest);
+  return [/^\d+$/.test(name) ? Number(name) : name, name.length];
 }
 
 const wordsFor: Readonly<Record<string, string>> = {

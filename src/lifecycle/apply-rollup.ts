@@ -4,6 +4,7 @@ import type { BuildRow } from '../db/schema.ts';
 import { followBuilds } from './deploy-moves.ts';
 import { noteEnding } from './endings.ts';
 import { moveGroups, moveHeld } from './held-back.ts';
+import { freeFiles } from './kept-builds.ts';
 import type { Group, LifecycleEvent, WriteContext } from './write-context.ts';
 import { buildRequestState, commitState, projectState, type BuildFact } from './rollup.ts';
 import {
@@ -28,6 +29,7 @@ const countedColumns = [
   'series',
   'project_id',
   'needs',
+  'files_from',
   'approval',
   'approved_by',
   'concurrency_group',
@@ -162,6 +164,8 @@ export async function rollUpCommits(
     if (followed) moved.push(followed);
     if (state === from) continue;
     await trx.updateTable('build_requests').set({ build_state: state }).where('id', '=', id).execute();
+    if (buildsOf.get(id)?.some(({ files_from: suite }) => suite !== ''))
+      await freeFiles(trx, id, isFinal(buildRequestMachine, state));
     moved.push({ projectId, subjectId: id, type: 'build_request', state, from });
     if (isFinal(buildRequestMachine, state)) noteEnding(context, { type: 'build_request', id, state });
   }

@@ -71,6 +71,8 @@ export interface Tried {
   retries: number;
   /** The names of the suites that it needs. */
   needs: readonly string[];
+  /** The one of these whose files it begins with, or blank. */
+  filesFrom: string;
   approval: number;
   group: string;
   /** The deploy that the build is made for. */
@@ -97,7 +99,7 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
     const last = await trx
       .selectFrom('builds')
       .select(['project_id', 'build_request_id', 'suite_id', 'suite_name', 'series'])
-      .select(['needs', 'approval', 'concurrency_group'])
+      .select(['needs', 'files_from', 'approval', 'concurrency_group'])
       .select((of) =>
         of
           .selectFrom('builds as any')
@@ -127,6 +129,7 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
       allowFailure: settings ? allowedFailures(settings)(variant) : 0,
       retries: settings?.retries ?? 0,
       needs: JSON.parse(last.needs) as string[],
+      filesFrom: last.files_from,
       approval: last.approval,
       group: last.concurrency_group,
       deployId,
@@ -188,6 +191,8 @@ export async function addBuilds(
     output_to: null,
     steps: waitingSteps(suite.steps),
     needs: JSON.stringify(suite.needs),
+    files_from: suite.filesFrom,
+    files_of: null,
     approval: suite.approval,
     approved_by: approvedBy,
     concurrency_group: suite.group,
@@ -214,14 +219,14 @@ export async function addBuilds(
   return builds;
 }
 
-/** The runner of the build is gone. The build ends, and its next attempt is made in the same transaction. */
+/** The runner of the build is gone, or what it needs. The build ends, and its next attempt is made in the same transaction. */
 export async function loseBuild(
   context: WriteContext,
   build: BuildRow,
   accountId: bigint,
-  tries: number,
+  { tries, reason = 'runner_lost' }: { tries: number; reason?: 'runner_lost' | 'files_gone' },
 ): Promise<void> {
-  if (!(await moveBuild(context, build, 'errored', { failure_reason: 'runner_lost' }))) return;
+  if (!(await moveBuild(context, build, 'errored', { failure_reason: reason }))) return;
   const { retry, retries_left: retriesLeft, approved_by: approvedBy } = build;
   if (tries < mostTries) await continueBuild(context, build, accountId, { tries, retry, retriesLeft, approvedBy });
   rollUp(context, { commit: build.commit_id, request: build.build_request_id });

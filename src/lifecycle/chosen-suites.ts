@@ -14,7 +14,7 @@ import type { WriteContext } from './write-context.ts';
 /** Which suites of a project are run on a commit, and in which variants. */
 
 const matrixColumns = ['matrix', 'matrix_include', 'matrix_exclude', 'matrix_allow_failure'] as const;
-const holdColumns = ['needs', 'approval', 'manual', 'concurrency_group'] as const;
+const holdColumns = ['needs', 'files_from_id', 'approval', 'manual', 'concurrency_group'] as const;
 const suiteColumns = [
   'id',
   'name',
@@ -153,6 +153,11 @@ async function deployFor({ trx }: WriteContext, { deploy_id: id }: BuildRequestR
   return { group: `deploy strategy ${strategy}` };
 }
 
+/** Whether any of the suites that a request is about runs only where some files changed. */
+export function askForFiles(rows: readonly Readonly<SuiteFacts>[], request: BuildRequestRow): boolean {
+  return askedFor(rows, suitesOf(request)).some(({ subject }) => subject === 'commit.files');
+}
+
 export function ruleOf({ subject, operator, value }: Readonly<SuiteFacts>): Rule[] {
   return subject === null ? [] : [{ subject, operator, value } as Rule];
 }
@@ -180,7 +185,8 @@ async function triedAnew(
 ): Promise<Omit<Tried, 'deployId'>[]> {
   const { suite_id: suiteId, name: suiteName, steps, tags, retries, last, approval, concurrency_group: group } = suite;
   const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);
-  const settings = { suiteId, suiteName, steps, tags, retries, needs, approval, group };
+  const filesFrom = names.get(suite.files_from_id ?? 0n) ?? '';
+  const settings = { suiteId, suiteName, steps, tags, retries, needs, filesFrom, approval, group };
   const variants = variantsOf(valuesIn(matrixFields, suite));
   const allowFailure = allowedFailures(suite);
   const isPlain = variants.every((variant) => variant === '');

@@ -21,6 +21,7 @@ export interface SuiteOfFile {
   /** Names. */
   dependencies: readonly string[];
   needs: readonly string[];
+  filesFrom: string;
 }
 
 /** By what a request is built: the path and the digest of a file, the digest blank where the commit has none. */
@@ -47,6 +48,7 @@ export async function storeFileSuites(
     settings: JSON.stringify({
       ...suite.settings,
       needs: suiteFields.needs.toColumn(suite.needs.flatMap((needed) => idOf.get(needed) ?? [])),
+      files_from_id: idOf.get(suite.filesFrom)?.toString() ?? null,
     }),
     rules: JSON.stringify(suite.rules),
     dependencies: JSON.stringify(suite.dependencies),
@@ -78,7 +80,9 @@ export async function suitesInFile(db: Queries, projectId: bigint, digest: strin
     // A branch can ask for a person in the middle, and does not get around one.
     const approval = Math.max(said.approval, own?.approval ?? 0);
     const manual = Math.max(said.manual, own?.manual ?? 0);
-    return { ...said, approval, manual, id, suite_id: own?.id ?? null, rules: JSON.parse(rules) as Rule[] };
+    const from = said.files_from_id as unknown as string | null; // JSON has no 64 bits
+    const files = { files_from_id: from === null ? null : BigInt(from) };
+    return { ...said, ...files, approval, manual, id, suite_id: own?.id ?? null, rules: JSON.parse(rules) as Rule[] };
   });
 }
 

@@ -1,9 +1,10 @@
 import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
-import { enqueue } from '../queue/queue.ts';
+import { enqueue, type NewJob } from '../queue/queue.ts';
 import { writeMove } from './build-moves.ts';
 import type { SuiteSettings } from './file-suites.ts';
+import { locationOf } from './kept-builds.ts';
 import { sortWaiting, notYetPassed, standingsOf, type NeedingBuild } from './needs.ts';
 import type { BuildState } from './states.ts';
 import { subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
@@ -102,20 +103,30 @@ async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id
         .onRef('file_suites.name', '=', 'builds.suite_name'),
     )
     .select(['builds.id as subjectId', 'projects.owner_id as accountId', 'suites.tags', 'file_suites.settings'])
+    .select(['builds.build_request_id', 'builds.files_from', 'builds.variant'])
     .where('builds.id', 'in', free)
     .orderBy('builds.id')
     .execute();
-  await enqueue(
-    db,
-    trx,
-    ids,
-    ...jobs.map(({ tags, settings, ...job }) => ({
-      kind: 'run_suite',
-      ...job,
-      tags: (settings === null ? tags : (JSON.parse(settings) as SuiteSettings).tags) ?? '',
-    })),
-  );
+  const wanted = jobs.map(async ({ subjectId, accountId, tags, settings, ...build }) => ({
+    kind: 'run_suite',
+    subjectId,
+    accountId,
+    tags: (settings === null ? tags : (JSON.parse(settings) as SuiteSettings).tags) ?? '',
+    ...(await preferredFor(trx, build)),
+  }));
+  await enqueue(db, trx, ids, ...(await Promise.all(wanted)));
   for (const id of free) await db.announce(trx, subjectTopic(id));
+}
+
+/** A runner that has the files which a build begins with is first to have it: elsewhere they would have to be brought. */
+const preferMs = 3000;
+
+async function preferredFor(
+  db: Queries,
+  build: Pick<BuildRow, 'build_request_id' | 'files_from' | 'variant'>,
+): Promise<Pick<NewJob, 'location' | 'runAfter'>> {
+  const location = build.files_from === '' ? undefined : await locationOf(db, build);
+  return location === undefined ? {} : { location, runAfter: Date.now() + preferMs };
 }
 
 /** Until the transaction is over, nobody else moves builds of these groups. */

@@ -7,6 +7,8 @@ export const reasons: Record<string, string> = {
   log_too_long: 'Its log became longer than it may, and it was ended.',
   launch_failed: 'What has to run before the command did not; the log says what.',
   runner_lost: 'The runner that did it was lost. Another attempt was made.',
+  files_gone: 'The files of another suite that it begins with are gone. Another attempt was made, after that suite.',
+  files_not_kept: 'The suite whose files it begins with left none; the log says more.',
   dependency_not_compiled: 'A dependency of the suite is not compiled.',
   needed_suite_failed: 'A suite that it needs did not pass, so it was not run.',
   suite_deleted: 'The suite was deleted before its turn came.',

@@ -6,9 +6,16 @@ import type { WriteContext } from './write-context.ts';
  * Which files changed, and against what: a push is compared with what its branch had, a pull request and a new branch with
  * where they left another branch, and what somebody asks for by hand with the first parent on the default branch, and
  * elsewhere with where it left that. So one commit can have changed different files for different requests. The first
- * parent is what the commit's own list is compared with: then nothing is stored here.
+ * parent is what the commit's own list is compared with: then nothing is stored here. `files` is null where nobody asked.
  */
 export type Changes = Omit<RequestChangesRow, 'build_request_id'>;
+
+/** Of a commit that was fetched for another request, while no rule asks for its files. */
+export const notCompared: Changes = {
+  base: '',
+  compared_with: 'nothing: no rule asks which files changed',
+  files: null,
+};
 
 /** The branch was made by the push. */
 export const madeByPush = 'none';
@@ -21,33 +28,38 @@ export async function storeChanges({ trx }: WriteContext, requestId: bigint, cha
     .execute();
 }
 
-export async function findChanges(db: Queries, requestId: bigint): Promise<Changes | undefined> {
-  const rows = db.selectFrom('request_changes').select(['base', 'compared_with', 'files']);
-  return rows.where('build_request_id', '=', requestId).executeTakeFirst();
-}
-
 /** A commit, with the files that it changed for this request. */
 export async function withChanges(db: Queries, requestId: bigint, commit: CommitRow): Promise<CommitRow> {
-  const { files = commit.files } = (await findChanges(db, requestId)) ?? {};
-  return { ...commit, files };
+  const rows = db.selectFrom('request_changes').select('files').where('build_request_id', '=', requestId);
+  return { ...commit, files: (await rows.executeTakeFirst())?.files ?? commit.files };
 }
 
-/** The last request for a commit that was compared with the same. A deploy takes what was built before as it was. */
+/**
+ * What the last request for a commit found that was compared with the same: none where that is the first parent. A deploy
+ * takes what was built before as it was.
+ */
 export async function comparedAlike(
   db: Queries,
   commitId: bigint,
   { event, pull_request: pull, before, deploy_id: deploy }: BuildRequestRow,
-): Promise<Pick<BuildRequestRow, 'id' | 'config_file' | 'config_digest'> | undefined> {
+): Promise<{ changes: Changes | undefined } | undefined> {
   const isPush = event === 'push' || event === 'poll';
   if (pull !== null || (isPush && before === '')) return undefined;
-  const requests = db
+  const row = await db
     .selectFrom('build_requests')
-    .select(['id', 'config_file', 'config_digest'])
+    .leftJoin('request_changes', 'request_changes.build_request_id', 'build_requests.id')
+    .select(['base', 'compared_with', 'files'])
     .where('commit_id', '=', commitId)
     .where('fetch', '=', 'done')
     .where('pull_request', 'is', null)
     .$if(deploy === null, (some) =>
       some.where('before', '=', before).where('event', isPush ? 'in' : 'not in', ['push', 'poll']),
-    );
-  return requests.orderBy('id', 'desc').limit(1).executeTakeFirst();
+    )
+    .where((either) => either.or([either('base', 'is', null), either('files', 'is not', null)]))
+    .orderBy('build_requests.id', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  if (!row) return undefined;
+  const { base, compared_with, files } = row;
+  return { changes: base === null || compared_with === null ? undefined : { base, compared_with, files } };
 }

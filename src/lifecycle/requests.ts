@@ -4,7 +4,7 @@ import { addLine, beginLog, completeLog, reopenLog } from '../streams/logs.ts';
 import { valuesIn } from '../records/fields.ts';
 import { matrixFields } from '../records/suite.ts';
 import { nameWithVariant, variantsOf } from '../shared/matrix.ts';
-import { applying, suitesFor, type Chosen } from './chosen-suites.ts';
+import { applying, askForFiles, suitesFor, type Chosen } from './chosen-suites.ts';
 import { addBuilds, cancelHeld, cancelQueued, triedBefore, type Subject } from './builds.ts';
 import { fetchFailed, recordEvent, reportLeftOut, rollUp, applyEffects } from './pending-effects.ts';
 import { needing } from './held-back.ts';
@@ -13,9 +13,9 @@ import { newestAttempts } from './rollup.ts';
 import { whySkipped } from './skip-marks.ts';
 import { leftOutReport } from './status-reports.ts';
 import type { WriteContext } from './write-context.ts';
-import { byProject, type BuiltBy } from './file-suites.ts';
+import { builtBefore, byProject, type BuiltBy } from './file-suites.ts';
 import { isForeign } from './forks.ts';
-import { comparedAlike, findChanges, storeChanges, withChanges, type Changes } from './request-changes.ts';
+import { comparedAlike, notCompared, storeChanges, withChanges, type Changes } from './request-changes.ts';
 import { holdForBuilds } from './apply-rollup.ts';
 import { beginTrace, beginTraceAgain } from './traces.ts';
 import {
@@ -72,8 +72,8 @@ export interface NewRequest {
 }
 
 /**
- * The one way in which every build starts. A request begins with the fetch of its commit, unless its SHA is known: then
- * the suites start at once.
+ * The one way in which every build starts. A request begins with the fetch of its commit, unless its SHA is known and
+ * nothing more has to be: then the suites start at once.
  */
 export async function openRequest(context: WriteContext, project: Owned, asked: NewRequest): Promise<BuildRequestRow> {
   const { trigger, isHeld = false } = asked;
@@ -104,17 +104,21 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     deploy_id: asked.deployId ?? null,
   };
   const { trx } = context;
-  const known = isHeld ? undefined : await knownCommit(context, project, request);
-  const opened = known
-    ? { ...request, ...fetchedAs(request, known.commit, known.commit.branch), ...known.file }
-    : request;
-  await trx.insertInto('build_requests').values(opened).execute();
+  const commit = isHeld ? undefined : await findKnown(context, request);
+  const fetched = commit && { ...request, ...fetchedAs(request, commit, commit.branch) };
+  const known = fetched && (await knownSuites(context, project, fetched, commit));
+  // Also where something of a known commit has to be fetched, whose commit it is was decided here.
+  const from_fork = fetched?.from_fork ?? request.from_fork;
+  await trx
+    .insertInto('build_requests')
+    .values(known ? { ...fetched, ...known.file } : { ...request, from_fork })
+    .execute();
   if (known?.changes) await storeChanges(context, request.id, known.changes);
   await beginLog(trx, request.id, project.id, { isComplete: known !== undefined });
   announceRequest(context, request);
   if (known) await startKnown(context, project, request, known);
   else if (!isHeld) await enqueueFetch(context, project, request.id);
-  return { ...request, from_fork: opened.from_fork };
+  return { ...request, from_fork };
 }
 
 /** Lets a request continue that waits for approval; false when it does not wait for one. */
@@ -136,35 +140,41 @@ async function enqueueFetch({ db, trx, ids }: WriteContext, project: Owned, requ
   await enqueue(db, trx, ids, { kind: 'fetch_commit', subjectId: requestId, accountId: project.owner_id });
 }
 
+/** A commit that is locked, if the request names it and it is where the request says. */
+async function findKnown({ db, trx }: WriteContext, request: BuildRequestRow): Promise<CommitRow | undefined> {
+  const { project_id: project, commit_ref: ref } = request;
+  if (!/^[0-9a-f]{40}$/.test(ref)) return undefined;
+  const commits = trx.selectFrom('commits').selectAll().where('project_id', '=', project).where('ref', '=', ref);
+  const commit = await db.locked(commits, 'commits').executeTakeFirst();
+  return commit && isOn(commit, request.fetch_ref) ? commit : undefined;
+}
+
 /** A locked commit, and the suites that apply to it. */
 interface Known {
   commit: CommitRow;
   suites: Chosen;
-  file?: BuiltBy;
-  changes?: Changes | undefined;
 }
 
-/** What is known of it from another request: what it changed, and the file that it is built by. */
-async function knownCommit(
+/**
+ * By what other requests have found: undefined where the file of the commit was not read yet, or where a rule asks which
+ * files changed and no other request was compared with the same.
+ */
+async function knownSuites(
   context: WriteContext,
   { owner_id: account, config_file: path }: Owned,
   request: BuildRequestRow,
-): Promise<Known | undefined> {
-  const { db, trx } = context;
-  const { project_id: project, commit_ref: commitRef } = request;
-  if (!/^[0-9a-f]{40}$/.test(commitRef)) return undefined;
-  const commits = trx.selectFrom('commits').selectAll().where('project_id', '=', project).where('ref', '=', commitRef);
-  const commit = await db.locked(commits, 'commits').executeTakeFirst();
-  if (!commit || !isOn(commit, request.fetch_ref)) return undefined;
-  const fetched = { ...request, ...fetchedAs(request, commit, commit.branch) };
-  const isFromFork = fetched.from_fork === 1;
-  const like = await comparedAlike(trx, commit.id, request);
-  if (!like || (!isFromFork && like.config_file !== path)) return undefined;
-  const file = isFromFork ? byProject : { config_file: like.config_file, config_digest: like.config_digest };
-  const changes = await findChanges(trx, like.id);
-  const suites = await suitesFor(trx, project, commit, file);
+  commit: CommitRow,
+): Promise<(Known & { file: BuiltBy; changes: Changes | undefined }) | undefined> {
+  const { trx } = context;
+  const isByProject = path === '' || request.from_fork === 1;
+  const file = isByProject ? byProject : await builtBefore(trx, commit.id, path);
+  if (!file) return undefined;
+  const suites = await suitesFor(trx, request.project_id, commit, file);
+  const alike = await comparedAlike(trx, commit.id, request);
+  if (!alike && askForFiles(suites, request)) return undefined;
+  const changes = alike ? alike.changes : notCompared;
   const changed = { ...commit, files: changes?.files ?? commit.files };
-  return { commit, suites: await applying(context, account, suites, changed, fetched), file, changes };
+  return { commit, suites: await applying(context, account, suites, changed, request), file, changes };
 }
 
 /** Whether a known commit is on the branch, or has the tag, that it was sent with. */

@@ -137,7 +137,7 @@ function anyBegun(newest: readonly BuildFact[], all: readonly BuildFact[]): bool
   const nameOf = ({ suite_name: suite, variant = '' }: BuildFact, attempt: number): string =>
     JSON.stringify([suite, attempt, variant]);
   const isGoingOn = ({ state, failureReason }: BuildFact): boolean =>
-    state === 'running' || (state === 'errored' && failureReason === 'runner_lost');
+    state === 'running' || (state === 'errored' && (failureReason === 'runner_lost' || failureReason === 'files_gone'));
   const goingOn = new Set(all.filter(isGoingOn).map((build) => nameOf(build, build.attempt)));
   const before: readonly BuildState[] = ['enqueued', 'waiting_for_approval', 'skipped'];
   const isBegun = ({ state }: BuildFact): boolean => !before.includes(state);

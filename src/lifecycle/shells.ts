@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import { sealIn } from '../db/sealing.ts';
-import { sealedLocation, type KeptBuildRow, type ProjectRow, type ShellRow } from '../db/schema.ts';
+import type { KeptBuildRow, ProjectRow, ShellRow } from '../db/schema.ts';
 import { mostShells, mostShellsOfAccount } from '../shared/shell-limits.ts';
 import type { Vault } from '../lib/vault.ts';
+import { openKey } from './kept-builds.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 
 /**
@@ -18,45 +18,8 @@ export const graceMs = 45_000;
 /** How often it is looked whether both sides are there, and written down that one is. */
 export const checkEveryMs = 10_000;
 
-/** So many kept builds are forgotten in one transaction. */
-const mostAtOnce = 1000;
-
 /** Announced when a shell waits for a runner. */
 export const locationTopic = (location: string): string => `location:${location}`;
-
-/** What a runner says about the files that it keeps. */
-export interface KeptFiles {
-  location: string;
-  name: string;
-  key: string;
-}
-
-const keyLocation = (id: bigint): string => sealedLocation({ table: 'kept_builds', column: 'key' }, id);
-
-export const openable: ReadonlySet<string> = new Set(['failed', 'timed_out', 'errored']);
-
-/** A runner keeps the files of a build that has just ended. It says so once: the build ends with it. */
-export async function noteKept(
-  { trx }: WriteContext,
-  vault: Vault,
-  { buildId, holder, hours, files }: { buildId: bigint; holder: string; hours: number; files: KeptFiles },
-): Promise<void> {
-  const builds = trx.selectFrom('builds').select(['project_id', 'build_state']).where('id', '=', buildId);
-  const build = await builds.executeTakeFirst();
-  if (!build || !openable.has(build.build_state) || hours === 0) return;
-  const key = await sealIn(trx, vault, files.key, keyLocation(buildId));
-  const row = { ...files, key, holder, project_id: build.project_id, expires_at: BigInt(Date.now() + hours * hour) };
-  await trx
-    .insertInto('kept_builds')
-    .values({ id: buildId, ...row })
-    .onConflict((conflict) => conflict.column('id').doNothing())
-    .execute();
-}
-
-export async function findKept(db: Queries, buildId: bigint, now = Date.now()): Promise<KeptBuildRow | undefined> {
-  const kept = db.selectFrom('kept_builds').selectAll().where('id', '=', buildId);
-  return kept.where('expires_at', '>', BigInt(now)).executeTakeFirst();
-}
 
 /** A shell in the kept files of a build; undefined when that runner, or the account there, has as many open as it may. */
 export async function insertShell(
@@ -128,7 +91,7 @@ export async function takeShells(
   const taken = found.filter(({ id, ...row }) => !running.includes(id) && whyOver(row) === undefined).slice(0, room);
   for (const { id } of taken)
     await trx.updateTable('shells').set({ state: 'open', runner_seen_at: now }).where('id', '=', id).execute();
-  return taken.map((shell) => ({ ...shell, key: vault.open(shell.key, keyLocation(shell.build_id)) }));
+  return taken.map((shell) => ({ ...shell, key: openKey(vault, { id: shell.build_id, key: shell.key }) }));
 }
 
 /** Whether shells wait for a location, beside those that it runs. */
@@ -191,14 +154,6 @@ export async function endShell(
 export async function forgetOldShells(db: Database, now = Date.now()): Promise<void> {
   const before = BigInt(now - hour);
   await db.transaction(async (trx) => {
-    const kept = trx.selectFrom('kept_builds').select('id').where('expires_at', '<=', BigInt(now)).limit(mostAtOnce);
-    const ids = (await db.skipLocked(kept, 'kept_builds').execute()).map(({ id }) => id);
-    if (ids.length > 0) {
-      // Shells go with the files, in whatever order, unless they are locked in theirs (see pending-effects.ts).
-      const theirs = trx.selectFrom('shells').select('id').where('build_id', 'in', ids).orderBy('id');
-      await db.locked(theirs, 'shells').execute();
-      await trx.deleteFrom('kept_builds').where('id', 'in', ids).execute();
-    }
     const old = trx
       .selectFrom('shells')
       .select('id')

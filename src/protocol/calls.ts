@@ -6,7 +6,7 @@ import { mostShells } from '../shared/shell-limits.ts';
 import { pollReport, mostPolls, type PollOrder } from './polls.ts';
 import type { Order, RegistryAccess } from './orders.ts';
 import { finishReport, stepState, uploadReport, type Receipt } from './outcomes.ts';
-import { bytesOf, claim, cutList, id, listOf, object, oneOf, optional, size, whole } from './schema.ts';
+import { bytesOf, claim, cutList, flag, id, listOf, object, oneOf, optional, size, whole } from './schema.ts';
 import { shellEnds, type ShellOrder } from './shells.ts';
 import { testBatch, type TestReceipt } from './tests.ts';
 
@@ -53,6 +53,10 @@ const wish = object({
   slot: optional(oneOf(slotKinds)),
   /** How long it waits, if not for ever. */
   holdMs: optional(whole(longestHoldMs)),
+  /** The name of the folder in which it keeps files for other suites, if it keeps any. */
+  location: optional(claim),
+  /** Whether only that is wanted which needs these files: the runner is about to end. */
+  isLeaving: optional(flag),
 });
 export type Wish = Static<typeof wish>;
 
@@ -105,6 +109,12 @@ export const calls = {
   stale: {
     says: object({ trees: listOf(most.askedAbout, keptTree) }),
     answer: answer<KeptTree[]>(),
+    mostBytes: 256 * 1024,
+  },
+  /** Which of the files that it keeps for other suites are gone for the server, and which are still needed. */
+  kept: {
+    says: object({ location: claim, names: listOf(most.askedAbout, claim) }),
+    answer: answer<{ gone: string[]; needed: string[] }>(),
     mostBytes: 256 * 1024,
   },
   /** The shells that were opened in files of this location, besides those that it runs. */

@@ -103,6 +103,10 @@ export * from './schema.ts';
  * the server in both directions (shared/shell-frames.ts): the runner asks for the *input* from a position on, which also says
  * that it has everything before, and sends *output* with its position, until the answer says that the person's side has it.
  *
+ * Files of a build are kept in the same way where other suites begin with them. A runner that keeps such files says so with
+ * *next* (`location`), and is given work that begins with them before others are. Where another runner is to have them, the
+ * one that has them is ordered to pack them. Now and then it asks which of those that it has *kept* are gone or still needed.
+ *
  * An outcome says what became of the work. That a command failed is an outcome; that the runner could not do its part
  * is one too, of kind `lost`, and leads to another try. Identifiers are texts here, because JSON has no 64 bits.
  */

@@ -4,6 +4,7 @@ export const workKinds = [
   'compile_dependency',
   'push_deploy',
   'check_connection',
+  'pack_files',
 ] as const;
 
 export type WorkKind = (typeof workKinds)[number];
@@ -89,8 +90,28 @@ export interface SuiteOrder {
   cache?: CacheOrder;
   /** The patterns of the files in the workspace that are reports of tests. */
   reports?: string[];
-  /** For how many hours the files are kept if it fails, and as whose. */
-  keep?: { hours: number; accountId: string };
+  /** The files that it begins with, in the place of the commit's alone. */
+  files?: FilesOrder;
+  keep?: KeepOrder;
+}
+
+/** What is kept of the files that a build leaves, and as whose. */
+export interface KeepOrder {
+  /** For how many hours, if it fails; 0 for none. */
+  hours: number;
+  accountId: string;
+  /** Other suites begin with them: those that pass, or also those that fail. */
+  forSuites?: 'passed' | 'always';
+}
+
+/** What a build of another suite left in its workspace and its home. */
+export interface FilesOrder {
+  /** The name of that suite. */
+  suite: string;
+  /** Where this runner keeps them, if it is the one. */
+  kept?: { name: string; key: string };
+  /** All of it as a packed blob, by the name of the build, if it was packed. */
+  packed?: CacheTree;
 }
 
 /** One command of a suite. `when` says whether it runs after a failure, or only then. */
@@ -121,7 +142,7 @@ export interface FoundCache extends CacheTree {
   sha: string;
 }
 
-/** What a build left at the paths, as a packed blob. */
+/** What a build left, as a packed blob: at the paths of its cache, or all of it. */
 export interface CacheTree {
   /** The name of the build. */
   name: string;
@@ -173,7 +194,16 @@ export interface CheckOrder {
   timeoutMs: number;
 }
 
-export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder | CheckOrder;
+/** To pack the files that this runner keeps of a build, because another runner is to begin with them. It has no log. */
+export interface PackOrder {
+  kind: 'pack_files';
+  source: Source;
+  name: string;
+  key: string;
+  mostBytes: number;
+}
+
+export type Work = FetchOrder | SuiteOrder | CompileOrder | PushOrder | CheckOrder | PackOrder;
 
 export interface Order {
   claim: string;

@@ -111,6 +111,12 @@ const outcome = eitherOf([
   /** A command that has to run before the suite's command failed; the log says which and how. */
   object({ kind: literal('launch_failed') }),
   object({ kind: literal('compiled'), digest }),
+  /** The files of a build, as the blob that was stored. */
+  object({ kind: literal('packed'), digest }),
+  /** They cannot be packed: they are too large, or there is no room. */
+  object({ kind: literal('not_packed') }),
+  /** The files of a build that this one was to begin with, or that were to be packed, are not there any more. */
+  object({ kind: literal('files_gone') }),
   /** The archive or its command is unusable; the log says why. */
   object({ kind: literal('uncompilable') }),
   object({ kind: literal('timed_out') }),
@@ -169,6 +175,8 @@ const keptFiles = object({
   name: claim,
   /** 256 bits, as hexadecimal digits. */
   key: digest,
+  /** Whether the runner ends after this: who is to begin with them needs them packed. */
+  isLeaving: optional(flag),
 });
 export type KeptFiles = Static<typeof keptFiles>;
 
@@ -180,7 +188,7 @@ export const finishReport = object({
   steps: optional(listOf(most.steps, stepReport)),
   /** How the steps of a suite ended. */
   stepStates: optional(listOf(most.stepsOfSuite, stepState)),
-  /** Where the files of a failed build are kept. */
+  /** Where the files of the build are kept, for a shell or for other suites. */
   kept: optional(keptFiles),
   /** Whether files of the build wait on the runner: they are brought under the same claim, and *uploaded* ends it. */
   uploads: optional(flag),

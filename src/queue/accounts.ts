@@ -21,6 +21,10 @@ export interface Serving {
   boundAs?: bigint | undefined;
   /** The runner's tags, as one text: jobs that need others are not served. */
   tags?: string | undefined;
+  /** The location that the runner is: jobs that prefer it need not be due. */
+  location?: string | undefined;
+  /** Whether it wants no others. */
+  isLeaving?: boolean | undefined;
 }
 
 export interface NextAccount {
@@ -101,9 +105,10 @@ function hasWaiting(
   db: Database,
   queries: Queries,
   account: RawBuilder<unknown>,
-  { kinds, tags = '' }: Serving,
+  { kinds, tags = '', location, isLeaving }: Serving,
 ): RawBuilder<SqlBool> {
-  return sql<SqlBool>`(${oldestWaiting(db, { queries, kinds, account, now: BigInt(Date.now()), tags })}) is not null`;
+  const search = { queries, kinds, account, now: BigInt(Date.now()), tags, location, isLeaving };
+  return sql<SqlBool>`(${oldestWaiting(db, search)}) is not null`;
 }
 
 function boundTo(queries: Queries, { boundAs = 0n }: Serving) {

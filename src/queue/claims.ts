@@ -65,9 +65,10 @@ async function oldestFree(
   db: Database,
   trx: Transaction,
   accountId: bigint,
-  { kinds, tags = '' }: Serving,
+  { kinds, tags = '', location, isLeaving }: Serving,
 ): Promise<JobRow | undefined> {
-  const search = { queries: trx, kinds, account: sql`${accountId}`, now: BigInt(Date.now()), tags };
+  const account = sql`${accountId}`;
+  const search = { queries: trx, kinds, account, now: BigInt(Date.now()), tags, location, isLeaving };
   // The tags of the oldest job that fits. Of the jobs with these tags, the first that is free is taken.
   const fitting = async (): Promise<string | undefined> => {
     const oldest = trx

@@ -11,7 +11,7 @@ import { findNext, takeJob } from './claims.ts';
 import { moveUp, putInLine } from './lanes.ts';
 import { detached, nobody } from './lapses.ts';
 import { joinAccountTurns } from './account-turns.ts';
-import { literals } from './waiting.ts';
+import { isDue, literals } from './waiting.ts';
 
 /**
  * The durable queue. A job is added in the transaction that causes it, claimed for a while, kept by extending the
@@ -35,6 +35,8 @@ export interface NewJob {
   isAwaited?: boolean;
   /** The tags that a runner needs for it, as one text. */
   tags?: string;
+  /** The location that may have it before it is due. */
+  location?: string | undefined;
 }
 
 /** A claimed job. */
@@ -66,7 +68,7 @@ function numberFor(id: bigint, { isAwaited = false }: NewJob): bigint {
   return isAwaited ? -id : id;
 }
 
-function rowOf(id: bigint, { kind, subjectId, accountId, lane, tries, runAfter, tags }: NewJob): JobRow {
+function rowOf(id: bigint, { kind, subjectId, accountId, lane, tries, runAfter, tags, location }: NewJob): JobRow {
   return {
     id,
     kind,
@@ -83,6 +85,7 @@ function rowOf(id: bigint, { kind, subjectId, accountId, lane, tries, runAfter, 
     stored_blob: null,
     stored_bytes: null,
     tags: tags ?? '',
+    location: location ?? null,
   };
 }
 
@@ -154,13 +157,17 @@ export async function claimAgain(
 }
 
 /** Whether a job of these kinds waits. It may be one that cannot begin yet; only a claim finds that out. */
-export async function isAnyWaiting(db: Database, kinds: readonly string[]): Promise<boolean> {
+export async function isAnyWaiting(
+  db: Database,
+  kinds: readonly string[],
+  runner: Pick<Serving, 'location' | 'isLeaving'> = {},
+): Promise<boolean> {
   const waiting = db.read
     .selectFrom('jobs')
     .select('id')
     .where('claim', 'is', null)
     .where('kind', 'in', literals(kinds))
-    .where('run_after', '<=', BigInt(Date.now()))
+    .where(isDue('jobs', BigInt(Date.now()), runner))
     .limit(1);
   return (await waiting.executeTakeFirst()) !== undefined;
 }
@@ -266,7 +273,7 @@ export async function release(
   db: Database,
   trx: Transaction,
   job: ReleasedJob,
-  changes: Partial<Pick<JobRow, 'tries' | 'run_after'>> = {},
+  changes: Partial<Pick<JobRow, 'tries' | 'run_after' | 'location'>> = {},
 ): Promise<boolean> {
   const free = { claim: null, holder: null, claimed_until: null, named_blobs: null, ...nothingStored, ...changes };
   const released = trx.updateTable('jobs').set(free).where('id', '=', job.id).where('claim', '=', job.claim);
@@ -277,9 +284,15 @@ export async function release(
   return true;
 }
 
-/** Puts a job off without counting a try. */
-export async function putOff(db: Database, trx: Transaction, job: ClaimedJob, until: number): Promise<void> {
-  await release(db, trx, job, { tries: job.tries - 1, run_after: BigInt(until) });
+/** Puts a job off without counting a try; a location may have it before. */
+export async function putOff(
+  db: Database,
+  trx: Transaction,
+  job: ClaimedJob,
+  until: number,
+  location: string | null = null,
+): Promise<void> {
+  await release(db, trx, job, { tries: job.tries - 1, run_after: BigInt(until), location });
 }
 
 /** Makes a job that was put off due now. */

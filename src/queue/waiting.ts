@@ -20,6 +20,10 @@ export interface Search {
   now: bigint;
   /** The runner's tags; empty for a runner without tags. */
   tags: string;
+  /** The runner's location, if it keeps files: jobs that prefer it need not be due. */
+  location?: string | undefined;
+  /** Whether it wants no others. */
+  isLeaving?: boolean | undefined;
 }
 
 type Idioms = Pick<Database, 'isExactly' | 'isBehind' | 'isSubset'>;
@@ -46,7 +50,7 @@ export function oldestWaiting(db: Idioms, search: Search): RawBuilder<bigint | n
 }
 
 /** The same, of the jobs that need exactly these tags. */
-export function oldestWith(db: Idioms, { queries, kinds, account, now }: Search, tags: RawBuilder<string>) {
+export function oldestWith(db: Idioms, { queries, kinds, account, now, ...runner }: Search, tags: RawBuilder<string>) {
   return queries
     .selectFrom('jobs as waiting')
     .select('waiting.id')
@@ -55,13 +59,25 @@ export function oldestWith(db: Idioms, { queries, kinds, account, now }: Search,
     .where('waiting.claim', 'is', null)
     .where('waiting.kind', 'in', literals(kinds))
     .where(ofPlace(kinds))
-    .where('waiting.run_after', '<=', now)
+    .where(isDue('waiting', now, runner))
     .where(laneIsFree('waiting'))
     .orderBy('waiting.tags')
     .orderBy('waiting.account_id')
     .orderBy('waiting.run_after')
     .orderBy('waiting.id')
     .limit(1);
+}
+
+/** Whether a job may begin: its time has come, or it prefers this location. */
+export function isDue(
+  table: string,
+  now: bigint,
+  { location, isLeaving }: Pick<Search, 'location' | 'isLeaving'>,
+): RawBuilder<SqlBool> {
+  const isInTime = sql<SqlBool>`${sql.ref(`${table}.run_after`)} <= ${now}`;
+  const isHere = sql<SqlBool>`${sql.ref(`${table}.location`)} = ${location}`;
+  if (isLeaving) return isHere;
+  return location === undefined ? isInTime : sql<SqlBool>`(${isInTime} or ${isHere})`;
 }
 
 const noTags = sql.lit('');

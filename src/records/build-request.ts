@@ -1,4 +1,4 @@
-import type { Static } from 'typebox';
+import * as Type from 'typebox';
 import { described, identifiers, required, texts } from './fields.ts';
 import { commitRef, variableContent, variableName } from './forms.ts';
 import {
@@ -42,12 +42,14 @@ export const buildRequestRecord = record('BuildRequest', {
   suites: listOf(object(ownId)),
   variables: mapOf(string),
   waiting_reason: waitingReason,
-  failure_reason: string,
-  config_file: string,
-  base: string,
-  compared_with: string,
+  failure_reason: Type.String({ description: 'Why nothing was run, in one word; blank where the suites were chosen' }),
+  config_file: Type.String({
+    description: "The commit's own file that it is built by; blank for the project's suites",
+  }),
+  base: Type.String({ description: 'The SHA that the changed files are compared with; blank where there is none' }),
+  compared_with: Type.String({ description: 'The same in words; blank for the first parent' }),
 });
-export type BuildRequest = Static<typeof buildRequestRecord>;
+export type BuildRequest = Type.Static<typeof buildRequestRecord>;
 
 /** Why a suite was run for a request, or was not. */
 export const explanationRecord = record('Explanation', {
@@ -56,4 +58,4 @@ export const explanationRecord = record('Explanation', {
   runs: boolean,
   why: string,
 });
-export type Explanation = Static<typeof explanationRecord>;
+export type Explanation = Type.Static<typeof explanationRecord>;

@@ -201,6 +201,16 @@ export function identifier(): Field<bigint | undefined> {
   });
 }
 
+/** The same, or none: null, or sent blank. */
+export function identifierOrNone(description: string): Field<bigint | null> {
+  const schema: JsonSchema = { ...sentId, type: [sentId.type, 'null'].flat() as never, description };
+  return optional<bigint | null>(null, schema, (raw) => {
+    const id = parseId(digitsIn(raw));
+    if (id === undefined) throw invalid();
+    return id;
+  });
+}
+
 /** A list of identifiers, in the order sent; blank entries (with which a form empties a list) do not count. */
 export function identifiers(bound: ListBound): Field<bigint[]> {
   const maxItems = most[bound];

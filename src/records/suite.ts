@@ -7,6 +7,7 @@ import {
   answersOf,
   described,
   flag,
+  identifierOrNone,
   oneOf,
   required,
   storedIdentifiers,
@@ -85,6 +86,7 @@ export const suiteFields = {
   cache_save: described(oneOf(['passed', 'always']), 'which builds save the cache: `always` for failed ones as well'),
   artifacts: globs('files in the workspace that are kept after a build, whatever its result'),
   needs: storedIdentifiers('neededSuites', 'suites of the project that have to pass before it begins'),
+  files_from_id: identifierOrNone('one of `needs`, whose build’s files it begins with, in the place of the checkout'),
   approval: described(flag(), 'Whether each build waits until somebody approves it'),
   manual: described(flag(), 'Whether it runs only where a build request names it'),
   concurrency_group: text('name', {
@@ -118,6 +120,7 @@ export const suiteRecord = record('Suite', {
   ...ownId,
   ...answersOf(suiteFields),
   needs: listOf(object({ ...ownId, name: string })),
+  ...nullableIdWithString('files_from_id'),
 });
 export type Suite = Static<typeof suiteRecord>;
 

@@ -2,10 +2,10 @@ import type { Call } from '../api/call.ts';
 import { ApiError } from '../errors.ts';
 import { groupOf } from '../http/raw.ts';
 import { named, type Node } from '../documents/document.ts';
-import { isSame, suites } from '../documents/kinds.ts';
+import { filesFromOf, isSame, suites } from '../documents/kinds.ts';
 import type { Step } from './config-steps.ts';
 
-/* What suites need, by names. It is set when all suites of the document are there. */
+/* What suites need, and whose files they begin with, by names. It is set when all suites of the document are there. */
 
 interface Needing {
   id: bigint;
@@ -13,24 +13,41 @@ interface Needing {
   needs: readonly { name: string }[];
 }
 
+/** The names of the suites that one needs, and of the one whose files it begins with, or blank. */
+interface Names {
+  needs: readonly string[];
+  filesFrom: string;
+}
+
 /** A suite of the document whose needs are others than now. */
 interface Change {
   node: Node;
   name: string;
-  from: readonly string[];
-  to: readonly string[];
+  from: Names;
+  to: Names;
 }
 
+const none: Names = { needs: [], filesFrom: '' };
 const nameOf = ({ entry }: Node): string => String(entry.name as string | number);
 
 function changedNeeds(records: readonly Needing[], nodes: readonly Node[]): Change[] {
-  const before = new Map(records.map(({ name, needs }) => [name, needs.map((needed) => needed.name)]));
+  const before = new Map(
+    records.map((record): [string, Names] => [
+      record.name,
+      { needs: record.needs.map((needed) => needed.name), filesFrom: filesFromOf(record) },
+    ]),
+  );
   const known = new Set(nodes.map(nameOf));
   return nodes.flatMap((node) => {
-    const [name, to] = [nameOf(node), node.entry.needs as readonly string[]];
-    if (to.some((needed) => !known.has(needed))) throw new ApiError('not_found', `${node.at}[needs]`);
-    const from = before.get(name) ?? [];
-    return isSame(from, to) ? [] : [{ node, name, from, to }];
+    const name = nameOf(node);
+    const to = {
+      needs: node.entry.needs as readonly string[],
+      filesFrom: String((node.entry.files_from as string | undefined) ?? ''),
+    };
+    if (to.needs.some((needed) => !known.has(needed))) throw new ApiError('not_found', `${node.at}[needs]`);
+    if (to.filesFrom !== '' && !known.has(to.filesFrom)) throw new ApiError('not_found', `${node.at}[files_from]`);
+    const from = before.get(name) ?? none;
+    return isSame(from.needs, to.needs) && from.filesFrom === to.filesFrom ? [] : [{ node, name, from, to }];
   });
 }
 
@@ -44,10 +61,11 @@ export async function withNeeds(
   steps: readonly Step[],
 ): Promise<Step[]> {
   const list = async () => (await within(`GET ${suites.path}`, params)) as Needing[];
-  const put = async ({ node, name }: Change, needs: readonly string[]): Promise<void> => {
+  const put = async ({ node, name }: Change, { needs, filesFrom }: Names): Promise<void> => {
     const ids = new Map((await list()).map((suite) => [suite.name, suite.id]));
     const own = { ...params, suite_id: ids.get(name) ?? 0n };
-    const body = groupOf({ needs: needs.map((needed) => String(ids.get(needed) ?? '')) });
+    const idOf = (needed: string): string => String(ids.get(needed) ?? '');
+    const body = groupOf({ needs: needs.map(idOf), files_from_id: idOf(filesFrom) });
     await named(node.at, () => within(`PUT ${suites.path}/:suite_id`, own, body));
   };
   const changes = changedNeeds(await list(), nodes);
@@ -55,10 +73,13 @@ export async function withNeeds(
     action: 'change',
     section: suites.section,
     what: `suite ${change.name}`,
-    fields: [{ name: 'needs', from: change.from.join(', '), to: change.to.join(', ') }],
+    fields: [
+      { name: 'needs', from: change.from.needs.join(', '), to: change.to.needs.join(', ') },
+      { name: 'files_from', from: change.from.filesFrom, to: change.to.filesFrom },
+    ].filter(({ from, to }) => from !== to),
     async run() {
       // Each change alone could make a circle with what another one is still to change.
-      if (at === 0) for (const other of changes) if (other.from.length > 0) await put(other, []);
+      if (at === 0) for (const other of changes) if (other.from.needs.length > 0) await put(other, none);
       await put(change, change.to);
       return {};
     },

@@ -3,7 +3,7 @@ import { isHolderAlive } from '../auth/runner-heartbeats.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { findKept, openable } from '../lifecycle/shells.ts';
+import { findKept, openable } from '../lifecycle/kept-builds.ts';
 
 type Server = Pick<Call, 'database' | 'shellHours'> & { db: Queries };
 

@@ -7,16 +7,8 @@ import { ApiError } from '../errors.ts';
 import { described, text, wholeNumber } from '../records/fields.ts';
 import { shellFrame } from '../shared/shell-frames.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import {
-  endShell,
-  findKept,
-  insertShell,
-  isNew,
-  checkEveryMs,
-  noteClient,
-  openable,
-  whyOver,
-} from '../lifecycle/shells.ts';
+import { findKept, openable } from '../lifecycle/kept-builds.ts';
+import { endShell, insertShell, isNew, checkEveryMs, noteClient, whyOver } from '../lifecycle/shells.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
 import type { Waiting } from '../streams/byte-relay.ts';
 import { shellInputRecord, shellRecord } from '../records/build.ts';

@@ -15,11 +15,13 @@ import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 import { isDeployed } from './deploy-strategies.ts';
+import { checkFiles } from './suite-files.ts';
 import { checkNeeds, isNeeded, neededNames } from './suite-needs.ts';
 
 function view(suite: SuiteRow, names: ReadonlyMap<bigint, string>): Suite {
   const needs = needsOf(suite).map((id) => ({ ...withIdString('id', id), name: names.get(id) ?? '' }));
-  return { ...withIdString('id', suite.id), ...valuesIn(suiteFields, suite), needs };
+  const files = withIdString('files_from_id', suite.files_from_id);
+  return { ...withIdString('id', suite.id), ...valuesIn(suiteFields, suite), needs, ...files };
 }
 
 async function viewOf(db: Queries, suite: SuiteRow): Promise<Suite> {
@@ -92,6 +94,7 @@ export const routes = [
       ...checkTimeout(call, values),
       ...checkCommand(values),
       ...(await checkNeeds(call, values)),
+      ...(await checkFiles(call, values)),
       ...checkVariants(values),
     }),
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
@@ -127,6 +130,7 @@ export const routes = [
       ...checkTimeout(call, values),
       ...checkCommand({ ...valuesIn(suiteFields, call.suite), ...values, ...replacing(values) }),
       ...(await checkNeeds(call, values, call.suite)),
+      ...(await checkFiles(call, values, call.suite)),
       ...checkVariants(values, valuesIn(matrixFields, call.suite)),
     }),
     verifyNames: ({ db, suite }, values) =>

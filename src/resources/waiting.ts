@@ -62,6 +62,7 @@ async function reasonsFor<Shown extends Waiting>(
 function inTurn(why: WhyWaiting, job: QueuedJob | undefined): string | undefined {
   if (!job) return undefined;
   if (job.run_after <= BigInt(Date.now())) return why.busy(job.tags, job.kind);
+  if (job.location !== null) return 'waits for the files of another suite, which another runner has';
   // A build is put off before it begins while a dependency of its suite is compiled, and afterwards for its software.
   return job.state === 'running'
     ? 'waits for the store of the server’s files, which is away'
@@ -75,6 +76,8 @@ interface QueuedJob {
   tags: string;
   claim: string | null;
   run_after: bigint;
+  /** Where the files lie that it begins with. */
+  location: string | null;
   /** Of the build that it is for. */
   state: string | null;
 }
@@ -84,7 +87,7 @@ async function inTheQueue(db: Queries, ids: readonly bigint[]): Promise<QueuedJo
   const jobs = db
     .selectFrom('jobs')
     .leftJoin('builds', 'builds.id', 'jobs.subject_id')
-    .select(['jobs.tags', 'jobs.kind', 'jobs.claim', 'jobs.run_after', 'builds.build_state as state']);
+    .select(['jobs.tags', 'jobs.kind', 'jobs.claim', 'jobs.run_after', 'jobs.location', 'builds.build_state as state']);
   const own = jobs.select('jobs.subject_id as id').where('jobs.subject_id', 'in', ids);
   const ofBuilds = (['builds.build_request_id', 'builds.deploy_id'] as const).map((column) =>
     jobs.select(`${column} as id`).where(column, 'in', ids).$narrowType<{ id: bigint }>(),

@@ -26,6 +26,8 @@ export interface CacheStore {
   take(project: string, tree: CacheTree, signal: AbortSignal): Promise<TakenTree>;
   /** Whether it is here already. */
   has(project: string, tree: CacheTree): boolean;
+  /** Keeps a tree that is here until the result is disposed of; undefined where it is not. */
+  hold(project: string, tree: CacheTree): Disposable | undefined;
   /** A place to make a tree in. */
   begin(): Promise<Making>;
   /** Keeps a tree that was made. */
@@ -65,6 +67,7 @@ export interface CacheStoreOptions {
   sandboxes: Sandboxes;
   disk: Pick<DiskReserve, 'room'>;
   log: (message: string) => void;
+  unpack?: typeof unpackTree;
 }
 
 /** A tree that was just saved is not known to the server yet. */
@@ -77,7 +80,7 @@ const isAhead = ({ madeAt }: Entry): boolean => madeAt > Date.now();
 const keyOf = ({ project, name }: KeptTree): string => `${project}/${name}`;
 
 export async function openCacheStore(options: CacheStoreOptions): Promise<CacheStore> {
-  const { folder, link, sandboxes, disk, log } = options;
+  const { folder, link, sandboxes, disk, log, unpack = unpackTree } = options;
   await mkdir(folder, { recursive: true, mode: 0o711 });
   const entries = new Map<string, Entry>();
   for (const entry of await presentIn(folder, log)) entries.set(keyOf(entry), entry);
@@ -111,7 +114,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
     // A build can do without it, and does not wait for a store that is away.
     await fetchBlob(link, entry.digest, packedIn(making.packed), signal, unlessStoreAway);
     const packing = { id: `unpack-${randomName()}`, sandboxes, signal };
-    await unpackTree(packing, making);
+    await unpack(packing, making);
     await finish(entry, making);
   };
 
@@ -148,6 +151,11 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
     }
   };
 
+  const has: CacheStore['has'] = (project, { name, digest }) => {
+    const entry = entries.get(keyOf({ project, name }));
+    return entry?.isReady === true && entry.digest === digest && !isAhead(entry);
+  };
+
   return {
     async take(project, tree, signal) {
       const key = keyOf({ project, name: tree.name });
@@ -176,9 +184,12 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
       void utimes(placeOf(mine), new Date(), new Date()).catch(() => {});
       return { path: placeOf(mine), [Symbol.dispose]: () => release(mine) };
     },
-    has: (project, { name, digest }) => {
-      const entry = entries.get(keyOf({ project, name }));
-      return entry?.isReady === true && entry.digest === digest && !isAhead(entry);
+    has,
+    hold(project, tree) {
+      const entry = has(project, tree) ? entries.get(keyOf({ project, name: tree.name })) : undefined;
+      if (!entry) return undefined;
+      entry.users += 1;
+      return { [Symbol.dispose]: () => release(entry) };
     },
     begin,
     async place(project, tree, making) {

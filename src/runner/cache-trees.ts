@@ -42,7 +42,7 @@ const comparer = readFileSync(sourceFile('runner/pack-cache.pl'), 'utf8');
 const timer = readFileSync(sourceFile('runner/cache-times.pl'), 'utf8');
 const plainly = '--numeric-owner --no-xattrs --no-acls --no-fflags';
 // All cores, and the quickest level: the build waits for it.
-const packer = `bsdtar -c --format=pax --zstd --options zstd:compression-level=1,zstd:threads=0 --uid 0 --gid 0 ${plainly}`;
+export const packer = `bsdtar -c --format=pax --zstd --options zstd:compression-level=1,zstd:threads=0 ${plainly} -n --null -T /build/list -f /build/${packedFile}`;
 
 interface Leaving {
   left: RunLayers;
@@ -69,25 +69,41 @@ export async function packTree(packing: Packing, leaving: Leaving): Promise<numb
   const command = [
     `cd ${views}`,
     `perl -e ${quote(comparer)} -- ${most} ${names.join(' ')}`,
-    `cd left && ${packer} -n --null -T /build/list -f /build/${packedFile}`,
+    `cd left && ${packer} --uid 0 --gid 0`,
   ].join('\n');
-  const { ended, output } = await run(packing, into.packed, mounts, command);
+  return pack(packing, into.packed, mounts, command);
+}
+
+/** Runs a command that packs something. Returns the size of the packed file; undefined where it says that nothing has changed. */
+export async function pack(
+  packing: Packing,
+  into: string,
+  mounts: Mount[],
+  command: string,
+): Promise<number | undefined> {
+  const { ended, output } = await run(packing, into, mounts, command);
   if (ended.reason === null && ended.exitStatus === unchanged) return undefined;
   if (ended.reason === null && ended.exitStatus === tooLarge) throw new TooLargeError();
   if (ended.exitStatus !== 0) throw new Error(ended.reason ?? output.trim());
-  return (await lstat(packedIn(into.packed))).size;
+  return (await lstat(packedIn(into))).size;
 }
 
 /** Unpacks the packed file to a tree. */
 export async function unpackTree(packing: Packing, { packed, tree }: Pick<Making, 'packed' | 'tree'>): Promise<void> {
-  const mounts = parts.map((part) => ({ at: join('/build/tree', part), writable: join(tree, part) }));
   const trees = roots.map((part) => `tree/${part}`).join(' ');
-  const command = [
-    `bsdtar -xpf ${packedFile} -C tree --no-same-owner ${plainly}`,
-    `perl -e ${quote(timer)} -- ${oldTime} ${trees}`,
-  ].join('\n');
+  await unpack(packing, { packed, tree }, `perl -e ${quote(timer)} -- ${oldTime} ${trees}`);
+}
+
+/** Unpacks the packed file to a tree, and runs a command over it. */
+export async function unpack(
+  packing: Packing,
+  { packed, tree }: Pick<Making, 'packed' | 'tree'>,
+  afterwards: string,
+): Promise<void> {
+  const mounts = parts.map((part) => ({ at: join('/build/tree', part), writable: join(tree, part) }));
+  const command = `bsdtar -xpf ${packedFile} -C tree --no-same-owner ${plainly}\n${afterwards}`;
   const { ended, output } = await run(packing, packed, mounts, command);
-  if (ended.exitStatus !== 0) throw new Error(`a cache was not unpacked: ${ended.reason ?? output.trim()}`);
+  if (ended.exitStatus !== 0) throw new Error(`a tree was not unpacked: ${ended.reason ?? output.trim()}`);
 }
 
 /** Whether a tree has a list of files. It is not opened here: a build made it. */

@@ -20,12 +20,16 @@ export interface RunnerServices {
   dependencyCache: DependencyCache;
   /** The trees of suites' caches. */
   caches: CacheStore;
+  /** What builds left for other suites, as it was unpacked from blobs. */
+  trees: CacheStore;
   /** For data that orders and outcomes do not carry. */
   link: Pick<Link, 'read' | 'store' | 'keep' | 'key' | 'tests'>;
   images: Images;
   outbox: Outbox;
-  /** The files of failed builds; undefined where none can be kept. */
+  /** The files of builds; undefined where none can be kept. */
   kept?: KeptBuilds | undefined;
+  /** Whether it ends after its job, so that nobody can open a shell here. */
+  isSoonGone?: boolean;
   /** A folder for temporary files of a job. */
   scratch: string;
   /** The operator's variables for all builds, read anew each time: below every other variable, above the defaults. */

@@ -1,30 +1,37 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, statfs, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { most } from '../shared/bounds.ts';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import { randomName } from '../lib/random-name.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import { treeSize } from '../lib/tree-size.ts';
-import type { CacheTree, KeptFiles, SuiteOrder } from '../protocol/index.ts';
-import type { RunFiles } from './sandbox/types.ts';
+import type { CacheTree, KeepOrder, KeptFiles, SuiteOrder } from '../protocol/index.ts';
+import type { CacheStore } from './cache-store.ts';
+import { wholeRun, type RunFiles } from './sandbox/types.ts';
 
 /**
- * The files of failed builds, kept for shells. A build's directories are moved here as they are, by one rename, when none of
- * its processes lives any more; the runner itself never looks inside. What a shell has to know about the build (its
- * variables above all) is written beside them, encrypted with a key that only the server has: when the server forgets it,
- * nobody can read it any more.
+ * The files of builds: of failed ones for shells, and of those that other suites begin with. A build's directories are moved
+ * here as they are, by one rename, when none of its processes lives any more; the runner itself never looks inside. What has
+ * to be known about the build (its variables above all) is written beside them, encrypted with a key that only the server
+ * has: when the server forgets it, nobody can read it any more.
  *
- * They go when their time is over, when there are too many of them or too little room, and with their project. Room is made
- * by the account that has the most, which gives its oldest: so no account takes it from the others. What a killed runner was
- * keeping or removing, and what was kept before the machine was restarted (it may not have reached the disk), goes when the
- * next one starts.
+ * They go when their time is over, when there are too many of them or too little room, and with their project. Those that
+ * other suites begin with go when the server says so, or for room when it does not need them any more. Room is made by the
+ * account that has the most, which gives its oldest: so no account takes it from the others. What a killed runner was keeping
+ * or removing, and what was kept before the machine was restarted (it may not have reached the disk), goes when the next one
+ * starts.
  */
 export interface KeptBuilds {
   /** The name of this folder, which no other runner knows. */
   readonly location: string;
-  keep(left: RunFiles, build: BuildFacts, how: NonNullable<SuiteOrder['keep']>): Promise<KeptFiles>;
+  keep(left: RunFiles, build: BuildFacts, how: KeepOrder): Promise<KeptFiles>;
   /** Undefined when they are gone. They stay until this is disposed of. */
   open(name: string, key: string): Promise<OpenedBuild | undefined>;
+  /** Those that other suites begin with, as many as one question may name; some may be too new for the server to know. */
+  forSuites(): { name: string; isNew: boolean }[];
+  /** What the server says of these: those that are gone go, and those that are needed stay. */
+  judge(asked: readonly string[], said: { gone: readonly string[]; needed: readonly string[] }): Promise<void>;
   isEmpty(): boolean;
   /** Settles when something is kept. */
   filled(): Promise<void>;
@@ -34,7 +41,7 @@ export interface KeptBuilds {
   tidy(now?: number): Promise<void>;
 }
 
-/** What a shell has to know about its build. */
+/** What a shell, or a build that begins with its files, has to know about a build. */
 export interface BuildFacts {
   order: SuiteOrder;
   /** The very image that it ran in. */
@@ -50,24 +57,35 @@ export interface OpenedBuild extends Disposable, BuildFacts {
 
 export interface KeptBuildsOptions {
   folder: string;
+  /** What builds began with, which has to stay as long as their files. */
+  caches: Pick<CacheStore, 'hold'>;
+  trees: Pick<CacheStore, 'hold'>;
   disk: Pick<DiskReserve, 'room'>;
   log: (message: string) => void;
-  /** The most builds. */
+  /** The most builds that are kept for shells alone. */
   mostBuilds?: number;
 }
 
-interface Entry {
-  name: string;
+interface About {
   account: string;
   project: string;
   keptAt: number;
   expiresAt: number;
-  bytes: number;
-  users: number;
+  boot: string;
+  forSuites: boolean;
+  /** What it stands on: the tree of a cache, and what another build left, kept here or unpacked. */
+  cache?: CacheTree | undefined;
+  over?: string | undefined;
+  tree?: CacheTree | undefined;
 }
 
-interface About extends Pick<Entry, 'account' | 'project' | 'keptAt' | 'expiresAt'> {
-  boot: string;
+interface Entry extends About {
+  name: string;
+  bytes: number;
+  users: number;
+  /** Whether the server may still give work that begins with it. */
+  isNeeded: boolean;
+  held: DisposableStack;
 }
 
 type Measure = (entry: Entry) => number;
@@ -79,12 +97,16 @@ const usualMost = 24;
 const roomBytes = 1024 ** 3;
 const mostOfDisk = 1 / 5;
 const hour = 60 * 60 * 1000;
+/** The server hears of what is kept with the end of the build. */
+const newMs = 10 * 60_000;
 const isName = (name: string): boolean => /^[\w-]{16,64}$/.test(name);
 const makingPrefix = 'making.';
 const leavingPrefix = 'leaving.';
 
 export async function openKeptBuilds({
   folder,
+  caches,
+  trees,
   disk,
   log,
   mostBuilds = usualMost,
@@ -94,9 +116,23 @@ export async function openKeptBuilds({
   const boot = await bootOf();
   const entries = new Map<string, Entry>();
   let filled = Promise.withResolvers<void>();
+  /** Holds what a build stands on; undefined where it is gone. */
+  const hold = ({ project, cache, over, tree }: About): DisposableStack | undefined => {
+    using holding = new DisposableStack();
+    const below = over === undefined ? undefined : entries.get(over);
+    if (below) {
+      below.users += 1;
+      holding.defer(() => void (below.users -= 1));
+    }
+    const parts = [cache && caches.hold(project, cache), tree && trees.hold(project, tree)];
+    for (const part of parts) if (part) holding.use(part);
+    const isComplete = (!cache || parts[0]) && (!tree || parts[1]) && (over === undefined || below);
+    return isComplete ? holding.move() : undefined;
+  };
   /** Nobody waits for its size: a build may have left millions of files. */
-  const add = (entry: Entry): void => {
-    entries.set(entry.name, entry);
+  const add = (name: string, about: About, held: DisposableStack): void => {
+    const entry: Entry = { ...about, name, users: 0, bytes: 0, isNeeded: about.forSuites, held };
+    entries.set(name, entry);
     treeSize(join(folder, entry.name)).then(
       (bytes) => (entry.bytes = bytes),
       () => {}, // it is gone
@@ -104,10 +140,10 @@ export async function openKeptBuilds({
     filled.resolve();
     filled = Promise.withResolvers<void>();
   };
-  for (const name of await readdir(folder)) {
-    if (name === locationFile) continue;
-    const about = isName(name) ? await aboutIn(join(folder, name)).catch(() => undefined) : undefined;
-    if (about?.boot === boot) add({ ...about, name, users: 0, bytes: 0 });
+  // The oldest first: others stand on it.
+  for (const { name, about } of await presentIn(folder)) {
+    const held = about?.boot === boot ? hold(about) : undefined;
+    if (about && held) add(name, about, held);
     else await sweepTree(join(folder, name), log);
   }
 
@@ -116,49 +152,68 @@ export async function openKeptBuilds({
     const leaving = join(folder, `${leavingPrefix}${entry.name}`);
     await rename(join(folder, entry.name), leaving);
     await removeTree(leaving);
+    entry.held.dispose();
   };
   const oldest = (): Entry[] => Array.from(entries.values()).toSorted((a, b) => a.keptAt - b.keptAt);
   const sumOf = (some: readonly Entry[], measure: Measure): number => some.reduce((sum, one) => sum + measure(one), 0);
   /** What there is too much of. */
   const excess = async (): Promise<Measure | undefined> => {
-    if (entries.size > mostBuilds) return inBuilds;
+    if (oldest().filter(({ forSuites }) => !forSuites).length > mostBuilds) return inBuilds;
     const { blocks, bsize } = await statfs(folder);
     const isTooMuch = sumOf(oldest(), inBytes) > blocks * bsize * mostOfDisk || (await disk.room()) < roomBytes;
     return isTooMuch ? inBytes : undefined;
   };
   /** The oldest of the account that has the most, which nobody uses. */
   const firstToGo = (measure: Measure): Entry | undefined => {
-    const accounts = Array.from(Map.groupBy(oldest(), ({ account }) => account).values());
-    const unused = accounts.map((all) => ({ all, next: all.find(({ users }) => users === 0) }));
+    const some = measure === inBuilds ? oldest().filter(({ forSuites }) => !forSuites) : oldest();
+    const accounts = Array.from(Map.groupBy(some, ({ account }) => account).values());
+    const unused = accounts.map((all) => ({ all, next: all.find(({ users, isNeeded }) => users === 0 && !isNeeded) }));
     return unused.filter(({ next }) => next).toSorted((a, b) => sumOf(b.all, measure) - sumOf(a.all, measure))[0]?.next;
   };
 
   return {
     location,
 
-    async keep(left, build, { hours, accountId: account }) {
+    async keep(left, build, { hours, accountId: account, forSuites }) {
       const name = randomName();
       const key = randomBytes(32);
       const now = Date.now();
-      const facts = { account, project: build.order.source.projectId, keptAt: now, expiresAt: now + hours * hour };
+      const { source, files } = build.order;
+      const about: About = {
+        account,
+        project: source.projectId,
+        keptAt: now,
+        expiresAt: now + hours * hour,
+        boot,
+        forSuites: forSuites !== undefined,
+        cache: build.cache,
+        ...(files?.kept && entries.has(files.kept.name) ? { over: files.kept.name } : { tree: files?.packed }),
+      };
+      const held = hold(about);
+      if (!held) throw new Error('what the build began with is gone');
       const making = join(folder, `${makingPrefix}${name}`);
       try {
         await mkdir(making, { mode: 0o711 });
-        await writeFile(join(making, 'about'), JSON.stringify({ ...facts, boot } satisfies About), { mode: 0o600 });
+        await writeFile(join(making, 'about'), JSON.stringify(about), { mode: 0o600 });
         await writeFile(join(making, 'sealed'), sealed(key, JSON.stringify(build)), { mode: 0o600 });
         await left.keepWhole(join(making, 'files'));
         await rename(making, join(folder, name));
       } catch (error) {
+        held.dispose();
         await sweepTree(making, log);
         throw error;
       }
-      add({ ...facts, name, users: 0, bytes: 0 });
+      add(name, about, held);
+      // Nobody opens a shell in it.
+      if (hours === 0)
+        for (const part of [wholeRun.tmp, wholeRun.image])
+          removeTree(join(folder, name, 'files', part)).catch(() => {}); // it goes with the others
       return { location, name, key: key.toString('hex') };
     },
 
     async open(name, key) {
       const entry = entries.get(name);
-      if (!entry || entry.expiresAt <= Date.now()) return undefined;
+      if (!entry || (!entry.forSuites && entry.expiresAt <= Date.now())) return undefined;
       entry.users += 1;
       let isHeld = true;
       const release = (): void => {
@@ -175,6 +230,18 @@ export async function openKeptBuilds({
       }
     },
 
+    forSuites: () =>
+      oldest()
+        .filter((entry) => entry.forSuites)
+        .slice(0, most.askedAbout)
+        .map(({ name, keptAt }) => ({ name, isNew: keptAt > Date.now() - newMs })),
+    async judge(asked, { gone, needed }) {
+      for (const entry of asked.map((name) => entries.get(name))) {
+        if (!entry) continue;
+        entry.isNeeded = needed.includes(entry.name);
+        if (gone.includes(entry.name)) await remove(entry);
+      }
+    },
     isEmpty: () => entries.size === 0,
     filled: () => filled.promise,
     projects: () => [...new Set(Array.from(entries.values(), ({ project }) => project))],
@@ -182,7 +249,7 @@ export async function openKeptBuilds({
       for (const entry of oldest()) if (entry.project === project) await remove(entry);
     },
     async tidy(now = Date.now()) {
-      for (const entry of oldest()) if (entry.expiresAt <= now) await remove(entry);
+      for (const entry of oldest()) if (!entry.forSuites && entry.expiresAt <= now) await remove(entry);
       for (let measure = await excess(); measure; measure = await excess()) {
         const entry = firstToGo(measure);
         if (!entry) return;
@@ -204,8 +271,14 @@ async function locationOf(folder: string): Promise<string> {
   return fresh;
 }
 
-async function aboutIn(place: string): Promise<About> {
-  return JSON.parse(await readFile(join(place, 'about'), 'utf8')) as About;
+/** What an earlier runner has kept, the oldest first, and what is no such thing. */
+async function presentIn(folder: string): Promise<{ name: string; about: About | undefined }[]> {
+  const names = (await readdir(folder)).filter((name) => name !== locationFile);
+  const found = names.map(async (name) => {
+    const text = isName(name) ? await readFile(join(folder, name, 'about'), 'utf8').catch(() => '') : '';
+    return { name, about: text === '' ? undefined : (JSON.parse(text) as About) };
+  });
+  return (await Promise.all(found)).toSorted((a, b) => (a.about?.keptAt ?? 0) - (b.about?.keptAt ?? 0));
 }
 
 async function bootOf(): Promise<string> {

@@ -31,6 +31,8 @@ export function foldersOf(folder: string) {
     /** Sockets of the programs that pull images. */
     imageSockets: place('image-sockets'),
     caches: place('caches'),
+    /** What builds left for other suites, as it came from the server. */
+    files: place('files'),
     kept: place('kept'),
     outbox: place('outbox'),
   };
@@ -46,12 +48,14 @@ export async function holdFolder(folder: string): Promise<FileLock | undefined> 
  * and stops nothing.
  */
 export async function sweepLeftovers(folder: string, log: (message: string) => void): Promise<void> {
-  const { git, checkouts, scratch, spool, software, images, imageSockets, caches, kept, outbox } = foldersOf(folder);
+  const { git, checkouts, scratch, spool, software, images, imageSockets, caches, files, kept, outbox } =
+    foldersOf(folder);
   for (const path of [spool, scratch, checkouts, imageSockets]) await sweepTree(path, log);
   await sweepMirrors(git, log);
   await sweepDependencyCache(software, log);
   await sweepImages(images, log);
   await sweepCaches(caches, log);
+  await sweepCaches(files, log);
   await sweepKeptBuilds(kept, log);
   await sweepOutbox(outbox, log);
 }

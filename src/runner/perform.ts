@@ -18,6 +18,7 @@ import { StoreAwayError } from './failures.ts';
 import { fetchCommit } from './fetch-commit.ts';
 import type { RunnerServices, Task } from './job-runner.ts';
 import { createLogSender } from './log-sender.ts';
+import { packFiles } from './pack-files.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { runSuite } from './run-suite.ts';
 import { createStepSender } from './step-sender.ts';
@@ -122,6 +123,8 @@ async function outcomeOf(
         return await pushDeploy(services, work, task);
       case 'check_connection':
         return await checkConnection(services, work, task);
+      case 'pack_files':
+        return await packFiles(services, work, task);
       default:
         return { kind: 'lost', message: `this runner is too old for ${(work satisfies never as Work).kind}` };
     }

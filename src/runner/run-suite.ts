@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import { messageOf } from '../lib/error-code.ts';
 import { EnvironmentFileError } from '../shared/environment-file.ts';
 import { prefetch } from '../lib/prefetch.ts';
@@ -7,21 +6,21 @@ import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
 import { CannotMountError, type Ended, type RunFiles } from './sandbox/types.ts';
-import type { Root } from './cache-trees.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
 import { untilAnswered } from './retry.ts';
 import { refusedWords } from './refused-addresses.ts';
 import { findable } from './search-paths.ts';
 import { maskedLog } from './masked-log.ts';
+import { openSuiteCache } from './suite-cache.ts';
+import { FilesGoneError, overCache, takeFiles } from './suite-files.ts';
 import { suiteSteps } from './suite-steps.ts';
-import { openSuiteCache, type SuiteCache } from './suite-cache.ts';
 import type { JobRunner, RunnerServices, Task } from './job-runner.ts';
 import type { BuildFacts } from './kept-builds.ts';
 
 const mostTail = 64 * 1024;
 
-/** Runs a suite's command in a new sandbox, over the commit's shared work tree. */
+/** Runs a suite's command in a new sandbox, over the commit's shared work tree, or over what another suite's build left. */
 export const runSuite: JobRunner<SuiteOrder> = async (
   services,
   order,
@@ -45,11 +44,15 @@ export const runSuite: JobRunner<SuiteOrder> = async (
         signal,
       );
     steps.begin('checkout');
-    using checkout = await checkouts.of(source, order, (text) => tail.add(Buffer.from(text)), signal);
+    using held = new DisposableStack();
+    const files = await takeFiles(services, order, { held, signal });
+    const hear = (text: string | Buffer): void => tail.add(Buffer.from(text));
+    const checkout = files.isWhole ? undefined : held.use(await checkouts.of(source, order, hear, signal));
     if (order.software.length > 0) steps.begin('software');
     using software = await dependencyCache.take(order.software, signal);
     // Only now: where the software cannot be fetched, the build begins again, and would say it again.
-    for (const miss of checkout.misses) await print(`${miss}\n`);
+    for (const miss of checkout?.misses ?? []) await print(`${miss}\n`);
+    if (order.files) await print(`This begins with the files of ${order.files.suite}.\n`);
     if (wanted) steps.begin('image');
     const image = await coming?.result;
     if (image) await print(aboutImage);
@@ -59,11 +62,16 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       id,
       source: order.source,
       sha: order.sha,
-      checkout: checkout.path,
+      // The lowest directory of the workspace.
+      checkout: checkout?.path ?? files.workspace[0] ?? '',
+      isOwnCheckout: !order.files,
       writeLog: print,
       waiting,
       signal,
     });
+    const { workspace, home } = overCache(files, cache?.tree);
+    const [lowest = '', ...over] = [...(checkout ? [checkout.path] : []), ...workspace];
+    const tops = { workspace: files.workspace.at(-1), home: files.home.at(-1) };
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const variables = { ...services.operatorVariables(), ...image?.environment, ...order.environment };
     await log.flush();
@@ -81,11 +89,9 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       ...suite.job,
       environment: findable(variables, order.prefixes, software.placesAt),
       isBuild: true,
-      workspace: {
-        checkout: checkout.path,
-        ...(cache && { over: partOf(cache, 'workspace'), changes: cache.changes }),
-      },
-      ...(cache && { home: partOf(cache, 'home') }),
+      workspace: { checkout: lowest, over, changes: cache?.changes },
+      home,
+      ...(order.files && { like: tops }),
       mounts: software.mounts,
       image: image?.tree,
       limits: { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 },
@@ -119,13 +125,8 @@ export const runSuite: JobRunner<SuiteOrder> = async (
         const began = cache?.tree === undefined ? undefined : order.cache?.found;
         const environment = { ...variables, ...suite.added() };
         // Last: this takes the files away.
-        if (hasFailed(how))
-          await keepFiles(
-            services,
-            left,
-            { order: { ...order, environment }, imageDigest: image?.digest, cache: began },
-            onKept,
-          );
+        const facts = { order: { ...order, environment }, imageDigest: image?.digest, cache: began };
+        await keepFiles(services, left, how, facts, { print, onKept });
       },
       signal,
     });
@@ -145,6 +146,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       await log.push(tail.bytes());
       return { kind: 'unfetchable', reason: error.kind };
     }
+    if (error instanceof FilesGoneError) return { kind: 'files_gone' };
     if (error instanceof ImageError) {
       await print(`${error.message}\n`);
       return { kind: 'unrunnable', reason: error.reason };
@@ -161,26 +163,33 @@ export const runSuite: JobRunner<SuiteOrder> = async (
   }
 };
 
-const partOf = ({ tree }: SuiteCache, part: Root): string[] => (tree === undefined ? [] : [join(tree, part)]);
-
 /** What was ended from outside is no failure, and the files of a full disk have to go. */
 function hasFailed({ exitStatus, reason }: Ended): boolean {
   return reason === null ? exitStatus !== 0 : reason === 'timed_out' || reason === 'out_of_memory';
 }
 
-/** Keeps the files for a shell. Without them the build is what it is. */
+/** Keeps the files for a shell, if it failed, and for other suites. Without them the build is what it is. */
 async function keepFiles(
-  { kept, sandboxes, log }: RunnerServices,
+  { kept, sandboxes, isSoonGone = false, log }: RunnerServices,
   left: RunFiles,
+  ended: Ended,
   build: BuildFacts,
-  onKept: Task['onKept'],
+  { print, onKept }: { print: (text: string) => Promise<void>; onKept: Task['onKept'] | undefined },
 ): Promise<void> {
   const { keep } = build.order;
-  if (!kept || !sandboxes.hasLayers || !keep) return;
+  const isFailed = hasFailed(ended);
+  if (!keep || (!isFailed && (ended.reason !== null || ended.exitStatus !== 0))) return;
+  const { forSuites: when, accountId } = keep;
+  const hours = isFailed && !isSoonGone ? keep.hours : 0;
+  const forSuites = when !== undefined && (when === 'always' || !isFailed);
+  if (!forSuites && hours === 0) return;
   try {
-    onKept?.(await kept.keep(left, build, keep));
+    if (!kept || !sandboxes.hasLayers) throw new Error('this runner cannot lay directories over each other');
+    const files = await kept.keep(left, build, { hours, accountId, ...(forSuites && { forSuites: when }) });
+    onKept?.({ ...files, ...(isSoonGone && { isLeaving: true }) });
   } catch (error) {
-    log(`the files of a failed build are not kept: ${messageOf(error)}`);
+    log(`the files of a build are not kept: ${messageOf(error)}`);
+    if (forSuites) await print('\nThe files are not kept for other suites: the runner could not keep them.\n');
   }
 }
 

@@ -9,6 +9,7 @@ import { openKeptBuilds } from './kept-builds.ts';
 import { openImages } from './images/images.ts';
 import { foldersOf, sweepLeftovers } from './leftovers.ts';
 import { openOutbox } from './outbox.ts';
+import { unpackFiles } from './pack-files.ts';
 import { openSandboxes } from './sandbox/index.ts';
 import type { Network } from './sandbox/types.ts';
 import { openDependencyCache } from './dependency-cache.ts';
@@ -36,7 +37,7 @@ export interface RunnerServicesOptions {
   imageCacheBytes: number;
   /** How much of the disk stays free; see lib/disk-reserve.ts. */
   diskReserveBytes?: number | undefined;
-  /** Whether the files of failed builds are kept for shells: a runner that does one job has no later. */
+  /** Whether files of builds are kept for later: a runner that does one job has no later. */
   keepsBuilds?: boolean;
   /** How long git may take for a fetch or a checkout, and how large a checkout may be. */
   fetchTimeoutMs: number;
@@ -112,9 +113,11 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     log,
   });
   const caches = await openCacheStore({ folder: folders.caches, link, sandboxes, disk, log });
+  const trees = await openCacheStore({ folder: folders.files, link, sandboxes, disk, log, unpack: unpackFiles });
   const outbox = await openOutbox({ folder: folders.outbox, disk, log });
-  const kept =
-    options.keepsBuilds && sandboxes.hasLayers ? await openKeptBuilds({ folder: folders.kept, disk, log }) : undefined;
+  const kept = sandboxes.hasLayers
+    ? await openKeptBuilds({ folder: folders.kept, caches, trees, disk, log })
+    : undefined;
   return {
     mirrors,
     checkouts,
@@ -122,8 +125,10 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     dependencyCache,
     images,
     caches,
+    trees,
     outbox,
     kept,
+    isSoonGone: !options.keepsBuilds,
     link,
     scratch,
     operatorVariables: () =>

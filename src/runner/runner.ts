@@ -44,6 +44,8 @@ const stopped = new Error('the runner was stopped');
 
 /** How long a runner that does one job stays for what waits of it: its disk may go with it. */
 const emptyWithinMs = 30 * 60_000;
+/** The order to pack what it keeps is there when its job is over. */
+const packWithinMs = 5000;
 /** A runner that does one job and hears nothing from a server gives up so long after it would have ended anyway. */
 const awayMs = 30_000;
 /**
@@ -76,11 +78,20 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   let isDraining = false;
   const takesMore = (): boolean => !options.once && !isDraining;
 
+  /** Work that begins with files which are kept here may come here first. */
+  const keeping = (): Pick<Wish, 'location'> => {
+    const { kept } = services;
+    return kept && kept.forSuites().length > 0 ? { location: kept.location } : {};
+  };
+
   const performNext = async (order: Order): Promise<void> => {
     const work = claims.hold(order.claim);
+    const kept = keeping();
     try {
       const report = await perform(order, { link, services, spool, work, ending: signal });
       if (!report) return;
+      // The other free places are told with this, before the work is given away.
+      if (!options.once && kept.location !== keeping().location) await askAnew();
       if (options.once && !isGood(report.outcome)) await pause(endingMs, undefined, { signal });
       await untilAnswered(signal, async () => server.heard(await link.finish(report, signal)));
     } catch (error) {
@@ -91,8 +102,14 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     }
   };
 
+  /** The free places ask again, and say what the runner is by now. */
+  const askAnew = async (): Promise<void> => {
+    if (wished.size > 0) await link.leave({ claims: [...wished] }, signal).catch(() => {});
+  };
+
   /** The first order, if one comes in time. The call is not broken off: it may have been given an order. */
-  const onlyOrder = async (claim: string, idleMs: number): Promise<Order | undefined> => {
+  const onlyOrder = async (idleMs: number, wish: Omit<Wish, 'claim'> = {}): Promise<Order | undefined> => {
+    const claim = randomName();
     const deadline = performance.now() + idleMs;
     const givingUp = new AbortController();
     const timer = setTimeout(() => givingUp.abort(new Error('no server answered in time')), idleMs + awayMs);
@@ -103,7 +120,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
         let left = idleMs;
         const one = async (): Promise<Order | undefined> => {
           left = Math.max(0, Math.ceil(deadline - performance.now()));
-          return server.heard(await link.next({ claim, holdMs: left }, wanted));
+          return server.heard(await link.next({ ...wish, claim, holdMs: left }, wanted));
         };
         const order = await untilAnswered(wanted, one, server.away);
         if (order || left === 0 || isDraining) return order;
@@ -115,13 +132,17 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   };
 
   const doOne = async (idleMs: number): Promise<void> => {
-    const order = await onlyOrder(randomName(), idleMs);
+    const order = await onlyOrder(idleMs);
     if (order) await performNext(order);
+    // What other suites begin with is packed, because it goes with the runner.
+    const rest =
+      keeping().location && (await onlyOrder(packWithinMs, { ...keeping(), slot: 'fetches', isLeaving: true }));
+    if (rest) await performNext(rest);
   };
 
   const executor = async (slot: SlotKind): Promise<void> => {
     while (!signal.aborted && takesMore()) {
-      const order = await nextOrder({ claim: randomName(), slot });
+      const order = await nextOrder({ claim: randomName(), slot, ...keeping() });
       if (order) await performNext(order);
     }
   };
@@ -160,7 +181,15 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     log,
     everyMs: options.upkeepEveryMs,
   });
-  const tidyingKept = tidyKept({ kept: services.kept, signal, log, everyMs: options.upkeepEveryMs });
+  const tidyingTrees = tidyCaches({
+    link,
+    caches: services.trees,
+    isBusy,
+    signal,
+    log,
+    everyMs: options.upkeepEveryMs,
+  });
+  const tidyingKept = tidyKept({ link, kept: services.kept, signal, log, everyMs: options.upkeepEveryMs });
   const polling = options.once ? undefined : pollRepositories({ link, mirrors: services.mirrors, signal, ask, log });
   const shells = serveShells({ link, services, signal, log });
   const delivery = { outbox: services.outbox, link, disk: services.disk, signal, log };
@@ -178,6 +207,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     await attending;
     await tidying;
     await tidyingCaches;
+    await tidyingTrees;
     await tidyingKept;
     await shells;
     await delivering;
@@ -192,7 +222,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     isBusy,
     drain() {
       isDraining = true;
-      if (wished.size > 0) link.leave({ claims: [...wished] }, signal).catch(() => {});
+      void askAnew();
     },
     async stop() {
       ending.abort(stopped);

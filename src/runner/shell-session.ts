@@ -8,6 +8,7 @@ import { quote } from './sandbox/steps.ts';
 import type { Terminal } from './sandbox/terminal.ts';
 import { wholeRun, type Ended, type Job } from './sandbox/types.ts';
 import { findable } from './search-paths.ts';
+import { layersOf } from './suite-files.ts';
 import type { ShellIo } from './shell-io.ts';
 
 /**
@@ -116,18 +117,20 @@ interface Session {
 async function runOver(
   services: RunnerServices,
   { id, source, lastsMs }: ShellOrder,
-  { order, imageDigest, cache, files }: OpenedBuild,
+  build: OpenedBuild,
   { io, input, hello: { terminal }, script, signal }: Session,
 ): Promise<Ended> {
-  const { checkouts, dependencyCache, images, caches, sandboxes } = services;
+  const { checkouts, dependencyCache, images, sandboxes } = services;
+  const { order, imageDigest, files } = build;
   const { software: wanted, limits } = order;
+  using held = new DisposableStack();
+  const { workspace, home, isWhole } = await layersOf(services, build, { held, signal });
   const place = { ...source, privateKey: async () => source.privateKey };
-  using checkout = await checkouts.of(place, order, () => {}, signal);
+  const checkout = isWhole ? [] : [held.use(await checkouts.of(place, order, () => {}, signal)).path];
+  const [lowest = '', ...over] = [...checkout, ...workspace];
   using software = await dependencyCache.take(wanted, signal);
   using image =
     order.image && imageDigest !== undefined ? await images.again(order.image, imageDigest, signal) : undefined;
-  using cached = cache && (await caches.take(source.projectId, cache, signal));
-  const layersIn = (part: 'workspace' | 'home'): string[] => (cached ? [join(cached.path, part)] : []);
   const variables = { ...image?.environment, ...order.environment };
   const job: Job = {
     id: `shell-${id}`,
@@ -138,11 +141,8 @@ async function runOver(
       ...(terminal && { TERM: terminal.type }),
     },
     isBuild: true,
-    workspace: {
-      checkout: checkout.path,
-      over: [...layersIn('workspace'), join(files, wholeRun.workspace)],
-    },
-    home: [...layersIn('home'), join(files, wholeRun.home)],
+    workspace: { checkout: lowest, over },
+    home,
     tmp: [join(files, wholeRun.tmp)],
     mounts: software.mounts,
     ...(image && { image: image.tree, overImage: [join(files, wholeRun.image)] }),

@@ -34,6 +34,8 @@ export interface CacheTask {
   source: Repository;
   sha: string;
   checkout: string;
+  /** Whether that is the commit's own work tree, and nothing but the cache lies over it. */
+  isOwnCheckout: boolean;
   writeLog: (text: string) => Promise<void>;
   /** Takes what the server cannot store at the moment. */
   waiting?: Pick<Waiting, 'isStuck' | 'addCache' | 'hasCache'> | undefined;
@@ -53,7 +55,7 @@ export async function openSuiteCache(
   }
   const places = order.paths.map((path) => ({ said: path, ...locateCachePath(path) }));
   const tracked = places.find(({ root, path }) => root === 'workspace' && isInWay(task.checkout, path));
-  if (tracked) {
+  if (tracked && task.isOwnCheckout) {
     await task.writeLog(
       `No cache is used: ${tracked.said} is part of the repository, or something on the way to it is.\n`,
     );
@@ -135,7 +137,8 @@ async function restore(
   if (!caches.has(source.projectId, found)) await writeLog(`Fetching ${named}.\n`);
   try {
     const { path: tree } = held.use(await caches.take(source.projectId, found, signal));
-    const changes = await newerFiles(services, { from: found.sha, tree }, task, held);
+    // The files of another suite have the times that it left.
+    const changes = task.isOwnCheckout ? await newerFiles(services, { from: found.sha, tree }, task, held) : undefined;
     await writeLog(`Restored ${named}.\n`);
     return { tree, changes };
   } catch (error) {

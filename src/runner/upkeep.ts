@@ -52,6 +52,7 @@ export interface ForgettingOptions {
   mirrors: Pick<Mirrors, 'projects' | 'forget'>;
   checkouts: Pick<Checkouts, 'forget'>;
   caches: Pick<CacheStore, 'projects' | 'forget'>;
+  trees: Pick<CacheStore, 'projects' | 'forget'>;
   outbox: Pick<Outbox, 'projects' | 'forget'>;
   kept?: Pick<KeptBuilds, 'projects' | 'forget'> | undefined;
   signal: AbortSignal;
@@ -65,8 +66,8 @@ const askEveryMs = 5000;
  * Removes the data of deleted projects. If the server does not answer, or the data is in use, the next run tries again.
  */
 export async function forgetProjects(options: ForgettingOptions): Promise<void> {
-  const { link, mirrors, checkouts, caches, outbox, kept: builds, signal, log } = options;
-  const named = [caches, outbox, ...(builds ? [builds] : [])];
+  const { link, mirrors, checkouts, caches, trees, outbox, kept: builds, signal, log } = options;
+  const named = [caches, trees, outbox, ...(builds ? [builds] : [])];
   for (let from = 0; ;) {
     await pause(options.everyMs ?? askEveryMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
@@ -120,18 +121,32 @@ export async function tidyCaches({ link, caches, isBusy, signal, log, everyMs }:
 
 const tidyEveryMs = 5000;
 
-/** Removes the files of failed builds when their time is over, and when there is no room for them. */
+/**
+ * Removes the files of builds when their time is over, and when there is no room for them. Of those that other suites begin
+ * with the server is asked now and then.
+ */
 export async function tidyKept(options: {
-  kept: Pick<KeptBuilds, 'isEmpty' | 'tidy'> | undefined;
+  link: Pick<Link, 'kept'>;
+  kept: Pick<KeptBuilds, 'isEmpty' | 'tidy' | 'location' | 'forSuites' | 'judge'> | undefined;
   signal: AbortSignal;
   log: (message: string) => void;
   everyMs?: number | undefined;
 }): Promise<void> {
-  const { kept, signal, log } = options;
+  const { link, kept, signal, log } = options;
   if (!kept) return;
-  while (!signal.aborted) {
+  const judge = async (): Promise<void> => {
+    const known = kept.forSuites().filter(({ isNew }) => !isNew);
+    const names = known.map(({ name }) => name);
+    const said =
+      names.length === 0
+        ? undefined
+        : await link.kept({ location: kept.location, names }, signal).catch(() => undefined);
+    if (said) await kept.judge(names, said);
+  };
+  for (let turn = 0; !signal.aborted; turn += 1) {
     await pause(options.everyMs ?? tidyEveryMs, undefined, { signal }).catch(() => {});
     if (signal.aborted || kept.isEmpty()) continue;
-    await kept.tidy().catch((error: unknown) => log(`cleanup of failed builds' files failed: ${String(error)}`));
+    const tidying = turn % askEvery === 0 ? judge().then(() => kept.tidy()) : kept.tidy();
+    await tidying.catch((error: unknown) => log(`cleanup of builds' files failed: ${String(error)}`));
   }
 }

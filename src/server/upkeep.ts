@@ -11,6 +11,7 @@ import { forgetOldHookDeliveries } from '../inbound-hooks/retention.ts';
 import { forgetOldArchiveUploads } from '../lifecycle/archive-uploads.ts';
 import { forgetOldArtifacts } from '../lifecycle/artifacts.ts';
 import { collectBlobs, removeDoomedBlobs } from '../lifecycle/collect.ts';
+import { forgetOldKept } from '../lifecycle/kept-builds.ts';
 import { forgetOldShells } from '../lifecycle/shells.ts';
 import { forgetOldUploads } from '../lifecycle/uploads.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
@@ -55,6 +56,7 @@ async function tidy({ db, ids, blobs }: Services, config: Config): Promise<void>
   await forgetOldTests(db, config.log_days);
   await forgetOldArtifacts(db, config.artifact_days);
   await endLeftShells({ db, ids });
+  await forgetOldKept(db, config.files_hours);
   await forgetOldShells(db);
   await forgetOldUploads(db);
   await forgetOldArchiveUploads(db);

@@ -89,6 +89,7 @@ export const most = {
   /** Named in one build request. */
   namedSuites: 500,
   neededSuites: 100,
+  layeredSuites: 50,
   variablesOfRequest: 50,
   redirectAddresses: 20,
   /** One transaction applies a document, and holds up others while it does. */

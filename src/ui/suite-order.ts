@@ -7,16 +7,18 @@ export function orderGroup(form: PageForm, all: readonly Suite[], suite?: Suite)
   const others = all.filter(({ id }) => id !== suite?.id);
   const needed = form.shownList('needs', suite?.needs.map((need) => need.id_str) ?? []);
   const names = others.filter((other) => needed.includes(other.id_str)).map(({ name }) => name);
+  const filesFrom = suite?.files_from_id_str ?? '';
   const isSet = (name: 'approval' | 'manual'): boolean => form.shown(name, String(suite?.[name] ?? false)) === 'true';
   const group = form.shown('concurrency_group', suite?.concurrency_group ?? '');
   const summary = [
     `Needs: ${names.length === 0 ? 'none' : names.join(', ')}`,
+    ...(filesFrom === '' ? [] : [`files of ${others.find((one) => one.id_str === filesFrom)?.name}`]),
     ...(isSet('approval') ? ['with approval'] : []),
     ...(isSet('manual') ? ['manual'] : []),
     ...(group === '' ? [] : [`group: ${group}`]),
   ];
   return form.group(
-    ['needs', 'approval', 'manual', 'concurrency_group'],
+    ['needs', 'files_from_id', 'approval', 'manual', 'concurrency_group'],
     summary.join(', '),
     html`${form.hidden('needs[]', '')}
     ${
@@ -26,6 +28,18 @@ export function orderGroup(form: PageForm, all: readonly Suite[], suite?: Suite)
         'Needs: it begins when these have passed, and is skipped when one does not',
         others.map(({ id_str: id, name }) => [id, name] as const),
         needed,
+      )
+    }
+    ${
+      others.length > 0 &&
+      form.select(
+        'files_from_id',
+        'Files from',
+        [['', 'the checkout'], ...others.map(({ id_str: id, name }) => [id, name] as const)],
+        {
+          value: filesFrom,
+          hint: 'One of those that it needs: it begins with the workspace and the home as that build left them.',
+        },
       )
     }
     ${form.check('approval', 'Approval', {

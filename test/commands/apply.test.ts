@@ -1,8 +1,8 @@
 /* oxlint-disable no-control-regex -- control characters are what this is about */
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import type { Record_ } from '../support/client.ts';
 import { Developer, type Ended } from '../support/developer.ts';
 import { startRecorder, type Recorder } from '../support/recorder.ts';
@@ -282,5 +282,46 @@ describeServiceOnOne('headrace apply', (service) => {
       foreign.err,
       /project\.toml is of Sluice, and of this folder, no project of yours builds git@example\.org:mallory\/code\.git\./,
     );
+  });
+});
+
+describe('headrace check', () => {
+  test('tells file, line and what is wrong, without a server', async () => {
+    const developer = new Developer({});
+    const write = (name: string, content: string | Buffer): void =>
+      writeFileSync(join(developer.folder, name), content);
+    const check = async (...args: string[]): Promise<unknown[]> => {
+      const { status, out, err } = await developer.run(['check', ...args]);
+      return [status, out, err];
+    };
+    assert.deepEqual(await check(), [2, '', 'headrace: There is no .headrace.toml and no .headrace.yml here.\n']);
+    write('.headrace.yml', 'suites:\n  - {name: unit, command: make}\n');
+    assert.deepEqual(await check(), [0, '.headrace.yml has no mistakes.\n', '']);
+    write(
+      '.headrace.toml',
+      `${suite('unit\\u001b[31m', '"make"')}retries = 9\n${suite('lint', '"make"')}needs = ["none"]\n`,
+    );
+    const mistakes = [
+      '.headrace.toml:3: suites[unit\uFFFD[31m][name] is not known, too large, or not of the right form.',
+      '.headrace.toml:5: suites[unit\uFFFD[31m][retries] is not known, too large, or not of the right form.',
+    ];
+    assert.deepEqual(await check(), [1, `${mistakes.join('\n')}\n`, ''], 'TOML comes first');
+    const [status, json] = await check('--json');
+    assert.deepEqual([status, JSON.parse(String(json))], [1, { file: '.headrace.toml', mistakes }]);
+    const [good, none] = await check('.headrace.yml', '--json');
+    assert.deepEqual([good, JSON.parse(String(none))], [0, { file: '.headrace.yml', mistakes: [] }]);
+
+    write('.headrace.toml', suite('lint', '"make"') + 'needs = ["none"]\n');
+    assert.deepEqual(await check(), [1, '.headrace.toml:5: suites[lint][needs] is not there.\n', '']);
+    write('open.yml', 'suites:\n  - name: [\n');
+    assert.match(String(await check('open.yml')), /^1,open\.yml:\d: cannot be read: /);
+    write('bytes.toml', Buffer.from([0xff, 0xfe]));
+    assert.deepEqual(await check('bytes.toml'), [1, 'bytes.toml: it is not text in UTF-8.\n', '']);
+    write('large.toml', `# ${'x'.repeat(128 * 1024)}\n`);
+    assert.deepEqual(await check('large.toml'), [1, 'large.toml: it has more than 128 kB.\n', '']);
+    mkdirSync(join(developer.folder, 'folder.toml'));
+    assert.deepEqual(await check('folder.toml'), [2, '', 'headrace: folder.toml cannot be read.\n']);
+    assert.deepEqual(await check('gone.yml', '--json'), [2, '', 'headrace: There is no gone.yml here.\n']);
+    assert.equal((await check('one.toml', 'two.toml'))[0], 2);
   });
 });

@@ -124,7 +124,7 @@ onOneDatabase((database) => {
   test('a shell opens in the files of a build that failed there', async (t) => {
     await project.suite(t, 'to be opened', 'echo made > made.txt; exit 5');
     await project.repository.commit({ message: 'Fail elsewhere' });
-    const started = runner(await create('keeper'));
+    const started = runner(await create('location'));
     assert.equal((await project.end(await project.ask('main'))).build_state, 'failed', started.said());
     const [{ id_str: id } = assert.fail()] = await newest();
     const developer = await Developer.at(installation, installation.admin.email);

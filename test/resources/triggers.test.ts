@@ -81,6 +81,36 @@ describeWithRunner('a build request that was triggered', (service, runner) => {
     assert.equal((await passed())['HEADRACE_BRANCH'], 'next');
   });
 
+  test('fetches a known commit again where a rule asks for its files and nobody compared it with the same', async () => {
+    const project = await withSecret();
+    const suite = (await alice.get(`/projects/${project.id}/suites`)).list[0];
+    const before = sha('b');
+    await trigger(service.store, project, sha('f'), fromFork);
+    await (await runner.take('fetch_commit')).fetched({ ...foreign, sha: sha('f') });
+    await passed();
+    const byHand = await alice.requestBuild(project, sha('f'));
+    await passed();
+    const shown = (await alice.get(`/projects/${project.id}/build_requests/${byHand.id}`)).record;
+    assert.equal(shown['compared_with'], 'nothing: no rule asks which files changed');
+
+    const rule = { subject: 'commit.files', operator: 'equals', value: 'gate.c' };
+    await alice.post(`/projects/${project.id}/suites/${suite?.id}/rules`, rule);
+    // Whose commit it is, is known before the files are.
+    assert.equal((await alice.requestBuild(project, sha('f')))['from_fork'], true);
+    const changes = { base: before, comparedWith: 'the merge base with main', files: ['gate.c'] };
+    const again = await runner.take('fetch_commit');
+    await again.finish({ kind: 'fetched', commit: { ...aCommit, ...foreign, sha: sha('f') }, changes });
+    assert.equal((await passed())['KEY'], undefined);
+    const like = await alice.requestBuild(project, sha('f'));
+    assert.equal((await passed())['KEY'], undefined, 'what it changes is known now');
+    const known = (await alice.get(`/projects/${project.id}/build_requests/${like.id}`)).record;
+    assert.deepEqual([known['base'], known['from_fork']], [before, true]);
+    await trigger(service.store, project, sha('f'), { ...fromFork, fromFork: false });
+    const { compare } = (await runner.take('fetch_commit')).order.work;
+    assert.deepEqual(compare, { leaving: 'main' }, 'a pull request goes by its target');
+    await alice.delete(`/projects/${project.id}`);
+  });
+
   test('from a fork gets no variables, whoever asks for its commit, and is not deployed until it is merged [promise: fork-secrets]', async () => {
     const project = await withSecret();
     const strategy = await alice.createStrategy(project);

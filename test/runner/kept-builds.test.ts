@@ -17,6 +17,7 @@ const order = {
   environment: { TOKEN: secret },
 } as unknown as SuiteOrder;
 const keepFor = (hours: number, accountId = '1') => ({ hours, accountId });
+const noTrees = { caches: { hold: () => undefined }, trees: { hold: () => undefined } };
 const roomy = { room: async () => 10 * 1024 ** 3 };
 const log = (message: string): void => assert.fail(message);
 
@@ -35,7 +36,7 @@ async function opened(
 ): Promise<{ folder: string; kept: KeptBuilds }> {
   const folder = join(temporaryFolder(), 'kept');
   t.after(() => rm(folder, { recursive: true, force: true }));
-  return { folder, kept: await openKeptBuilds({ folder, disk: roomy, log, ...more }) };
+  return { folder, kept: await openKeptBuilds({ folder, ...noTrees, disk: roomy, log, ...more }) };
 }
 
 const keptIn = (folder: string): string[] => readdirSync(folder).filter((name) => name !== 'location');
@@ -97,7 +98,7 @@ test('the next runner has them, and removes what a killed one was keeping or rem
   writeFileSync(about, text.replace(/"boot":"[^"]*"/, '"boot":"another"'));
   await sweepKeptBuilds(folder, log);
   assert.ok(!keptIn(folder).some((one) => one.includes('.')));
-  const next = await openKeptBuilds({ folder, disk: roomy, log });
+  const next = await openKeptBuilds({ folder, ...noTrees, disk: roomy, log });
   assert.equal(next.location, kept.location);
   assert.deepEqual(keptIn(folder), [name]);
   using build = await next.open(name, key);
@@ -113,7 +114,7 @@ test('a failure to keep leaves nothing', async (t) => {
 
 test('nothing that a build leaves stops a shell or the removal [promise: shell-files]', async (t) => {
   const { sh, folder } = await openBench(t);
-  const kept = await openKeptBuilds({ folder: join(folder, 'kept'), disk: roomy, log });
+  const kept = await openKeptBuilds({ folder: join(folder, 'kept'), ...noTrees, disk: roomy, log });
   const nasty = [
     'i=0; d=.; while [ $i -lt 300 ]; do mkdir "$d/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" && cd "$d/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"; i=$((i+1)); done; cd /build',
     'ln -s /etc/shadow shadow; ln -s / root; ln -s loop loop; mkfifo pipe',

@@ -21,6 +21,8 @@ async function stage(t: TestContext, isFork = false) {
   await sandboxes.adopt(checkout);
   const kept = await openKeptBuilds({
     folder: join(folder, 'kept'),
+    caches: { hold: () => undefined },
+    trees: { hold: () => undefined },
     disk: { room: async () => 2 ** 40 },
     log: () => {},
   });

@@ -121,7 +121,7 @@ test('data of deleted projects goes, however large the identifier of the project
   };
   const mirrors = { ...place, projects: async () => [] };
   const link = { gone: async ({ projects }: { projects: string[] }) => projects };
-  const places = { mirrors, checkouts: place, caches: place, outbox: place };
+  const places = { mirrors, checkouts: place, caches: place, trees: place, outbox: place };
   await forgetProjects({ link, ...places, kept: undefined, signal: ending.signal, log: assert.fail, everyMs: 1 });
   assert.deepEqual([...new Set(forgotten)], [project]);
 });

@@ -129,7 +129,7 @@ export class CachingRunner {
     const services = this.#services();
     const order: CacheOrder = { paths, ...(found && { found }), savesAs: id, mostBytes: 1024 ** 3, ...others };
     const writeLog = async (text: string): Promise<void> => void said.push(text);
-    const task = { id: `build-${id}`, source, sha, checkout, writeLog, signal };
+    const task = { id: `build-${id}`, source, sha, checkout, isOwnCheckout: true, writeLog, signal };
     await using cache = await openSuiteCache(services, paths.length > 0 ? order : undefined, task);
     const part = (name: string): string[] => (cache?.tree === undefined ? [] : [join(cache.tree, name)]);
     const ended = await this.#sandboxes.run({

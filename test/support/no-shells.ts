@@ -1,7 +1,8 @@
 import type { Link } from '../../src/protocol/index.ts';
 
 /** The part of a link that runners without kept files never use. */
-export const noShells: Pick<Link, 'shells' | 'shellInput' | 'shellOutput' | 'shellEnd'> = {
+export const noShells: Pick<Link, 'kept' | 'shells' | 'shellInput' | 'shellOutput' | 'shellEnd'> = {
+  kept: async () => ({ gone: [], needed: [] }),
   shells: async () => [],
   shellInput: async () => undefined,
   shellOutput: async () => undefined,

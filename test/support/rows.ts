@@ -80,6 +80,8 @@ export async function addBuild(
     output_from: null,
     output_to: null,
     needs: '[]',
+    files_from: '',
+    files_of: null,
     approval: 0,
     approved_by: '',
     concurrency_group: '',

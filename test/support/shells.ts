@@ -25,6 +25,11 @@ export async function addKept({ db, vault }: Services, place: Place): Promise<Ke
       name: 'name-of-the-files',
       key: await sealIn(trx, vault, '00'.repeat(32), sealed),
       expires_at: BigInt(Date.now()) + hour,
+      for_suites: 0,
+      free_since: null,
+      digest: null,
+      size: null,
+      packable: 1,
     };
     await trx
       .insertInto('kept_builds')

@@ -110,6 +110,7 @@ export class Stage {
       dependencyCache: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
       images: { take: unused, again: unused },
       caches: { projects: () => [], forget: async () => {} } as unknown as CacheStore,
+      trees: { projects: () => [], forget: async () => {} } as unknown as CacheStore,
       link: { read: unused, store: unused, keep: unused, key: unused, tests: unused },
       scratch: '/nowhere',
       operatorVariables: () => ({}),

@@ -230,7 +230,7 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
         await list(wide).allInnerTexts(),
         named.map((name) => `waiting\n${name}`),
       );
-      await stepwise.task.say(logOf(lines));
+      await stepwise.task.writeLog(logOf(lines));
       await tell([...failing, { name: tidy, state: 'running', from: 65_100, line: lines + 1 }]);
       await list(wide).getByText('running').waitFor();
       await tell([...failing, { name: tidy, state: 'passed', status: 0, from: 65_100, to: 66_200, line: lines + 1 }]);

@@ -101,6 +101,7 @@ for (const kind of kinds) {
         cache_save: 'passed' as const,
         artifacts: '[]',
         needs: '[]',
+        files_from_id: null,
         approval: 0,
         manual: 0,
         concurrency_group: '',

@@ -102,6 +102,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       matrix_allow_failure: '["B=x"]',
       artifacts: JSON.stringify([awkward]),
       needs: JSON.stringify([String(largestId)]),
+      files_from_id: largestId,
       approval: 1,
       manual: 1,
       concurrency_group: awkward,
@@ -215,6 +216,8 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       output_to: largestId,
       steps: JSON.stringify([{ name: awkward, state: 'waiting' }]),
       needs: JSON.stringify([awkward]),
+      files_from: awkward,
+      files_of: largestId,
       approval: 1,
       approved_by: awkward,
       concurrency_group: awkward,
@@ -230,10 +233,11 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       named_blobs: null,
       stored_blob: null,
       stored_bytes: null,
+      location: null,
     };
     await put('jobs', { id: 1n, kind: 'run_suite', ...job, ...free });
     const blobs = { named_blobs: JSON.stringify(['f'.repeat(64)]), stored_blob: 'e'.repeat(64), stored_bytes: 7n };
-    const held = { lane: awkward, claim: 'c', holder: 'h', claimed_until: largestId, ...blobs };
+    const held = { lane: awkward, claim: 'c', holder: 'h', claimed_until: largestId, ...blobs, location: awkward };
     await put('jobs', { id: 2n, kind: 'fetch_commit', ...job, ...held });
     await put('queue_turns', { account_id: user, turn: largestId });
     const event = { project_id: project, subject_id: 1n, type: 'build', created_at: 1n };
@@ -300,6 +304,11 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       name: awkward,
       key: seal({ table: 'kept_builds', column: 'key' }, 1n),
       expires_at: largestId,
+      for_suites: 1,
+      free_since: largestId,
+      digest: 'e'.repeat(64),
+      size: largestId,
+      packable: 1,
     });
     await put('shells', {
       id: 1n,

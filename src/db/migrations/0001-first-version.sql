@@ -170,6 +170,7 @@ create table suites (
   artifacts text not null default '[]',
   reports text not null default '[]',
   needs text not null default '[]',
+  files_from_id bigint,
   approval integer not null default 0,
   manual integer not null default 0,
   concurrency_group text not null default '',
@@ -459,7 +460,7 @@ create table request_changes (
   build_request_id bigint not null primary key references build_requests (id) on delete cascade,
   base text not null,
   compared_with text not null,
-  files text not null
+  files text
 );
 
 create table builds (
@@ -489,6 +490,8 @@ create table builds (
   output_to bigint,
   steps text not null default '',
   needs text not null default '[]',
+  files_from text not null default '',
+  files_of bigint,
   approval integer not null default 0,
   approved_by text not null default '',
   concurrency_group text not null default '',
@@ -629,8 +632,15 @@ create table kept_builds (
   holder text not null,
   name text not null,
   key text not null,
-  expires_at bigint not null
+  expires_at bigint not null,
+  for_suites integer not null,
+  free_since bigint,
+  digest text,
+  size bigint,
+  packable integer not null
 );
+create index kept_builds_by_blob on kept_builds (digest);
+create index kept_builds_of_location on kept_builds (location, name);
 create index kept_builds_of_project on kept_builds (project_id);
 create index kept_builds_by_end on kept_builds (expires_at);
 
@@ -757,7 +767,8 @@ create table jobs (
   named_blobs text,
   stored_blob text,
   tags text not null default '',
-  stored_bytes bigint
+  stored_bytes bigint,
+  location text
 );
 -- SQLite would look for unclaimed jobs in an index of all claims, so it has only those that are claimed.
 create index jobs_claimed on jobs (claimed_until) where claim is not null;
@@ -775,9 +786,9 @@ create index jobs_tagged on jobs (account_id, tags) where claim is null and tags
 create index jobs_stored_blob on jobs (stored_blob) where stored_blob is not null;
 -- What a claim looks for: jobs of its place that are due and need tags that the runner has.
 create index jobs_waiting on jobs (tags, account_id, run_after, id)
-  where claim is null and kind not in ('fetch_commit', 'check_connection');
+  where claim is null and kind not in ('fetch_commit', 'check_connection', 'pack_files');
 create index jobs_waiting_fetches on jobs (tags, account_id, run_after, id)
-  where claim is null and kind in ('fetch_commit', 'check_connection');
+  where claim is null and kind in ('fetch_commit', 'check_connection', 'pack_files');
 
 create table queue_turns (
   account_id bigint not null primary key,

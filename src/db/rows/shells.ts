@@ -1,6 +1,6 @@
-import type { Sealed } from './values.ts';
+import type { BlobDigest, Sealed } from './values.ts';
 
-/** The files of a failed build, which a runner keeps for a shell. */
+/** The files of a build, which a runner keeps for a shell, or for other suites to begin with. */
 export interface KeptBuildRow {
   /** The build's. */
   id: bigint;
@@ -12,7 +12,16 @@ export interface KeptBuildRow {
   name: string;
   /** Opens what the runner knows about the build. */
   key: Sealed;
+  /** Until when a shell can be opened in them; 0 where none can. */
   expires_at: bigint;
+  /** Whether other suites begin with them. */
+  for_suites: number;
+  /** Since when nothing of the build's request can need them. */
+  free_since: bigint | null;
+  /** All of them as a blob, and its size, once another runner needed them; and whether that is possible. */
+  digest: BlobDigest | null;
+  size: bigint | null;
+  packable: number;
 }
 
 /** A shell that somebody opened in the files of a failed build. */

@@ -50,8 +50,8 @@ export interface RequestChangesRow {
   base: string;
   /** In words, what it is: `the merge base with main`. */
   compared_with: string;
-  /** A JSON list. */
-  files: string;
+  /** A JSON list; null where no rule asked for it. */
+  files: string | null;
 }
 
 /** Dates of the SCM are text because they keep their author's offset. Lists are JSON. */
@@ -115,6 +115,10 @@ export interface BuildRow {
   steps: string;
   /** The names of the suites that it needs, as a JSON list. */
   needs: string;
+  /** The name of the one of these whose files it begins with; blank where it begins with the checkout. */
+  files_from: string;
+  /** The build that left them, once that is known. */
+  files_of: bigint | null;
   /** 1 where somebody has to approve it before it begins. */
   approval: number;
   /** The address of who did; blank before. */
@@ -183,6 +187,8 @@ export interface JobRow {
   stored_bytes: bigint | null;
   /** The tags that a runner needs for it, as one text; empty where any runner will do. */
   tags: string;
+  /** The location of the files that it needs, which may have it before it is due (runner/kept-builds.ts). */
+  location: string | null;
 }
 
 /** The queue serves accounts in the order of `turn`. */

@@ -106,6 +106,8 @@ export interface Job {
   /** Directories that lie below the run's home, and below /tmp, as layers, later ones on top. */
   home?: readonly string[];
   tmp?: readonly string[];
+  /** Directories whose mode and time the workspace and the home have at their top; as usual where there are none. */
+  like?: Partial<Record<'workspace' | 'home', string | undefined>>;
   /**
    * The run has a terminal: its steps read from it, and what they write there is the output. `onOpen` hears of it before
    * they begin.

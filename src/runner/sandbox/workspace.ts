@@ -1,4 +1,4 @@
-import { lchownSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node:fs';
+import { chmodSync, lchownSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
@@ -25,6 +25,11 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   let bound = 0;
   const mounts = withPaths(job, machine).toSorted((a, b) => a.at.length - b.at.length); // outer ones first
   if (job.image !== undefined) await image(job.image);
+  if (job.like) {
+    await directories.settled();
+    const { workspace, home } = job.like;
+    await Promise.all([liken(directories.make('changes'), workspace), liken(directories.make('home'), home)]);
+  }
   await workspace(root.at(sandboxPaths.workspace));
   if (job.home && job.home.length > 0) own(job.home, root.at(sandboxPaths.home), ['home', 'homeWork']);
   if (job.tmp && job.tmp.length > 0) own(job.tmp, root.at('/tmp'), ['tmp', 'tmpWork']);
@@ -138,6 +143,16 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     if (!machine.overlay) return mounts.length > 0;
     return mounts.some(({ at }) => mounts.some((other) => other.at.startsWith(`${at}/`)));
   }
+}
+
+/**
+ * Gives a directory of ours the mode and time of another one. Its owner can enter it in any case. Node knows times as floating
+ * point numbers, which have no nanoseconds.
+ */
+export async function liken(directory: string, like: string | undefined): Promise<void> {
+  if (like === undefined) return;
+  chmodSync(directory, (lstatSync(like).mode & 0o7777) | 0o700);
+  await run('touch', ['-h', '-r', like, '--', directory]);
 }
 
 const isInside = (inner: string, outer: string): boolean => inner.startsWith(`${outer}/`);

@@ -1,0 +1,98 @@
+import { isHolderAlive } from '../auth/runner-heartbeats.ts';
+import type { Queries } from '../db/open.ts';
+import type { BuildRow, KeptBuildRow } from '../db/schema.ts';
+import { advanceBuild } from '../lifecycle/builds.ts';
+import { askForPack, findLeaving, findLeft, forgetLeft, openKey } from '../lifecycle/kept-builds.ts';
+import { needAgain } from '../lifecycle/needed-again.ts';
+import type { FilesOrder, KeepOrder } from '../protocol/index.ts';
+import type { ClaimedJob } from '../queue/queue.ts';
+import { addLine } from '../streams/logs.ts';
+import type { Asker, Elsewhere, JobContext } from './job-handler.ts';
+
+/** How often another runner looks whether it can have what is being packed for it. */
+const lookAgainMs = 10_000;
+
+/** What an order says about the files of another suite; undefined where the build does not begin now. */
+export async function filesOrder(
+  context: JobContext,
+  job: ClaimedJob,
+  build: BuildRow,
+  asker: Asker,
+): Promise<{ files?: FilesOrder } | Elsewhere | undefined> {
+  if (build.files_from === '') return {};
+  const { db, trx } = context;
+  const attempts = await findLeaving(trx, build);
+  // It was left out of this request: the build begins with the checkout.
+  if (attempts.length === 0) return {};
+  const by = attempts.find(({ finished_at: end }) => end !== null);
+  const kept = by && by === attempts[0] ? await findLeft(trx, by.id, context.filesHours) : undefined;
+  if (kept) {
+    const order = await orderOf(context, kept, build, asker);
+    if (order) {
+      await trx.updateTable('builds').set({ files_of: kept.id }).where('id', '=', build.id).execute();
+      return { files: order };
+    }
+    if (await isHolderAlive(db, kept.holder)) {
+      await askForPack(context, kept, job);
+      return { location: kept.location, until: Date.now() + lookAgainMs };
+    }
+    await forgetLeft(trx, kept.id);
+  }
+  const suite = build.files_from;
+  if (by && by === attempts[0] && build.files_of !== null && build.files_of !== by.id) {
+    await addLine(db, trx, build.id, `The files of ${suite} are not kept, also not after it has run again.`);
+    await advanceBuild(context, build, 'errored', { failure_reason: 'files_not_kept' });
+    return undefined;
+  }
+  if (await needAgain(context, build, { accountId: job.account_id, gone: by })) {
+    await addLine(db, trx, build.id, `The files of ${suite} are gone. It runs again first.`);
+    return undefined;
+  }
+  await addLine(db, trx, build.id, `The files of ${suite} are gone, and it is deleted.`);
+  await advanceBuild(context, build, 'errored', { failure_reason: 'files_not_kept' });
+  return undefined;
+}
+
+/** Undefined where this runner cannot have them now. */
+async function orderOf(
+  { vault }: JobContext,
+  kept: KeptBuildRow,
+  { files_from: suite }: BuildRow,
+  { location, holder }: Asker,
+): Promise<FilesOrder | undefined> {
+  const isHere = kept.location === location && kept.holder === holder;
+  const { digest, size } = kept;
+  if (!isHere && digest === null) return undefined;
+  return {
+    suite,
+    ...(isHere && { kept: { name: kept.name, key: openKey(vault, kept) } }),
+    ...(digest !== null && { packed: { name: String(kept.id), digest, bytes: Number(size ?? 0n) } }),
+  };
+}
+
+/** What is to be kept of the files that a build leaves; undefined where nothing is. */
+export async function keepOrder(
+  { trx, shellHours: hours }: JobContext,
+  { account_id: account }: ClaimedJob,
+  build: BuildRow,
+): Promise<KeepOrder | undefined> {
+  const forSuites = await isTaken(trx, build);
+  if (hours === 0 && !forSuites) return undefined;
+  const when = build.allow_failure === 1 ? 'always' : 'passed';
+  return { hours, accountId: String(account), ...(forSuites && { forSuites: when }) };
+}
+
+/** Whether what was just kept of a build is for other suites: it passed, or counts as passed. */
+export async function leavesFiles(db: Queries, buildId: bigint): Promise<boolean> {
+  const build = await db.selectFrom('builds').selectAll().where('id', '=', buildId).executeTakeFirst();
+  return build !== undefined && (build.build_state === 'passed' || build.allow_failure === 1) && isTaken(db, build);
+}
+
+/** Whether other suites of the same request begin with the files that a build leaves. */
+async function isTaken(
+  db: Queries,
+  { build_request_id: request, suite_name: suite }: Pick<BuildRow, 'build_request_id' | 'suite_name'>,
+): Promise<boolean> {
+  const takers = db.selectFrom('builds').select('id').where('build_request_id', '=', request);
+  return (await takers.where('files_from', '=', suite).limit(1).executeTakeFirst()) !== undefined;
+}

@@ -1,0 +1,50 @@
+import type { KeptBuildRow } from '../db/schema.ts';
+import { forgetLeft, never, notePacked, openKey } from '../lifecycle/kept-builds.ts';
+import { makeAccountDue, type ClaimedJob } from '../queue/queue.ts';
+import type { JobContext, JobHandler } from './job-handler.ts';
+import { sourceOf } from './sources.ts';
+
+const mostTries = 3;
+
+/** Has a runner pack the files that it keeps of a build, because another one is to begin with them. */
+export const packFiles: JobHandler = {
+  keepsLogOpen: true, // it is the build's, which is over
+
+  async order(context, job, { location, holder }) {
+    const { trx, vault, unpacked } = context;
+    const kept = await keptOf(context, job);
+    if (!kept || kept.digest !== null) return undefined;
+    if (kept.location !== location || kept.holder !== holder) return { location: kept.location, until: never };
+    const projects = trx.selectFrom('projects').selectAll().where('id', '=', kept.project_id);
+    return {
+      kind: 'pack_files',
+      source: sourceOf(context, await projects.executeTakeFirstOrThrow()),
+      name: kept.name,
+      key: openKey(vault, kept),
+      mostBytes: unpacked.bytes,
+    };
+  },
+
+  outcomes: ['packed', 'not_packed', 'files_gone', 'cancelled'],
+
+  async settle(context, job, outcome) {
+    const { db, trx } = context;
+    // A runner creates a blob and cannot choose one: otherwise it could name another account's.
+    const isStored = outcome.kind === 'packed' && outcome.digest === job.stored_blob;
+    if (outcome.kind === 'files_gone') await forgetLeft(trx, job.subject_id);
+    else if (isStored) await notePacked(trx, job.subject_id, { digest: outcome.digest, size: job.stored_bytes ?? 0n });
+    else await notePacked(trx, job.subject_id);
+    await makeAccountDue(db, trx, job.account_id, ['run_suite']);
+  },
+
+  async lose({ db, trx }, job) {
+    if (job.tries < mostTries) return { retry: true };
+    await notePacked(trx, job.subject_id);
+    await makeAccountDue(db, trx, job.account_id, ['run_suite']);
+    return { retry: false };
+  },
+};
+
+async function keptOf({ trx }: JobContext, { subject_id: id }: ClaimedJob): Promise<KeptBuildRow | undefined> {
+  return trx.selectFrom('kept_builds').selectAll().where('id', '=', id).executeTakeFirst();
+}

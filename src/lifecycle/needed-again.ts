@@ -1,0 +1,28 @@
+import type { BuildRow } from '../db/schema.ts';
+import { holdForBuilds } from './apply-rollup.ts';
+import { addBuilds, triedBefore } from './builds.ts';
+import { rollUp } from './pending-effects.ts';
+import type { WriteContext } from './write-context.ts';
+
+/**
+ * A build that was about to begin has to wait once more for a suite that it needs, because what that left is gone. The suite
+ * runs again, unless another build has asked for that already. False where it was deleted.
+ */
+export async function needAgain(
+  context: WriteContext,
+  build: BuildRow,
+  { accountId, gone }: { accountId: bigint; gone: BuildRow | undefined },
+): Promise<boolean> {
+  const { trx } = context;
+  const { project_id: projectId, commit_id: commitId, build_request_id: requestId } = build;
+  await holdForBuilds(context, requestId, commitId);
+  if (gone) {
+    const next = (await triedBefore(context, commitId, [gone])).filter(({ last }) => last === gone.attempt);
+    if (next.some(({ isDeleted }) => isDeleted)) return false;
+    await addBuilds(context, { projectId, accountId, commitId, requestId }, next);
+  }
+  const held = { held: 'needs', ...(gone && { files_of: gone.id }) } as const;
+  await trx.updateTable('builds').set(held).where('id', '=', build.id).where('build_state', '=', 'enqueued').execute();
+  rollUp(context, { commit: commitId, request: requestId });
+  return true;
+}

@@ -1,0 +1,54 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { isNoSpace } from '../lib/disk-reserve.ts';
+import { sourceFile } from '../lib/source-files.ts';
+import type { PackOrder } from '../protocol/index.ts';
+import { pack, packedIn, packer, roots, unpack, type Making, type Packing } from './cache-trees.ts';
+import type { JobRunner } from './job-runner.ts';
+import { quote } from './sandbox/steps.ts';
+import { liken } from './sandbox/workspace.ts';
+import { FilesGoneError, layersOf } from './suite-files.ts';
+import { storeBlob, TooLargeError } from './transfers.ts';
+
+const lister = readFileSync(sourceFile('runner/pack-files.pl'), 'utf8');
+const view = '/run/headrace/files';
+
+/** Packs the files that are kept of a build for another runner: all of them, so that it needs nothing else. */
+export const packFiles: JobRunner<PackOrder> = async (services, order, { id, signal }) => {
+  const { source, mostBytes: most } = order;
+  using build = await services.kept?.open(order.name, order.key);
+  if (!build) return { kind: 'files_gone' };
+  using held = new DisposableStack();
+  try {
+    const layers = await layersOf(services, build, { held, signal });
+    const place = { ...source, privateKey: async () => source.privateKey };
+    const checkout = layers.isWhole
+      ? []
+      : [held.use(await services.checkouts.of(place, build.order, () => {}, signal))];
+    const all = { ...layers, workspace: [...checkout.map(({ path }) => path), ...layers.workspace] };
+    await using making = await services.trees.begin();
+    for (const root of roots) await liken(join(making.tree, root), all[root].at(-1));
+    const mounts = [
+      // Writable, so that what its owner may not read can be made readable; the files themselves stay as they are.
+      ...roots.map((root) => ({ at: join(view, root), layers: [...all[root]], writable: join(making.tree, root) })),
+      { at: join(view, 'facts'), writable: join(making.tree, 'facts') },
+    ];
+    const times = roots.map((root) => `touch -r ${root} facts/${root}`);
+    const command = [`cd ${view}`, ...times, `perl -e ${quote(lister)} -- ${most}`, packer].join('\n');
+    await pack({ id: `${id}-pack`, sandboxes: services.sandboxes, signal }, making.packed, mounts, command);
+    const digest = await storeBlob(services.link, id, packedIn(making.packed), signal);
+    return digest === undefined ? { kind: 'lost', message: 'the claim expired' } : { kind: 'packed', digest };
+  } catch (error) {
+    if (error instanceof FilesGoneError) return { kind: 'files_gone' };
+    if (error instanceof TooLargeError || isNoSpace(error)) return { kind: 'not_packed' };
+    throw error;
+  }
+};
+
+/** Unpacks such files, with the modes and times that they had. */
+export async function unpackFiles(packing: Packing, making: Pick<Making, 'packed' | 'tree'>): Promise<void> {
+  const modes = `perl -0 -ne 'chomp; my ($mode, $path) = split / /, $_, 2; chmod oct $mode, $path' facts/modes`;
+  // What was there before the archive has another time than in the archive.
+  const times = roots.map((root) => `[ ! -e facts/${root} ] || touch -r facts/${root} ${root}`);
+  await unpack(packing, making, ['cd tree', `[ ! -s facts/modes ] || ${modes}`, ...times].join('\n'));
+}

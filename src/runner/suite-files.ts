@@ -1,0 +1,73 @@
+import { join } from 'node:path';
+import { isNoSpace } from '../lib/disk-reserve.ts';
+import { messageOf } from '../lib/error-code.ts';
+import type { SuiteOrder } from '../protocol/index.ts';
+import { roots, type Root } from './cache-trees.ts';
+import { StoreAwayError } from './failures.ts';
+import type { RunnerServices } from './job-runner.ts';
+import type { OpenedBuild } from './kept-builds.ts';
+import { wholeRun } from './sandbox/types.ts';
+
+/**
+ * Where a suite begins with the files of another one, its build stands on the directories which that build stood on, and over
+ * them on what that build has written. So it costs a few mounts, whatever they hold, and no build changes them.
+ */
+export interface Layers extends Record<Root, readonly string[]> {
+  /** Whether there is nothing below them: else they lie over the work tree of the commit. */
+  isWhole: boolean;
+}
+
+/** The files that a build was to begin with are not here, and cannot be had. */
+export class FilesGoneError extends Error {
+  override name = 'FilesGoneError';
+}
+
+interface Holding {
+  /** What the layers need goes here: they stay until it is disposed of. */
+  held: DisposableStack;
+  signal: AbortSignal;
+}
+
+const none: Layers = { workspace: [], home: [], isWhole: false };
+
+/** What a build of another suite left for this one. */
+export async function takeFiles(services: RunnerServices, order: SuiteOrder, holding: Holding): Promise<Layers> {
+  const { files, source, isFork = true } = order;
+  const { held, signal } = holding;
+  if (!files) return none;
+  try {
+    const build = files.kept && (await services.kept?.open(files.kept.name, files.kept.key));
+    if (build) {
+      held.use(build);
+      const { order: by } = build;
+      // The server says whose they are. Should it ever be wrong, no other project's and no fork's are shown.
+      if (by.source.projectId !== source.projectId || (by.isFork ?? true) !== isFork) throw new FilesGoneError();
+      return await layersOf(services, build, holding);
+    }
+    if (!files.packed) throw new FilesGoneError();
+    const { path } = held.use(await services.trees.take(source.projectId, files.packed, signal));
+    return { workspace: [join(path, 'workspace')], home: [join(path, 'home')], isWhole: true };
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof FilesGoneError || error instanceof StoreAwayError || isNoSpace(error)) throw error;
+    services.log(`the files of another suite are not there: ${messageOf(error)}`);
+    throw new FilesGoneError('the files of another suite are not there', { cause: error });
+  }
+}
+
+/** All that a kept build had. */
+export async function layersOf(services: RunnerServices, build: OpenedBuild, holding: Holding): Promise<Layers> {
+  const { order, cache, files } = build;
+  const { held, signal } = holding;
+  const tree = cache && held.use(await services.caches.take(order.source.projectId, cache, signal)).path;
+  const began = overCache(await takeFiles(services, order, holding), tree);
+  const written = (root: Root): string[] => [...began[root], join(files, wholeRun[root])];
+  return { workspace: written('workspace'), home: written('home'), isWhole: began.isWhole };
+}
+
+/** The tree of a cache lies below the files of another suite: where both have something, the files count. */
+export function overCache(layers: Layers, tree: string | undefined): Layers {
+  if (tree === undefined) return layers;
+  const [workspace, home] = roots.map((root) => [join(tree, root), ...layers[root]]);
+  return { ...layers, workspace: workspace ?? [], home: home ?? [] };
+}

@@ -1,0 +1,352 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { zstdCompressSync } from 'node:zlib';
+import { run } from '../../src/lib/processes.ts';
+import { removeTree } from '../../src/lib/remove-tree.ts';
+import type { FilesOrder, KeptFiles, Outcome, PackOrder, SuiteOrder } from '../../src/protocol/index.ts';
+import { openCacheStore } from '../../src/runner/cache-store.ts';
+import type { RunnerServices, Task } from '../../src/runner/job-runner.ts';
+import { openKeptBuilds, type KeptBuilds } from '../../src/runner/kept-builds.ts';
+import { packFiles, unpackFiles } from '../../src/runner/pack-files.ts';
+import { runSuite } from '../../src/runner/run-suite.ts';
+import { openSandboxes } from '../../src/runner/sandbox/index.ts';
+import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
+import { Blobs } from '../support/caching.ts';
+import { temporaryFolder } from '../support/databases.ts';
+import { tarOf, type TarEntry } from '../support/tar.ts';
+
+const isRoot = process.getuid?.() === 0;
+const user = 60_916;
+const source = { projectId: '7', repositoryUrl: '', privateKey: '' };
+
+/** Everything of the workspace and the home, as a build sees it; times to the nanosecond. */
+const look = `for root in /build /home/build; do cd $root; echo $root
+  find . -type d -printf '%p|d|%m|%U:%G|%T@\\n' -o -printf '%p|%y|%m|%U:%G|%n|%l|%T@\\n' 2>&1 | LC_ALL=C sort
+  find . -type f ! -perm /400 -o -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum
+done; cd /build`;
+
+/** A runner that has nothing but what suites with files of others need. */
+class FilesRunner {
+  readonly folder: string;
+  readonly blobs: Blobs;
+  readonly logged: string[] = [];
+  readonly #sandboxes: Sandboxes;
+  #services: RunnerServices | undefined;
+  #runs = 0;
+
+  constructor(folder: string, sandboxes: Sandboxes, blobs: Blobs) {
+    this.folder = folder;
+    this.blobs = blobs;
+    this.#sandboxes = sandboxes;
+  }
+
+  /** Opens what an earlier runner kept in the folder, too. */
+  async open(): Promise<this> {
+    mkdirSync(join(this.folder, 'checkout/tracked'), { recursive: true });
+    writeFileSync(join(this.folder, 'checkout/tracked/file'), 'of the commit\n');
+    writeFileSync(join(this.folder, 'checkout/top'), 'of the commit\n');
+    await this.#sandboxes.adopt(join(this.folder, 'checkout'));
+    const log = (line: string): void => void this.logged.push(line);
+    const disk = { room: async () => 2 ** 40 };
+    const shared = { link: this.blobs, sandboxes: this.#sandboxes, disk, log };
+    const caches = await openCacheStore({ folder: join(this.folder, 'caches'), ...shared });
+    const trees = await openCacheStore({ folder: join(this.folder, 'files'), ...shared, unpack: unpackFiles });
+    const kept = await openKeptBuilds({ folder: join(this.folder, 'kept'), caches, trees, disk, log });
+    const checkout = { path: join(this.folder, 'checkout'), misses: [], [Symbol.dispose]: () => {} };
+    const waiting = { isStuck: () => false, hasCache: () => false, complete: async () => false };
+    this.#services = {
+      sandboxes: this.#sandboxes,
+      checkouts: { of: async () => checkout },
+      dependencyCache: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
+      outbox: { begin: () => ({ ...waiting, [Symbol.asyncDispose]: async () => {} }) },
+      mirrors: { difference: async () => ({ changed: [], lessened: [] }) },
+      operatorVariables: () => ({}),
+      caches,
+      trees,
+      kept,
+      link: this.blobs,
+      log,
+    } as unknown as RunnerServices;
+    return this;
+  }
+
+  get kept(): KeptBuilds {
+    return this.#services?.kept ?? assert.fail('the runner is not open');
+  }
+
+  async build(command: string, changes: Partial<SuiteOrder> = {}) {
+    const order = {
+      kind: 'run_suite',
+      source,
+      sha: 'c'.repeat(40),
+      isFork: false,
+      steps: [{ name: 'command', command, when: 'passed' }],
+      environment: {},
+      secrets: [],
+      limits: { memoryBytes: 1024 ** 3, processes: 256, timeoutSeconds: 120 },
+      software: [],
+      prefixes: [],
+      launches: [],
+      ...changes,
+    } satisfies SuiteOrder;
+    const written: Buffer[] = [];
+    let files: KeptFiles | undefined;
+    const output = { from: 0, to: 0 };
+    const task = {
+      id: `build-${(this.#runs += 1)}`,
+      logLines: 0,
+      writeLog: (text: Buffer | string) => void written.push(Buffer.from(text)),
+      signal: new AbortController().signal,
+      steps: { begin: () => {}, end: () => {} },
+      onKept: (kept: KeptFiles) => void (files = kept),
+      onOutput: (at: 'from' | 'to') => void (output[at] = Buffer.concat(written).length),
+    } as unknown as Task;
+    const outcome = await runSuite(this.#services ?? assert.fail(), order, task);
+    const said = Buffer.concat(written);
+    return { outcome, text: said.subarray(output.from, output.to).toString(), said: said.toString(), files };
+  }
+
+  /** Builds and passes, and tells what another suite is to begin with. */
+  async left(command: string, changes: Partial<SuiteOrder> = {}): Promise<FilesOrder> {
+    const keep = { hours: 0, accountId: '1', forSuites: 'passed' } as const;
+    const { outcome, said, files } = await this.build(command, { keep, ...changes });
+    assert.deepEqual(outcome, { kind: 'exited', status: 0 }, said);
+    return { suite: 'first', kept: files ?? assert.fail(`nothing was kept: ${this.logged.join('\n')}`) };
+  }
+
+  pack({ kept }: FilesOrder, mostBytes = 1024 ** 3): Promise<Outcome> {
+    const order: PackOrder = { kind: 'pack_files', source, ...(kept ?? { name: '', key: '' }), mostBytes };
+    const task = { id: `pack-${(this.#runs += 1)}`, signal: new AbortController().signal } as Task;
+    return packFiles(this.#services ?? assert.fail(), order, task);
+  }
+
+  /** The files as another runner gets them. */
+  async packed(files: FilesOrder, name = '77'): Promise<FilesOrder> {
+    const outcome = await this.pack(files);
+    assert.ok(outcome.kind === 'packed', JSON.stringify(outcome));
+    return { suite: files.suite, packed: { name, digest: outcome.digest, bytes: 1 } };
+  }
+}
+
+describe('files of another suite', () => {
+  let folder: string;
+  let sandboxes: Sandboxes;
+  let runners = 0;
+  before(async () => {
+    folder = temporaryFolder();
+    const stateDir = join(folder, 'sandboxes');
+    sandboxes = await openSandboxes({ stateDir, network: 'none', isolation: 'required', log: () => {} });
+  });
+  after(async () => {
+    await sandboxes.close();
+    await removeTree(folder);
+  });
+  const open = (blobs = new Blobs(), at = `runner-${(runners += 1)}`): Promise<FilesRunner> =>
+    new FilesRunner(join(folder, at), sandboxes, blobs).open();
+
+  /** What a build can leave, also one that means no good. */
+  const deeds = [
+    'rm top; rm -r tracked; mkdir -p tracked out/deep; echo new >tracked/new; echo x >out/deep/file; ln out/deep/file out/hard',
+    'ln -s /etc/passwd away; ln -s ../../../.. up; ln -s nowhere out/dangling; ln -s / ~/root',
+    String.raw`touch -- "$(printf 'line\nbreak')" "$(printf 'no\377text')" -rf '$(touch x)' ' ' ~/"$(printf 'a\nb')"`,
+    'mkfifo out/pipe ~/pipe',
+    'cp /bin/true out/suid; chmod 4755 out/suid; chmod 2755 out/deep; echo s >secret; chmod 600 secret; echo r >ro; chmod 444 ro',
+    'mkdir closed; echo in >closed/f; chmod 0 closed/f closed; echo none >none; chmod 0 none; chmod 1777 out',
+    'echo old >old; touch -d 2001-02-03T04:05:06.789 old out/deep; touch -h -d 2002-03-04 away; mkdir -p ~/.config; echo c >~/.config/c',
+    'head -c 3000000 /dev/urandom >large; setfattr -n user.overlay.opaque -v y out 2>/dev/null || true',
+    'chmod 750 /build; touch -d 2003-04-05 /build; chmod 711 ~; touch -d 2004-05-06 ~',
+  ].join('\n');
+
+  test('are as the build left them, here and on another runner, also after a chain of suites and a restart', async () => {
+    const here = await open();
+    const first = await here.left(`${deeds}\n(${look}) >/tmp/seen; cat /tmp/seen`);
+    const began = await here.build(look, { files: first });
+    assert.match(began.said, /^This begins with the files of first\.\n/);
+    assert.match(began.text, /^\.\|d\|750\|1000:1000\|1049500800\.0+$/m);
+    assert.match(began.text, /^\.\|d\|711\|1000:1000\|1083801600\.0+$/m);
+    assert.match(began.text, /\.\/old\|f\|644\|1000:1000\|1\|\|981173106\.7890/);
+    assert.match(began.text, /\.\/out\/suid\|f\|4755\|/);
+    assert.match(began.text, /\.\/out\/hard\|f\|644\|1000:1000\|2\|/);
+    assert.doesNotMatch(began.text, /\.\/top\||tracked\/file/, 'what was deleted stays so');
+    // What the first build saw itself is what the second begins with.
+    const again = await here.build(`${look}; echo more >>large; rm -r out; echo mine >mine; chmod 700 closed`, {
+      files: first,
+    });
+    assert.equal(again.text, began.text);
+    assert.equal((await here.build(look, { files: first })).text, began.text, 'what another one does is its own');
+    const packed = await here.packed(first);
+    const there = await open(here.blobs);
+    assert.equal((await there.build(look, { files: packed })).text, began.text, 'elsewhere');
+    assert.deepEqual(there.blobs.read_, [packed.packed?.digest], 'it was fetched once');
+    await there.build('true', { files: packed });
+    assert.equal(there.blobs.read_.length, 1);
+
+    // Over each other: the third begins with what the second made of them, here and there.
+    const change = 'echo second >out/second; rm large; chmod 600 old; chmod 700 closed; rm -r closed';
+    const second = await here.left(change, { files: first });
+    const elsewhere = await there.left(change, { files: packed });
+    // Unless the second one says otherwise, nothing has another time than it had.
+    const stable = (text: string): string => text.replaceAll(/^(\.|\.\/out)\|.*$/gm, '');
+    const third = stable((await here.build(look, { files: second })).text);
+    assert.match(third, /\.\/out\/second\|f/);
+    assert.doesNotMatch(third, /large|closed/);
+    const withoutTimes = (text: string): string => text.replaceAll(/(\.\/out\/second.*)\|[\d.]+$/gm, '$1');
+    assert.equal(withoutTimes(stable((await there.build(look, { files: elsewhere })).text)), withoutTimes(third));
+    const repacked = await here.packed(second, '78');
+    assert.equal(stable((await there.build(look, { files: repacked })).text), third);
+
+    // A runner that was killed and started again has them, and what they stand on.
+    const restarted = await open(here.blobs, 'runner-1');
+    assert.equal(stable((await restarted.build(look, { files: second })).text), third);
+    // The first ones stay for the second, although nothing else needs them.
+    const names = [first, second].map(({ kept }) => kept?.name ?? '');
+    await restarted.kept.judge(names, { gone: names.slice(0, 1), needed: names.slice(1) });
+    assert.equal(stable((await restarted.build(look, { files: second })).text), third);
+    await restarted.kept.judge(names, { gone: names, needed: [] });
+    assert.deepEqual((await restarted.build('true', { files: second })).outcome, { kind: 'files_gone' });
+    assert.deepEqual(await restarted.pack(second), { kind: 'files_gone' });
+    const left = (): string[] => readdirSync(join(folder, 'runner-1/kept')).filter((name) => name !== 'location');
+    await restarted.kept.judge(names, { gone: names, needed: [] });
+    assert.deepEqual(left(), [], 'nothing is left on the disk');
+  });
+
+  test('are the same bytes for 64 builds at once, which do not see each other', { timeout: 300_000 }, async () => {
+    const runner = await open();
+    const make =
+      'for d in $(seq 20); do mkdir d$d; for f in $(seq 50); do echo $d $f >d$d/f$f; done; done; echo h >~/h';
+    const files = await runner.left(make);
+    const digest = 'cat $(find d* ~/h -type f | LC_ALL=C sort) | sha256sum';
+    const [expected] = [(await runner.build(digest, { files })).text];
+    const number = (at: number): string =>
+      `${digest}; echo ${at} >d1/f1; rm d2/f2; echo ${at} >~/h; ls /build ~; cat d1/f1 ~/h`;
+    const builds = await Promise.all(Array.from({ length: 64 }, (_, at) => runner.build(number(at), { files })));
+    for (const [at, { text }] of builds.entries()) {
+      assert.ok(text.startsWith(expected ?? '-'), text);
+      assert.ok(text.endsWith(`${at}\n${at}\n`), text);
+    }
+    assert.equal((await runner.build(digest, { files })).text, expected);
+  });
+
+  test('win over the suite’s own cache, which fills what they lack; artifacts and its save go on', async () => {
+    const runner = await open();
+    const cache = { paths: ['deps', '~/.tool'], savesAs: '5', mostBytes: 1024 ** 3 };
+    const saved = await runner.build('mkdir deps ~/.tool; echo cached | tee deps/a deps/b ~/.tool/t', { cache });
+    assert.ok(saved.outcome.kind === 'exited' && saved.outcome.cache, saved.said);
+    const found = {
+      id: '1',
+      branch: 'main',
+      sha: 'c'.repeat(40),
+      name: '5',
+      digest: saved.outcome.cache.digest,
+      bytes: 1,
+    };
+    const files = await runner.left('mkdir deps; echo left >deps/a');
+    const read = 'cat deps/a deps/b ~/.tool/t; echo new >deps/c';
+    const second = await runner.build(read, {
+      files,
+      cache: { ...cache, found, savesAs: '6' },
+      keep: { hours: 0, accountId: '1', forSuites: 'passed' },
+    });
+    assert.equal(second.text, 'left\ncached\ncached\n');
+    assert.match(second.said, /Saved the cache/);
+    // The next one stands on this one, and so on what its cache was.
+    const third = await runner.build('cat deps/a deps/b deps/c', {
+      files: { suite: 'second', kept: second.files ?? assert.fail() },
+    });
+    assert.equal(third.text, 'left\ncached\nnew\n');
+  });
+
+  test('of a build that failed are kept only where that is asked for', async () => {
+    const runner = await open();
+    const failing = 'echo made >made; exit 3';
+    const keep = { hours: 0, accountId: '1', forSuites: 'always' } as const;
+    assert.equal((await runner.build(failing, { keep: { ...keep, forSuites: 'passed' } })).files, undefined);
+    const { files: kept } = await runner.build(failing, { keep });
+    assert.equal(
+      (await runner.build('cat made', { files: { suite: 'first', kept: kept ?? assert.fail() } })).text,
+      'made\n',
+    );
+    assert.equal(
+      (await runner.build('kill -9 $$; sleep 9', { keep: { ...keep, forSuites: 'passed' } })).files,
+      undefined,
+    );
+  });
+
+  test('of a fork, or of another project, are shown to none but its own [promise: suite-files]', async () => {
+    const runner = await open();
+    const ofFork = await runner.left('echo forked >planted', { isFork: true });
+    for (const changes of [{ isFork: false }, { isFork: true, source: { ...source, projectId: '8' } }]) {
+      const { outcome, said } = await runner.build('cat planted', { files: ofFork, ...changes });
+      assert.deepEqual(outcome, { kind: 'files_gone' });
+      assert.doesNotMatch(said, /forked/);
+    }
+    assert.equal((await runner.build('cat planted', { files: ofFork, isFork: true })).text, 'forked\n');
+    // Without the server's key nobody opens them.
+    const guessed = { suite: 'first', kept: { name: ofFork.kept?.name ?? '', key: 'ab'.repeat(32) } };
+    assert.deepEqual((await runner.build('true', { files: guessed, isFork: true })).outcome, { kind: 'files_gone' });
+  });
+
+  test('that no packer would make show nothing of the machine [promise: suite-files]', async () => {
+    const outside = join(folder, 'outside');
+    mkdirSync(outside);
+    writeFileSync(join(outside, 'secret'), 'of another account');
+    const link = (name: string, target = outside): TarEntry => ({ name, type: 'symbolic link', target });
+    const attacks: Record<string, TarEntry[]> = {
+      'a link for the home': [link('home')],
+      'a link for the workspace, and files through it': [link('workspace'), { name: 'workspace/new', content: 'bad' }],
+      'names that lead out': [
+        { name: 'workspace/../../../../outside/secret', content: 'bad' },
+        { name: join(outside, 'secret'), content: 'bad' },
+      ],
+      'a link that is written through': [link('workspace/x'), { name: 'workspace/x/secret', content: 'bad' }],
+      'modes for files outside': [
+        { name: 'facts/modes', content: `777 ${outside}/secret\x00777 ../../outside/secret\x00` },
+        link('facts/x'),
+      ],
+      'a device for the workspace': [{ name: 'workspace', type: 'character device' }],
+      'a hard link to a file of the machine': [{ name: 'home/x', type: 'hard link', target: join(outside, 'secret') }],
+      'no archive at all': [],
+    };
+    for (const [what, entries] of Object.entries(attacks)) {
+      const bytes = entries.length > 0 ? zstdCompressSync(tarOf(entries)) : Buffer.from('nothing of the kind');
+      const blobs = new Blobs();
+      const digest = createHash('sha256').update(bytes).digest('hex');
+      blobs.all.set(digest, bytes);
+      const runner = await open(blobs);
+      const files = { suite: 'first', packed: { name: '9', digest, bytes: 1 } };
+      const { outcome, text } = await runner.build('cat secret x/secret ~/secret ~/x; ls -A / >/dev/null; true', {
+        files,
+      });
+      assert.ok(['exited', 'files_gone'].includes(outcome.kind), `${what}: ${JSON.stringify(outcome)}`);
+      assert.doesNotMatch(text, /of another account/, what);
+      assert.equal(readFileSync(join(outside, 'secret'), 'utf8'), 'of another account', what);
+      assert.deepEqual(
+        readdirSync(join(runner.folder, 'files')).filter((name) => name !== '7'),
+        [],
+        what,
+      );
+    }
+  });
+
+  test('that are too large are not packed, and nothing is left of the attempt', async () => {
+    const runner = await open();
+    const files = await runner.left('head -c 300000 /dev/urandom >large');
+    assert.deepEqual(await runner.pack(files, 200_000), { kind: 'not_packed' });
+    assert.deepEqual(readdirSync(join(runner.folder, 'files')), []);
+  });
+});
+
+test(
+  'an ordinary user’s runner hands files on as well [promise: suite-files]',
+  { skip: !isRoot && 'the other tests show it' },
+  async () => {
+    const node = [process.execPath, '--disable-warning=ExperimentalWarning', '--test', import.meta.filename];
+    const ran = await run('setpriv', ['--reuid', `${user}`, '--regid', `${user}`, '--clear-groups', '--', ...node], {
+      env: { PATH: process.env.PATH ?? '' },
+    });
+    assert.equal(ran.status, 0, ran.stdout.toString());
+  },
+);
