@@ -80,7 +80,15 @@ const byAPerson = {
   variables: '{}',
 };
 
-const unheld = { needs: '[]', files_from: '', files_of: null, approval: 0, approved_by: '', concurrency_group: '', held: '' };
+const unheld = {
+  needs: '[]',
+  files_from: '',
+  files_of: null,
+  approval: 0,
+  approved_by: '',
+  concurrency_group: '',
+  held: '',
+};
 const plain = { variant: '', allow_failure: 0, retry: 0, retries_left: 0, series: 0n, ...unheld };
 
 async function fillProject(db: Database, projectId: bigint, from: bigint): Promise<bigint> {
