@@ -213,7 +213,7 @@ async function pageMarks({ service, path }: BenchProject, build: string): Promis
     const pages = { dashboard: '/ui/', project: `/ui${path}`, build: `/ui${build}` };
     for (const [name, address] of Object.entries(pages)) {
       const marks: Marks[] = [];
-      for (let turn = 0; turn < 3; turn += 1) marks.push(await lighthouse.judge(`${service.url}${address}`));
+      for (let turn = 0; turn < 3; turn += 1) marks.push(await lighthouse.measure(`${service.url}${address}`));
       const what = `Lighthouse of the ${name} page`;
       const from = `median of ${marks.length}; lost by ${marks[0]?.lost.join(', ') || 'nothing'}`;
       const performance = median(marks.map((one) => one.performance));

@@ -63,11 +63,11 @@ export const archiveListings = pure(
   'archive-listings',
   500,
   fc.property(fc.array(listed, { maxLength: 8 }), (lines) => {
-    const judge = createEntryCheck({ bytes: 1_000_000, entries: 5 });
+    const checkEntry = createEntryCheck({ bytes: 1_000_000, entries: 5 });
     const passed: string[] = [];
     try {
       for (const line of lines) {
-        judge(line);
+        checkEntry(line);
         passed.push(line);
       }
     } catch (error) {

@@ -133,8 +133,8 @@ export function runnerEnvironment(config: Config): Record<string, string> {
   return Object.fromEntries(settings.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
 }
 
-/** Where blobs are: in a folder, or in a bucket of S3 (see db/s3/place.ts). */
-export type BlobPlace =
+/** Where blobs are: in a folder, or in a bucket of S3 (see db/s3/location.ts). */
+export type BlobLocation =
   | { folder: string }
   | {
       bucket: string;
@@ -146,7 +146,7 @@ export type BlobPlace =
     };
 
 /** No message has the address in it: somebody may have written a password there. */
-export function readBlobPlace(text: string, label: string): BlobPlace {
+export function readBlobLocation(text: string, label: string): BlobLocation {
   const refuse = (why: string): never => {
     throw new ConfigError(`${label}: ${why}`);
   };
@@ -332,7 +332,7 @@ function fromFile(file: string): [string, Source][] {
 }
 
 function refuseContradictions(config: Config): void {
-  if (config.blob_url !== undefined) readBlobPlace(config.blob_url, 'blob_url');
+  if (config.blob_url !== undefined) readBlobLocation(config.blob_url, 'blob_url');
   try {
     if (config.build_env !== undefined) readEnvironmentFile(config.build_env);
   } catch (error) {

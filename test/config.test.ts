@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { ConfigError, readBlobPlace, readConfig } from '../src/config.ts';
+import { ConfigError, readBlobLocation, readConfig } from '../src/config.ts';
 import { temporaryFolder } from './support/folders.ts';
 
 const isRoot = process.getuid?.() === 0;
@@ -30,7 +30,7 @@ describe('the configuration', () => {
   };
 
   test('takes a folder or a place in S3 for blobs', () => {
-    const placeOf = (url: string) => readBlobPlace(read({ env: { HEADRACE_BLOB_URL: url } }).blob_url ?? '', 'x');
+    const placeOf = (url: string) => readBlobLocation(read({ env: { HEADRACE_BLOB_URL: url } }).blob_url ?? '', 'x');
     assert.deepEqual(placeOf('/srv/blobs'), { folder: '/srv/blobs' });
     assert.deepEqual(placeOf('file:///srv/my%20blobs'), { folder: '/srv/my blobs' });
     const bucket = { bucket: 'team.blobs-1', prefix: '', endpoint: undefined, region: undefined };

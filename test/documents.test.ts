@@ -42,6 +42,11 @@ describe('a file in a repository', () => {
         'suites:\n  - name: a\n    command: x\n  - name: b\n    retries: 9\n    command: x\n',
         /^a\.yml:5: suites\[b\]\[retries\]/,
       ],
+      [
+        'a.yml',
+        'suites:\n  - {name: a, command: x}\ndeploy_strategies:\n  - {name: d, strategy_type: suite, suite: a}\n',
+        /^a\.yml:4: deploy_strategies\[d\]\[suite\] is not known/,
+      ],
       ['a.yml', 'suites: [\n  {name: a\n', /^a\.yml:\d: cannot be read/],
       [
         'a.yml',
@@ -64,6 +69,10 @@ describe('a file in a repository', () => {
       ['a.toml', '[[suites]]\nname = "a"\ncommand = "x"\nmatrix = ["N=1,2"]\n'],
       ['a.yml', 'suites:\n  - &a {name: a, command: x}\n  - {name: b, steps: [{name: s, command: y}]}\n'],
       ['a.json', '{"suites": []}'],
+      [
+        'a.yml',
+        'suites:\n  - {name: a, command: x, manual: true}\ndeploy_strategies:\n  - {name: d, strategy_type: suite, suite: a}\n',
+      ],
       ['a.yml', 'suites:\n  - {name: a, command: x, needs: [b]}\n  - {name: b, command: x}\n'],
     ] as const)
       assert.deepEqual(await check(text, path), [], text);

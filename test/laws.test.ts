@@ -96,7 +96,13 @@ describe('columns that need care', () => {
     const referring = columns.filter(({ type }) => /\bBlobDigest\b/.test(type)).map(({ name }) => name);
     assert.deepEqual(referring.toSorted(), named(blobColumns));
     // A column with such a name that is not typed as one was forgotten; these say what is no blob, or keeps none.
-    const others = ['jobs.named_blobs', 'doomed_blobs.digest', 'polled_refs.digest'];
+    const others = [
+      'jobs.named_blobs',
+      'doomed_blobs.digest',
+      'polled_refs.digest',
+      'file_suites.digest',
+      'build_requests.config_digest',
+    ];
     const likely = columns.filter(
       ({ name, type }) =>
         /blob|digest|archive$|result$|artifact/.test(name.split('.')[1] ?? '') && /string|Digest/.test(type),

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { sql } from 'kysely';
 import { insertLink } from '../src/auth/password-links.ts';
 import { findUser } from '../src/auth/users.ts';
-import { sealedPlace } from '../src/db/schema.ts';
+import { sealedLocation } from '../src/db/schema.ts';
 import { registerApplication } from './support/applications.ts';
 import { describeService, type Service } from './support/service.ts';
 import { Tab } from './support/tab.ts';
@@ -60,7 +60,7 @@ describeService('the store', (service) => {
     const { id: userId = 0n } = (await findUser(db.read, alice.email)) ?? {};
     const { token: link } = await db.transaction((trx) => insertLink(trx, ids, userId));
     const row = await db.read.selectFrom('projects').selectAll().where('id', '=', project.id).executeTakeFirstOrThrow();
-    const place = sealedPlace({ table: 'projects', column: 'ssh_private_key' }, project.id);
+    const place = sealedLocation({ table: 'projects', column: 'ssh_private_key' }, project.id);
     const privateKey = vault.open(row.ssh_private_key, place);
     assert.match(privateKey, /^-----BEGIN OPENSSH PRIVATE KEY-----/);
     const secrets = {

@@ -78,6 +78,7 @@ const byAPerson = {
   config_file: '',
   config_digest: '',
   variables: '{}',
+  deploy_id: null,
 };
 
 const unheld = {
@@ -88,6 +89,7 @@ const unheld = {
   approved_by: '',
   concurrency_group: '',
   held: '',
+  deploy_id: null,
 };
 const plain = { variant: '', allow_failure: 0, retry: 0, retries_left: 0, series: 0n, ...unheld };
 

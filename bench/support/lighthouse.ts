@@ -38,7 +38,7 @@ export async function openLighthouse(enter: (page: Page) => Promise<void>) {
   await enter(await context.newPage());
   const port = readFileSync(join(profile, 'DevToolsActivePort'), 'utf8').split('\n', 1)[0] ?? '';
   return {
-    judge: (url: string): Promise<Marks> => judge(url, port),
+    measure: (url: string): Promise<Marks> => measure(url, port),
     async close() {
       await context.close();
       rmSync(profile, { recursive: true, force: true });
@@ -52,7 +52,7 @@ function install(): void {
   copyFileSync(lock, installed);
 }
 
-async function judge(url: string, port: string): Promise<Marks> {
+async function measure(url: string, port: string): Promise<Marks> {
   const args = [
     join(folder, 'node_modules', 'lighthouse', 'cli', 'index.js'),
     url,

@@ -34,7 +34,7 @@ export interface Services {
   disk: DiskReserve;
   /** The thread that searches logs. */
   searches: SearchThread;
-  /** How long a caller waits for a look at a repository, if it is not the usual time. */
+  /** How long a caller waits for a check of a repository, if it is not the usual time. */
   checkMs?: number;
   /** The longest time that a build may take on this server, in seconds. */
   buildTimeout: number;

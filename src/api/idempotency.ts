@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { ApiError } from '../errors.ts';
 import type { Database, Transaction } from '../db/open.ts';
-import { sealedPlace } from '../db/schema.ts';
+import { sealedLocation } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
 import type { Answer, Incoming } from '../http/route.ts';
 import { longest } from '../shared/bounds.ts';
@@ -16,7 +16,7 @@ import type { Services } from './call.ts';
  */
 const lifetime = 24 * 60 * 60 * 1000;
 
-const answerPlace = { table: 'idempotency_keys', column: 'answer' } as const;
+const answerColumn = { table: 'idempotency_keys', column: 'answer' } as const;
 
 export function readIdempotencyKey(headers: Incoming['headers']): string | undefined {
   const key = headers['idempotency-key'];
@@ -73,7 +73,7 @@ export async function onlyOnce(
       .where('key', '=', key)
       .executeTakeFirstOrThrow();
     if (first.request_hash !== requestHash) throw new ApiError('already_exists', 'idempotency_key');
-    return { json: vault.open(first.answer, sealedPlace(answerPlace, first.id)), status: first.status };
+    return { json: vault.open(first.answer, sealedLocation(answerColumn, first.id)), status: first.status };
   }
 
   const answer = await work();
@@ -81,7 +81,7 @@ export async function onlyOnce(
   const json = exactJson({ response: answer.record });
   await trx
     .updateTable('idempotency_keys')
-    .set({ answer: await sealIn(trx, vault, json, sealedPlace(answerPlace, id)) })
+    .set({ answer: await sealIn(trx, vault, json, sealedLocation(answerColumn, id)) })
     .where('id', '=', id)
     .execute();
   return { json };

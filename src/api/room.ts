@@ -64,7 +64,7 @@ async function sizes(
   return { records: Number(rows[0]?.records ?? 0), bytes: Number(rows[0]?.bytes ?? 0) };
 }
 
-/** The contract has no code of its own for it. This one says that the place cannot be used, and not that waiting helps. */
+/** No error code means exactly this. With this one a client does not wait and try again, which would not help. */
 function full(): ApiError {
   return new ApiError('is_reserved');
 }

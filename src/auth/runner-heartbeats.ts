@@ -11,7 +11,7 @@ import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
  * own runner does not start, because that shows nowhere else.
  */
 
-/** A runner of which no server has said for so long that it is connected is away. */
+/** A runner is away when no server has recorded it as connected for this long. */
 const awayAfterMs = 20_000n;
 const noteEveryMs = 10_000;
 
@@ -26,17 +26,17 @@ export interface Heartbeat {
   slots?: number;
 }
 
-const unsaid = { tags: '', slots: 0 };
+const unreported = { tags: '', slots: 0 };
 
 export interface Heartbeats {
-  /** A runner has come. Whether it is let in does not depend on the record: on a full disk there is none. */
+  /** A runner has connected. It is let in even if that cannot be recorded, as on a full disk. */
   came(runner: Beating, heartbeat: Heartbeat): Promise<void>;
   close(): Promise<void>;
 }
 
 /** Records which runners are connected to this server: when they come, and now and then while they are there. */
 export function recordHeartbeats(db: Database, connected: () => Iterable<string>, everyMs = noteEveryMs): Heartbeats {
-  /** Those whose coming could not be recorded. */
+  /** Runners whose connection could not be recorded yet. */
   const missed = new Map<string, () => Promise<void>>();
   const noteAll = async (): Promise<void> => {
     const there = [...new Set(connected())].toSorted();
@@ -69,8 +69,8 @@ export async function recordHeartbeat(db: Database, { holder, id }: Beating, hea
   await db.transaction((trx) =>
     trx
       .insertInto('runner_heartbeats')
-      .values({ holder, runner_id: id ?? null, seen_at: db.clock, ...unsaid, ...heartbeat })
-      .onConflict((row) => row.column('holder').doUpdateSet({ seen_at: db.clock, ...unsaid, ...heartbeat }))
+      .values({ holder, runner_id: id ?? null, seen_at: db.clock, ...unreported, ...heartbeat })
+      .onConflict((row) => row.column('holder').doUpdateSet({ seen_at: db.clock, ...unreported, ...heartbeat }))
       .execute(),
   );
 }
@@ -119,7 +119,7 @@ export async function forgetOldHeartbeats(db: Database): Promise<void> {
   );
 }
 
-/** A visit in the future was recorded before the clock was set back. */
+/** A heartbeat in the future was recorded before the clock was set back. */
 const isAlive = ({ clock }: Pick<Database, 'clock'>) =>
   sql<SqlBool>`heartbeat.seen_at > ${clock} - ${sql.lit(awayAfterMs)} and heartbeat.seen_at < ${clock} + ${sql.lit(awayAfterMs)}`;
 
@@ -144,8 +144,8 @@ const underWay = sql<{ holder: string; builds: bigint; fetches: bigint }>`(
 const builds = sql<bigint>`coalesce(held.builds, 0)`;
 const fetches = sql<bigint>`coalesce(held.fetches, 0)`;
 /**
- * Processes with one token count as one runner, which may have more jobs than it has said that it has slots. Of one that
- * has not said it, nobody knows whether there is a free one.
+ * Processes with one token count as one runner, so a runner may have more jobs than the slots that it reported. Whether
+ * a runner that reported no number has a free slot is not known.
  */
 const slotsFor = (busy: RawBuilder<bigint>, least: number): RawBuilder<bigint> => sql`sum(case
   when heartbeat.slots = 0 then ${busy} + 1
@@ -206,7 +206,7 @@ export async function whyWaiting(db: Database, account: bigint, read = db.read):
         having.reduce((total, taker) => total + Number(of(taker)), 0);
       const all = sum((taker) => (isFetch ? taker.fetches : taker.builds));
       const busy = sum((taker) => (isFetch ? taker.busy_fetches : taker.busy_builds));
-      // A free slot may be about to take it, or its account has all under way that it may have.
+      // A free slot may be about to take it, or its account has reached its limit of jobs under way.
       if (busy < all || all === 0) return waitsForItsTurn;
       return `${busy} of ${all} places${isFetch ? ' for fetches' : ''} are busy`;
     },

@@ -15,7 +15,7 @@ import { keepReserve, type DiskReserve } from '../lib/disk-reserve.ts';
 import { blobLines, fileLines, filesToKeep } from './backup-files.ts';
 import type { Call } from './call.ts';
 import { onTheMachine } from './machine.ts';
-import { blobPlace, databaseUrl, masterKeyFile, openBlobs } from './store.ts';
+import { blobLocation, databaseUrl, masterKeyFile, openBlobs } from './store.ts';
 
 /** The first line of a backup. */
 export interface BackupHeader {
@@ -76,7 +76,7 @@ export async function backup({ config, options }: Call<Options>, name: string): 
   }
 
   async function* blobsElsewhere(): AsyncGenerator<string> {
-    const store = await openBlobs(blobPlace(config), { take: async () => {} });
+    const store = await openBlobs(blobLocation(config), { take: async () => {} });
     try {
       yield* blobLines(store, withBlobs, (isGone) => (counts[isGone ? 'gone' : 'blobs'] += 1));
     } finally {

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { diskReserveBytes, readBlobPlace, type BlobPlace, type Config } from '../config.ts';
+import { diskReserveBytes, readBlobLocation, type BlobLocation, type Config } from '../config.ts';
 import { piecesOf, WrongDigestError, type Blobs } from '../db/blobs.ts';
 import { keepReserve } from '../lib/disk-reserve.ts';
 import type { Call } from './call.ts';
@@ -10,12 +10,12 @@ import { openBlobs } from './store.ts';
 const atOnce = 8;
 
 export async function copy({ config }: Call, fromText: string, toText: string): Promise<void> {
-  const [fromPlace, toPlace] = [placeIn(fromText, 'FROM'), placeIn(toText, 'TO')];
+  const [fromPlace, toPlace] = [locationIn(fromText, 'FROM'), locationIn(toText, 'TO')];
   if (JSON.stringify(fromPlace) === JSON.stringify(toPlace)) throw new Error('FROM and TO are the same place');
   if ('folder' in fromPlace && !existsSync(fromPlace.folder)) throw new Error('FROM: there is no such folder');
   await using opened = new AsyncDisposableStack();
-  const from = await openPlace(fromPlace, config, opened);
-  const to = await openPlace(toPlace, config, opened);
+  const from = await openLocation(fromPlace, config, opened);
+  const to = await openLocation(toPlace, config, opened);
   await to.prove();
   const { copied, bytes, present, gone, damaged } = await copyBlobs(from, to);
   console.log(`copied ${copied} blobs (${bytes} bytes); ${present} were there already`);
@@ -24,11 +24,11 @@ export async function copy({ config }: Call, fromText: string, toText: string): 
     throw new Error(`not copied, because their content is not what their name says: ${damaged.join(', ')}`);
 }
 
-function placeIn(text: string, label: string): BlobPlace {
-  return readBlobPlace(/^[a-z0-9]+:/.test(text) ? text : resolve(text), label);
+function locationIn(text: string, label: string): BlobLocation {
+  return readBlobLocation(/^[a-z0-9]+:/.test(text) ? text : resolve(text), label);
 }
 
-async function openPlace(place: BlobPlace, config: Config, opened: AsyncDisposableStack): Promise<Blobs> {
+async function openLocation(place: BlobLocation, config: Config, opened: AsyncDisposableStack): Promise<Blobs> {
   const folders = 'folder' in place ? [place.folder] : [];
   const disk = keepReserve({ folders, bytes: diskReserveBytes(config) });
   const blobs = await openBlobs(place, disk, console.error);

@@ -5,7 +5,7 @@ export function createLog(level: string): Logger {
   const redact = ['*.authorization', '*.oauth_token', '*.password', '*.api_key'];
   const destination = pino.destination({ dest: 2, sync: true, maxLength: 1024 * 1024 });
   destination.on('error', () => {}); // the disk may be full, which must not end the program
-  return pino({ level, base: null, redact, serializers: { err: inWords } }, destination);
+  return pino({ level, base: null, redact, serializers: { err: serializeError } }, destination);
 }
 
 interface WrittenError {
@@ -22,7 +22,7 @@ const longestCauses = 5;
  * The logged form of an error: its message, its code and its stack. Other properties are objects of the library that
  * threw it, with requests, connections and credentials.
  */
-export function inWords(error: unknown, causes = longestCauses): WrittenError | string {
+export function serializeError(error: unknown, causes = longestCauses): WrittenError | string {
   if (!(error instanceof Error))
     return typeof error === 'string' ? error : `a value that is not an error was thrown: ${typeof error}`;
   const { name, message, stack, cause } = error;
@@ -33,6 +33,6 @@ export function inWords(error: unknown, causes = longestCauses): WrittenError | 
     message,
     ...(code === '' ? {} : { code }),
     stack,
-    ...(why === undefined || causes === 0 ? {} : { cause: inWords(why, causes - 1) }),
+    ...(why === undefined || causes === 0 ? {} : { cause: serializeError(why, causes - 1) }),
   };
 }

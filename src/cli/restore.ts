@@ -16,7 +16,7 @@ import { checkBackup, isRow, type BackupContents, type BackupRecord } from './ch
 import type { Call } from './call.ts';
 import { onTheMachine } from './machine.ts';
 import { RestoredFiles } from './placer.ts';
-import { blobPlace, databaseUrl, makeDataFolder, masterKeyFile, openBlobs } from './store.ts';
+import { blobLocation, databaseUrl, makeDataFolder, masterKeyFile, openBlobs } from './store.ts';
 
 export async function restore({ config, options }: Call, name: string): Promise<void> {
   const file = resolve(name);
@@ -28,7 +28,7 @@ export async function restore({ config, options }: Call, name: string): Promise<
   const db = await openDatabase({ url: databaseUrl(config) });
   opened.defer(() => db.close());
   const usesStore = config.blob_url !== undefined || contents.blobs > 0;
-  const blobs = usesStore ? await openBlobs(blobPlace(config), { take: async () => {} }) : undefined;
+  const blobs = usesStore ? await openBlobs(blobLocation(config), { take: async () => {} }) : undefined;
   opened.defer(() => blobs?.close());
   await blobs?.prove();
   await refuseFullDatabase(db, config);

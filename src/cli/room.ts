@@ -7,7 +7,7 @@ import { incomingFolder } from '../db/blobs.ts';
 import { sweepIncoming } from '../db/incoming.ts';
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import { localRunnerPaths } from './local-runner.ts';
-import { blobPlace } from './store.ts';
+import { blobLocation } from './store.ts';
 
 /**
  * A full disk must not keep a server from starting: without the server, users could neither see the cause nor delete
@@ -24,7 +24,7 @@ export async function makeRoomToStart(config: Config, log: (message: string) => 
   const isRoomy = async (): Promise<boolean> => (await freeAt(config.data_dir)) >= enough;
   if (await isRoomy()) return;
   log('the disk is full: leftover files are removed before the start');
-  const place = blobPlace(config);
+  const place = blobLocation(config);
   if ('folder' in place)
     await sweepIncoming(incomingFolder(place.folder)).catch((error: unknown) => log(String(error)));
   await sweepRunner(localRunnerPaths(config).folder, log).catch((error: unknown) => log(String(error)));

@@ -57,7 +57,7 @@ export async function scaleSlurm({ config, options }: Call<Options>): Promise<vo
 }
 
 /** So often the cluster and the server are asked while there is something to do. */
-const lookEveryMs = 1000;
+const checkEveryMs = 1000;
 /** While there is nothing to do, the cluster is asked only so often. */
 const lookAnywayMs = 30_000;
 const longestPauseMs = 30_000;
@@ -76,7 +76,7 @@ interface Scaling {
 export async function scale({ link, slurm, max, log, stopping }: Scaling): Promise<void> {
   const pace = new Pace();
   let trouble = '';
-  let wait = lookEveryMs;
+  let wait = checkEveryMs;
   /** Until when nothing can be in the cluster that this scaler does not know of. */
   let quietUntil = -Infinity;
 
@@ -110,7 +110,7 @@ export async function scale({ link, slurm, max, log, stopping }: Scaling): Promi
       await look();
       if (trouble !== '') log.info('scaling goes on');
       trouble = '';
-      wait = lookEveryMs;
+      wait = checkEveryMs;
     } catch (error) {
       if (stopping.aborted) return;
       if (trouble !== messageOf(error)) log.warn(`trying again: ${messageOf(error)}`);

@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Services } from '../api/call.ts';
-import { diskReserveBytes, readBlobPlace, type BlobPlace, type Config } from '../config.ts';
+import { diskReserveBytes, readBlobLocation, type BlobLocation, type Config } from '../config.ts';
 import { openFileBlobs, type Blobs } from '../db/blobs.ts';
 import { openVaultOf, proveMasterKey } from '../db/canary.ts';
 import { createByteRelay } from '../streams/byte-relay.ts';
@@ -36,7 +36,7 @@ export async function openStore(
   const db = await openMigrated(config, onTrouble);
   try {
     const vault = await openVaultOf(db, masterKeyFile(config));
-    const place = blobPlace(config);
+    const place = blobLocation(config);
     const folders = 'folder' in place ? [config.data_dir, place.folder] : [config.data_dir];
     const disk = keepReserve({ folders, bytes: diskReserveBytes(config) });
     const blobs = await openBlobs(place, disk, note);
@@ -101,12 +101,12 @@ export function databaseUrl(config: Config): string {
   return config.database_url ?? join(config.data_dir, 'headrace.db');
 }
 
-export function blobPlace(config: Config): BlobPlace {
-  return readBlobPlace(config.blob_url ?? join(config.data_dir, 'blobs'), 'blob_url');
+export function blobLocation(config: Config): BlobLocation {
+  return readBlobLocation(config.blob_url ?? join(config.data_dir, 'blobs'), 'blob_url');
 }
 
 export async function openBlobs(
-  place: BlobPlace,
+  place: BlobLocation,
   disk: Pick<DiskReserve, 'take'>,
   note: (message: string) => void = () => {},
 ): Promise<Blobs> {

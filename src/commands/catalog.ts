@@ -145,7 +145,7 @@ export function developerProgram(): Command {
     .example('headrace apply -f headrace.toml', 'change it, all or nothing');
 
   add('check [FILE]', () => import('./check.ts'))
-    .summary('Check the file that a repository is built by, without a server')
+    .summary('Check the file of a repository, without a server')
     .description('The file is .headrace.toml, or else .headrace.yml. Exit status 1 where it has a mistake.')
     .example('headrace check', 'before you push')
     .example('headrace check ci/headrace.yml', 'another file');

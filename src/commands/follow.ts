@@ -12,7 +12,7 @@ import { words } from './text.ts';
 /** Of a log that is longer only the end is shown. */
 const longestLog = 256 * 1024;
 /** How often it is asked why something waits. What begins before that need not say it. */
-const lookEveryMs = 3000;
+const checkEveryMs = 3000;
 
 /** Shows a request until it is over, and then the logs of what failed. Answers its result as an exit status. */
 export async function followRequest(call: Call, project: Project, request: BuildRequest): Promise<number> {
@@ -30,19 +30,19 @@ export async function followRequest(call: Call, project: Project, request: Build
   });
   if (!live) screen.print(words`request ${request.id_str} of ${request.commit_ref}: ${request.build_state}`);
   live?.changed();
-  const show = (said: string | undefined): void => {
+  const show = (line: string | undefined): void => {
     if (live) live.changed();
-    else if (said !== undefined) screen.print(said);
+    else if (line !== undefined) screen.print(line);
   };
-  const looking = repeatedly(
-    lookEveryMs,
-    async () => show(await following.look()),
+  const refreshing = repeatedly(
+    checkEveryMs,
+    async () => show(await following.refreshWaiting()),
     () => {}, // where the server is away, the stream says so
   );
   try {
     for await (const event of client.follow('requestEvents', place)) show(await following.take(event));
   } finally {
-    await looking.stop();
+    await refreshing.stop();
     live?.end();
   }
   const failed = following.rows.filter(({ state }) => (resultOf(state) ?? 0) > 0 && state !== 'cancelled');

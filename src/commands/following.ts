@@ -19,13 +19,13 @@ export interface Row {
   waits: string;
 }
 
-export interface LookUps {
+export interface Queries {
   build: (id: string) => Promise<Build>;
   request: () => Promise<BuildRequest>;
 }
 
 /** Of so many builds that wait it is asked why. */
-const mostAsked = 20;
+const mostQueried = 20;
 
 /** The newest whole line in what a log has said. */
 class LastLine {
@@ -47,14 +47,14 @@ export class Following {
   readonly #request: BuildRequest;
   readonly #rows = new Map<string, Row & { log: LastLine }>();
   readonly #fetch = new LastLine();
-  readonly #lookUps: LookUps;
+  readonly #queries: Queries;
   /** Why the request waits, as it was last asked. */
   #waits = '';
 
-  constructor(request: BuildRequest, lookUps: LookUps) {
+  constructor(request: BuildRequest, queries: Queries) {
     this.#request = request;
     this.state = request.build_state;
-    this.#lookUps = lookUps;
+    this.#queries = queries;
   }
 
   /** Of each suite its newest attempt. */
@@ -89,18 +89,18 @@ export class Following {
   }
 
   /** Asks why things wait, which no event tells. Answers what a plain line would say about it. */
-  async look(): Promise<string | undefined> {
+  async refreshWaiting(): Promise<string | undefined> {
     const waiting = this.rows.filter(({ state }) => state === 'enqueued');
     if (waiting.length === 0 && this.state !== 'enqueued' && this.state !== 'waiting_for_approval') return undefined;
-    for (const row of waiting.slice(0, mostAsked)) row.waits = (await this.#lookUps.build(row.id)).waiting_reason;
-    const { waiting_reason: reason } = await this.#lookUps.request();
+    for (const row of waiting.slice(0, mostQueried)) row.waits = (await this.#queries.build(row.id)).waiting_reason;
+    const { waiting_reason: reason } = await this.#queries.request();
     const isNews = reason !== this.#waits && reason !== '';
     this.#waits = reason;
     return isNews ? words`request ${this.#request.id_str}: ${reason}` : undefined;
   }
 
   async #appeared(id: string): Promise<Row & { log: LastLine }> {
-    const build = await this.#lookUps.build(id);
+    const build = await this.#queries.build(id);
     const { attempt, started_at: started, finished_at: finished } = build;
     const since = started === null ? Date.now() : Date.parse(started);
     const took = finished === null ? undefined : Date.parse(finished) - since;

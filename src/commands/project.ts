@@ -20,13 +20,13 @@ export interface NamedIn {
 }
 
 /** A project by its name or identifier, or that of the folder, or one that a file names. */
-export async function findProject({ client, cwd }: Asking, named?: string, said?: NamedIn): Promise<Project> {
+export async function findProject({ client, cwd }: Asking, named?: string, namedInFile?: NamedIn): Promise<Project> {
   if (named !== undefined && /^\d+$/.test(named)) {
     const project = await ifThere(client.call('project', { project_id: named }));
     return only(project ? [project] : [], named);
   }
   const [projects, addresses] = await Promise.all([client.call('projects'), named === undefined ? remotes(cwd) : []]);
-  const wanted = named ?? (addresses.length === 0 ? said?.name : undefined);
+  const wanted = named ?? (addresses.length === 0 ? namedInFile?.name : undefined);
   if (wanted !== undefined) {
     const found = projects.filter(({ name }) => name === wanted);
     return only(found, words`named ${wanted}`);
@@ -35,13 +35,13 @@ export async function findProject({ client, cwd }: Asking, named?: string, said?
     throw new WrongUse('This folder is no git repository with a remote. Say which project with --project NAME.');
   for (const address of addresses) {
     const found = projects.filter(({ repository_url: repository }) => isSamePlace(address, repository));
-    const both = said ? found.filter(({ name }) => name === said.name) : found;
+    const both = namedInFile ? found.filter(({ name }) => name === namedInFile.name) : found;
     if (both.length > 0) return only(both, words`of ${address}`);
-    if (said && found.length > 0)
-      throw conflict(said, words`this folder is of ${found.map(({ name }) => name).join(', ')}`);
+    if (namedInFile && found.length > 0)
+      throw conflict(namedInFile, words`this folder is of ${found.map(({ name }) => name).join(', ')}`);
   }
   const none = words`no project of yours builds ${addresses[0] ?? ''}`;
-  if (said) throw conflict(said, `of this folder, ${none}`);
+  if (namedInFile) throw conflict(namedInFile, `of this folder, ${none}`);
   throw new WrongUse(`${none.replace('no', 'No')}. Say which with --project NAME.`);
 }
 

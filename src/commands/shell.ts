@@ -22,7 +22,7 @@ export async function run(call: Call, named: string): Promise<number> {
   const build = await findBuild(call, project, named);
   const inBuild = { project_id: project.id_str, build_id: build.id_str };
   const { id_str: id } = await client.call('openShell', inBuild).catch((error: unknown) => {
-    throw inWords(error, build);
+    throw explainError(error, build);
   });
   const place = { ...inBuild, shell_id: id };
   screen.hint(
@@ -63,9 +63,9 @@ function typeIn(connection: ShellConnection, { screen, env }: Call): Disposable 
   const { out } = screen;
   const size = () => ({ rows: out.rows || 24, columns: out.columns || 80 });
   void connection.send(helloFrame({ terminal: { type: env.TERM ?? 'dumb', ...size() } }));
-  const isAsked = leaving();
+  const isLeaveKey = leaving();
   const onData = (piece: Buffer): void => {
-    if (isAsked(piece)) return connection.end();
+    if (isLeaveKey(piece)) return connection.end();
     stdin.pause();
     void connection.type(piece).then(() => stdin.resume());
   };
@@ -112,7 +112,7 @@ function pipeIn(connection: ShellConnection): Disposable {
   return { [Symbol.dispose]: () => void stdin.destroy() };
 }
 
-function inWords(error: unknown, { id_str: id, build_state: state }: Build): unknown {
+function explainError(error: unknown, { id_str: id, build_state: state }: Build): unknown {
   if (!(error instanceof Failure)) return error;
   if (error.kind === 'invalid') return new WrongUse(`Build ${id} did not fail: it is ${clean(state)}.`);
   if (error.kind === 'not_found')

@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import { messageOf } from '../lib/error-code.ts';
 import { createMasterKey, openVault, sealedWith, type Vault } from '../lib/vault.ts';
 import type { Database, Queries } from './open.ts';
-import { sealedColumns, sealedPlace } from './schema.ts';
+import { sealedColumns, sealedLocation } from './schema.ts';
 
 /**
  * Whether a master key belongs to a database. Each database holds one value that is sealed for this check alone, the
@@ -37,7 +37,7 @@ export async function openVaultOf(db: Database, file: string): Promise<Vault> {
     if (samples.length === 0) createMasterKey(file); // the key stays even if this transaction fails: it may be in use
     const vault = vaultThatOpens(file, samples);
     if ((await canaryOf(trx)).length === 0) {
-      const sealed = vault.seal(canaryText, sealedPlace(canary, canaryId));
+      const sealed = vault.seal(canaryText, sealedLocation(canary, canaryId));
       await trx.insertInto(canary.table).values({ id: canaryId, sealed }).execute();
     }
     return vault;
@@ -81,7 +81,7 @@ const whatToDo =
 
 async function canaryOf(db: Queries): Promise<Sample[]> {
   const rows = await db.selectFrom(canary.table).selectAll().execute();
-  return rows.map(({ id, sealed }) => ({ sealed, place: sealedPlace(canary, id) }));
+  return rows.map(({ id, sealed }) => ({ sealed, place: sealedLocation(canary, id) }));
 }
 
 /** The oldest value of every sealed column, for the tables that the database has already. */
@@ -92,7 +92,7 @@ async function samplesOf(db: Queries): Promise<Sample[]> {
     const { rows } = await sql<{ id: bigint; sealed: string }>`
       select id, ${sql.ref(place.column)} as sealed from ${sql.table(place.table)} order by id limit 1
     `.execute(db);
-    samples.push(...rows.map(({ id, sealed }) => ({ sealed, place: sealedPlace(place, id) })));
+    samples.push(...rows.map(({ id, sealed }) => ({ sealed, place: sealedLocation(place, id) })));
   }
   return samples;
 }

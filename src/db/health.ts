@@ -16,22 +16,22 @@ export interface HealthParts {
   onChange: (reason: string | undefined) => void;
 }
 
-const lookEveryMs = 1000;
+const checkEveryMs = 1000;
 const longestWriteMs = 5000;
 const unreachable = 'the database cannot be reached';
 
 /**
  * Whether the service can do its work: the disk has more than its reserve, the database accepts writes, the master key
- * opens the sealed values, and blobs can be stored. Returns what is wrong, in words for any reader, or undefined. It looks at most once a
- * second.
+ * opens the sealed values, and blobs can be stored. Returns what is wrong, in words for any reader, or undefined. It
+ * checks at most once a second.
  */
 export function watchHealth(parts: HealthParts): () => Promise<string | undefined> {
   const { disk, isAway, write, unseal, proveBlobs, onChange } = parts;
   let known: string | undefined;
-  let looking: Promise<string | undefined> | undefined;
-  let lookedAt = -Infinity;
+  let checking: Promise<string | undefined> | undefined;
+  let checkedAt = -Infinity;
 
-  const look = async (): Promise<string | undefined> => {
+  const check = async (): Promise<string | undefined> => {
     const reason =
       (await disk.shortage()) ??
       (isAway() ? unreachable : undefined) ??
@@ -43,13 +43,13 @@ export function watchHealth(parts: HealthParts): () => Promise<string | undefine
       ));
     if (reason !== known) onChange(reason);
     known = reason;
-    lookedAt = performance.now();
+    checkedAt = performance.now();
     return reason;
   };
   return async () => {
-    if (performance.now() - lookedAt < lookEveryMs) return known;
-    looking ??= look().finally(() => (looking = undefined));
-    return looking;
+    if (performance.now() - checkedAt < checkEveryMs) return known;
+    checking ??= check().finally(() => (checking = undefined));
+    return checking;
   };
 }
 

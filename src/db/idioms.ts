@@ -23,7 +23,7 @@ export interface Compared {
 export const postgresIdioms: Idioms = {
   clock: sql`(extract(epoch from clock_timestamp()) * 1000)::bigint`,
   isExactly: (column, value) => sql`${sql.ref(column)} >= ${value} and ${sql.ref(column)} <= ${value}`,
-  // It begins at a place in an index that is given by two columns only if they are compared as a pair.
+  // PostgreSQL begins in the middle of an index of two columns only if they are compared as a pair.
   isBehind: ({ column, value }, { column: second, value: after }) =>
     sql`(${sql.ref(column)}, ${sql.ref(second)}) > (${value}, ${after}) and ${sql.ref(column)} <= ${value}`,
   isSubset: (words, of) => sql`string_to_array(${words}, ',') <@ string_to_array(${of}, ',')`,

@@ -7,7 +7,7 @@ import { removeTree } from '../lib/remove-tree.ts';
 /**
  * The folder of blobs that are not complete yet. Each process has its own folder in it, and holds a lock on that folder
  * while it lives. So the next server that starts recognizes the files of a killed server by the missing lock and
- * removes them, however many servers share the place. Where folders cannot be locked, their age decides.
+ * removes them, however many servers share the folder. Where folders cannot be locked, their age decides.
  */
 export interface Incoming {
   /** The path for a new file. */

@@ -116,8 +116,9 @@ const tieBreaks = new Set(['40001', '40P01']);
 const longestTiePause = 200;
 
 /**
- * What a transaction needs that would hold up others while it is found: the transaction is rolled back, it is found without
- * one, and then the transaction is run again. `name` stands for the same thing in each run.
+ * A result that a transaction needs, and that would hold up others while it is computed. So the transaction is rolled
+ * back, the result is computed outside of it, and then the transaction is run again. `name`
+ * stands for the same thing in each run.
  */
 export function orNotYet<T>({ foundBefore }: Transaction, name: string, find: () => Promise<T>): T {
   if (foundBefore.has(name)) return foundBefore.get(name) as T;

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
 import type { Vault } from '../lib/vault.ts';
 import type { Database, Queries, Transaction } from './open.ts';
-import { sealedColumns, sealedPlace } from './schema.ts';
+import { sealedColumns, sealedLocation } from './schema.ts';
 
 export { isLockTimeout } from './open.ts';
 
@@ -53,7 +53,7 @@ async function resealRows(db: Database, vault: Vault, place: Place, rows: Sealed
   return db.transaction(async (trx) => {
     let resealed = 0;
     for (const { id, sealed } of rows) {
-      const where = sealedPlace(place, id);
+      const where = sealedLocation(place, id);
       const fresh = vault.seal(vault.open(sealed, where), where);
       // A value that changed since it was read was sealed by its writer with the new key.
       const { numAffectedRows } = await sql`

@@ -170,7 +170,7 @@ export const blobColumns = [
   { table: 'kept_builds', column: 'digest' },
 ] as const;
 
-/** The place that a sealed value is bound to. */
-export function sealedPlace(place: (typeof sealedColumns)[number], id: bigint): string {
+/** The row and column that a sealed value is bound to. */
+export function sealedLocation(place: (typeof sealedColumns)[number], id: bigint): string {
   return `${place.table}.${place.column}:${id}`;
 }

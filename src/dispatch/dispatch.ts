@@ -98,7 +98,7 @@ export interface Dispatch extends CallHandlers, RunnerBlobs {
  * Announcements can be lost, and those of another process may not arrive at all. So the server regularly looks for work
  * and for revoked tokens by itself, once for all runners that are connected.
  */
-const lookEvery = 1000;
+const checkEveryMs = 1000;
 /** A claim that ends is announced; this is for announcements that were lost. */
 const lookForClaimsEveryMs = 5000;
 
@@ -136,7 +136,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     await dispatcher.check(standings);
     await polls.check();
   };
-  const attending = repeatedly(lookEvery, attend, (error) => {
+  const attending = repeatedly(checkEveryMs, attend, (error) => {
     if (!isUnavailable(error)) log.error({ err: error }, 'looking after the runners failed');
   });
   /** A database that is unreachable says nothing about it. */
@@ -191,7 +191,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         const signals = signalsFor(claims, await queue.heldBy(db, holder));
         const left = deadline - performance.now();
         if (Object.keys(signals).length > 0 || left <= 0 || signal.aborted) return signals;
-        await watch.changed(Math.min(left, lookEvery), signal);
+        await watch.changed(Math.min(left, checkEveryMs), signal);
       }
     },
 

@@ -1,6 +1,6 @@
 import type { Queries } from '../db/open.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
-import { sealedPlace, type JobRow } from '../db/schema.ts';
+import { sealedLocation, type JobRow } from '../db/schema.ts';
 import { parseImageReference } from '../shared/image-reference.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { ImageOrder, RegistryAccess } from '../protocol/index.ts';
@@ -32,7 +32,7 @@ export async function registryOf(
     .executeTakeFirst();
   if (!found) return { host };
   const { id, username, password } = found;
-  const place = sealedPlace({ table: 'registries', column: 'password' }, id);
+  const place = sealedLocation({ table: 'registries', column: 'password' }, id);
   return { host, username, password: vault.open(password, place) };
 }
 

@@ -3,12 +3,12 @@ import { repeatedly } from '../lib/repeatedly.ts';
 import { orAborted } from '../lib/or-aborted.ts';
 
 /** How often a transfer checks whether its claim still holds. */
-const lookEvery = 1000;
+const checkEveryMs = 1000;
 
 /** Passes content on until `check` fails, which is called now and then, also while nothing arrives. */
 export async function* whileHeld<T>(content: AsyncIterable<T>, check: () => Promise<void>): AsyncGenerator<T> {
   const ended = new AbortController();
-  const looking = repeatedly(lookEvery, check, (error) => ended.abort(error));
+  const checking = repeatedly(checkEveryMs, check, (error) => ended.abort(error));
   const pieces = content[Symbol.asyncIterator]();
   try {
     for (;;) {
@@ -17,7 +17,7 @@ export async function* whileHeld<T>(content: AsyncIterable<T>, check: () => Prom
       yield step.value;
     }
   } finally {
-    void looking.stop();
+    void checking.stop();
     // Where it is still awaited, it ends with the next piece that arrives, or with the connection.
     pieces.return?.()?.catch(() => {});
   }

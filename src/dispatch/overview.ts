@@ -15,32 +15,32 @@ export interface Overview {
   running: Record<string, number>;
 }
 
-const lookEveryMs = 1000;
-const longestLookMs = 2000;
+const checkEveryMs = 1000;
+const longestReadMs = 2000;
 
 /** Queries at most once a second, however often it is called. Rejects soon when the database does not answer. */
 export function watchOverview(db: Pick<Database, 'read' | 'clock'>): () => Promise<Overview> {
   let known: Overview | undefined;
-  let looking: Promise<Overview> | undefined;
-  let lookedAt = -Infinity;
-  const lookNow = async (): Promise<Overview> => {
-    known = await look(db);
-    lookedAt = performance.now();
+  let reading: Promise<Overview> | undefined;
+  let readAt = -Infinity;
+  const refresh = async (): Promise<Overview> => {
+    known = await readOverview(db);
+    readAt = performance.now();
     return known;
   };
   return async () => {
-    if (known && performance.now() - lookedAt < lookEveryMs) return known;
-    looking ??= lookNow().finally(() => (looking = undefined));
-    return Promise.race([looking, tooLate()]);
+    if (known && performance.now() - readAt < checkEveryMs) return known;
+    reading ??= refresh().finally(() => (reading = undefined));
+    return Promise.race([reading, tooLate()]);
   };
 }
 
 async function tooLate(): Promise<never> {
-  await pause(longestLookMs, undefined, { ref: false });
+  await pause(longestReadMs, undefined, { ref: false });
   throw new Error('the database does not answer');
 }
 
-async function look(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
+async function readOverview(db: Pick<Database, 'read' | 'clock'>): Promise<Overview> {
   const all = await runnersNow(db);
   const runners = { idle: 0, busy: 0, away: 0, failing: 0 };
   for (const { state } of all) runners[state] += 1;

@@ -34,12 +34,12 @@ export interface ConfiguredReport extends FinishReport {
   file?: ReadFile;
 }
 
-type Judgement = Omit<ConfiguredReport, keyof FinishReport> & Partial<Pick<FinishReport, 'outcome'>>;
+type ConfigResult = Omit<ConfiguredReport, keyof FinishReport> & Partial<Pick<FinishReport, 'outcome'>>;
 
 class Undone extends Error {
-  readonly report: Judgement;
+  readonly report: ConfigResult;
 
-  constructor(report: Judgement) {
+  constructor(report: ConfigResult) {
     super('nothing is applied');
     this.report = report;
   }
@@ -72,7 +72,7 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
     const found = await configure.read({ project: { config_file: path, ...rest }, text: config.text });
     if ('refused' in found) return { ...report, ...refused(found.refused) };
     try {
-      const judged = await db.transaction(async (trx): Promise<Judgement> => {
+      const result = await db.transaction(async (trx): Promise<ConfigResult> => {
         const job = await holdJob(db, trx, claim);
         if (job?.holder !== holder) return {};
         const context = { db, trx, ids, observers };
@@ -98,7 +98,7 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
         const digest = createHash('sha256').update(`${path}\n${config.text}`).digest('hex');
         return { file: { config_file: path, config_digest: digest, suites }, lines: told };
       });
-      return { ...report, ...judged };
+      return { ...report, ...result };
     } catch (error) {
       if (!(error instanceof Undone)) throw error;
       return { ...report, ...error.report };
@@ -106,7 +106,7 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
   };
 }
 
-function refused(lines: string[]): Judgement {
+function refused(lines: string[]): ConfigResult {
   const told = [...lines, 'Nothing was changed, and nothing is built.'];
   return { outcome: { kind: 'unfetchable', reason: 'configuration_invalid' }, lines: told };
 }

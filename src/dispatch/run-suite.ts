@@ -1,6 +1,6 @@
 import type { SqlBool } from 'kysely';
 import type { Queries } from '../db/open.ts';
-import { sealedPlace, type BuildRequestRow, type BuildRow, type ProjectRow, type SuiteRow } from '../db/schema.ts';
+import { sealedLocation, type BuildRequestRow, type BuildRow, type ProjectRow, type SuiteRow } from '../db/schema.ts';
 import { dropArtifacts } from '../lifecycle/artifacts.ts';
 import { noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
 import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
@@ -126,6 +126,7 @@ export const runSuite: JobHandler = {
         HEADRACE_EVENT: event,
         HEADRACE_PULL_REQUEST: pullRequest === null ? '' : String(pullRequest),
         HEADRACE_TARGET_BRANCH: targetBranch,
+        ...(await deployVariables(context, build)),
       },
       secrets: variables.filter(({ isSecret }) => isSecret).map(({ content }) => content),
       limits: { ...context.limits, timeoutSeconds: timeLimit(timeout, context.limits) },
@@ -343,12 +344,26 @@ async function variablesOf({ trx, vault }: JobContext, { project_id: project, su
   const byName = new Map([...ofProject, ...ofSuite].map((variable) => [variable.name, variable]));
   return Array.from(byName.values(), ({ id, name, content, secret }): Variable => ({
     name,
-    content: vault.open(content, contentPlace(id)),
+    content: vault.open(content, contentLocation(id)),
     isSecret: secret === 1,
   }));
+}
+
+/** What the build of a deploy is told; not those of the suites that it needs. */
+async function deployVariables({ trx }: JobContext, build: Pick<BuildRow, 'deploy_id' | 'suite_id'>) {
+  if (build.deploy_id === null) return {};
+  const deploy = await trx
+    .selectFrom('deploys')
+    .leftJoin('deploy_strategies', 'deploy_strategies.id', 'deploys.deploy_strategy_id')
+    .select('deploy_strategies.name')
+    .where('deploys.id', '=', build.deploy_id)
+    .where('deploys.suite_id', '=', build.suite_id)
+    .executeTakeFirst();
+  return deploy && { HEADRACE_DEPLOY_ID: String(build.deploy_id), HEADRACE_DEPLOY_STRATEGY: deploy.name ?? '' };
 }
 
 const environmentOf = (variables: readonly Variable[]): Record<string, string> =>
   Object.fromEntries(variables.map(({ name, content }) => [name, content]));
 
-const contentPlace = (id: bigint): string => sealedPlace({ table: 'environment_variables', column: 'content' }, id);
+const contentLocation = (id: bigint): string =>
+  sealedLocation({ table: 'environment_variables', column: 'content' }, id);

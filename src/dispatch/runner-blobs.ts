@@ -22,7 +22,7 @@ export interface RunnerBlobs extends ArtifactIntake {
 }
 
 /** How often a long read checks whether its claim still holds. */
-const lookEvery = 1000;
+const checkEveryMs = 1000;
 
 export function runnerBlobs(parts: {
   db: Database;
@@ -49,10 +49,10 @@ export function runnerBlobs(parts: {
       const isNamed = (): Promise<boolean> => isNamedTo(db.read, runner.holder, digest);
       if (!(await isNamed())) return undefined;
       const blob = await opened(blobs, digest);
-      const look = everyNow(async () => {
+      const recheck = everyNow(async () => {
         if (!(await isNamed())) throw new LostClaimError();
       });
-      return blob && { ...blob, read: async (...range) => (await look(), blob.read(...range)) };
+      return blob && { ...blob, read: async (...range) => (await recheck(), blob.read(...range)) };
     },
 
     async store(runner, claim, content) {
@@ -102,11 +102,11 @@ async function opened(blobs: Blobs, digest: string): Promise<Blob | undefined> {
   }
 }
 
-function everyNow(look: () => Promise<void>): () => Promise<void> {
-  let lookedAt = performance.now();
+function everyNow(recheck: () => Promise<void>): () => Promise<void> {
+  let checkedAt = performance.now();
   return async () => {
-    if (performance.now() - lookedAt < lookEvery) return;
-    await look();
-    lookedAt = performance.now();
+    if (performance.now() - checkedAt < checkEveryMs) return;
+    await recheck();
+    checkedAt = performance.now();
   };
 }

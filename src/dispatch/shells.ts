@@ -25,7 +25,7 @@ export interface ShellsParts {
   isQuiet: (holder: string) => boolean;
 }
 
-const lookEveryMs = 5000;
+const checkEveryMs = 5000;
 
 export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: ShellsParts): Shells {
   const find = async (runner: Runner, id: bigint): Promise<ShellRow | undefined> =>
@@ -69,7 +69,7 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
         const isAny = !isQuiet(runner.holder) && (await isAwaited(db.read, location, running));
         const orders = isAny ? await take(runner, location, running, room) : [];
         if (orders.length > 0 || signal.aborted) return orders;
-        await watch.changed(lookEveryMs, signal);
+        await watch.changed(checkEveryMs, signal);
       }
     },
 

@@ -1,5 +1,5 @@
 import type { Queries } from '../db/open.ts';
-import { sealedPlace, type ProjectRow } from '../db/schema.ts';
+import { sealedLocation, type ProjectRow } from '../db/schema.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { Source } from '../protocol/index.ts';
 import { jobOf } from '../queue/queue.ts';
@@ -10,7 +10,7 @@ export function sourceOf(
   { vault }: Pick<JobContext, 'vault'>,
   project: Pick<ProjectRow, 'id' | 'repository_url' | 'ssh_private_key'>,
 ): Source {
-  const place = sealedPlace({ table: 'projects', column: 'ssh_private_key' }, project.id);
+  const place = sealedLocation({ table: 'projects', column: 'ssh_private_key' }, project.id);
   return {
     projectId: String(project.id),
     repositoryUrl: project.repository_url,

@@ -66,24 +66,24 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
     errors[at === '' ? 'document' : at] = ['invalid_format'];
     return { entry: {}, at, children: {}, dependencies: [] };
   }
-  const said = value as Record<string, unknown>;
+  const given = value as Record<string, unknown>;
   const entry: Record<string, Value> = {};
   const isVariable = kind !== undefined && areVariables(kind);
   const known = new Set([...fields.map(({ name }) => name), ...children.map(({ section }) => section)]);
   if (isVariable) known.add('keep');
   if (kind === suites) known.add('dependencies');
-  for (const name of Object.keys(said)) if (!known.has(name)) errors[place(name)] = ['invalid_format'];
+  for (const name of Object.keys(given)) if (!known.has(name)) errors[place(name)] = ['invalid_format'];
   for (const { name, isRequired, fallback, read: readList, field, isApart } of fields) {
-    if (readList && said[name] !== undefined) {
-      Object.assign(entry, readRecords(readList, name, said[name], place(name), errors));
+    if (readList && given[name] !== undefined) {
+      Object.assign(entry, readRecords(readList, name, given[name], place(name), errors));
       continue;
     }
     const isContent = isVariable && name === 'content';
-    if (isContent && said.content === undefined && isKept(said)) continue;
-    if (isContent && said.content !== undefined && !mayHold(said)) errors[place(name)] = ['invalid_format'];
+    if (isContent && given.content === undefined && isKept(given)) continue;
+    if (isContent && given.content !== undefined && !mayHold(given)) errors[place(name)] = ['invalid_format'];
     const isNeeded = isRequired || isContent;
-    const read = said[name] === undefined ? (isNeeded ? undefined : fallback) : valueOf(said[name]);
-    if (read === undefined) errors[place(name)] = [said[name] === undefined ? 'is_blank' : 'invalid_format'];
+    const read = given[name] === undefined ? (isNeeded ? undefined : fallback) : valueOf(given[name]);
+    if (read === undefined) errors[place(name)] = [given[name] === undefined ? 'is_blank' : 'invalid_format'];
     else {
       entry[name] = read;
       // Suites are needed by their names, which are looked at together (file.ts, and resources/config-needs.ts).
@@ -94,11 +94,11 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
   if (kind?.section === 'rules' && !fitsOperator(entry.operator as never, String(entry.value)))
     errors[place('value')] ??= ['invalid_format'];
   if (kind === suites) for (const [name, codes] of Object.entries(checkCommand(entry))) errors[place(name)] ??= codes;
-  if (isVariable && !isSource(said.from_env)) errors[place('from_env')] = ['invalid_format'];
-  const dependencies = kind === suites && said.dependencies !== undefined ? valueOf(said.dependencies) : [];
+  if (isVariable && !isSource(given.from_env)) errors[place('from_env')] = ['invalid_format'];
+  const dependencies = kind === suites && given.dependencies !== undefined ? valueOf(given.dependencies) : [];
   if (!Array.isArray(dependencies)) errors[place('dependencies')] = ['invalid_format'];
   const nodes = children.map((child) => {
-    const list = said[child.section] ?? [];
+    const list = given[child.section] ?? [];
     const isTooLong = child === suites && Array.isArray(list) && list.length > most.suitesInDocument;
     if (!Array.isArray(list) || isTooLong) errors[place(child.section)] = ['invalid_format'];
     const read = (Array.isArray(list) ? list : []).map((item: unknown, index) => {
@@ -106,7 +106,7 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
       const { fields: own, children: parts = [] } = child;
       return readNode(item, { at: inner, errors, fields: own, children: parts, kind: child, room });
     });
-    refuseTwins(read, child, errors);
+    refuseDuplicates(read, child, errors);
     return [child.section, read] as const;
   });
   return {
@@ -143,12 +143,12 @@ function mayHold({ content, keep, secret, from_env: source = '' }: Record<string
 function readRecords(
   read: NonNullable<DocumentField['read']>,
   name: string,
-  said: unknown,
+  given: unknown,
   at: string,
   errors: FieldErrors,
 ): Entry {
   try {
-    return { [name]: read(said) };
+    return { [name]: read(given) };
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     for (const [inside, codes] of Object.entries(error.fields))
@@ -158,15 +158,15 @@ function readRecords(
 }
 
 /** Texts, numbers, flags, and lists of texts; undefined for anything else. */
-function valueOf(said: unknown): Value | undefined {
-  if (typeof said === 'string' || typeof said === 'number' || typeof said === 'boolean') return said;
-  if (!Array.isArray(said)) return undefined;
-  return said.every((item) => typeof item === 'string') ? said : undefined;
+function valueOf(given: unknown): Value | undefined {
+  if (typeof given === 'string' || typeof given === 'number' || typeof given === 'boolean') return given;
+  if (!Array.isArray(given)) return undefined;
+  return given.every((item) => typeof item === 'string') ? given : undefined;
 }
 
 /** The name of a variable in somebody's environment. */
-function isSource(said: unknown): boolean {
-  return said === undefined || (typeof said === 'string' && said.length <= 255 && !/[\0\n\r=]/.test(said));
+function isSource(given: unknown): boolean {
+  return given === undefined || (typeof given === 'string' && given.length <= 255 && !/[\0\n\r=]/.test(given));
 }
 
 /** A longer one is refused. It is not told with every mistake in its entry. */
@@ -181,7 +181,7 @@ export function keyOf({ key }: Kind, entry: Entry): string {
   return JSON.stringify(key.map((name) => entry[name]));
 }
 
-function refuseTwins(nodes: readonly Node[], kind: Kind, errors: FieldErrors): void {
+function refuseDuplicates(nodes: readonly Node[], kind: Kind, errors: FieldErrors): void {
   if (kind.isNameless) return;
   const seen = new Set<string>();
   for (const { entry, at } of nodes) {

@@ -4,7 +4,7 @@ import { matrixFields, type ruleFields, type suiteFields } from '../records/suit
 import { most } from '../shared/bounds.ts';
 import { variantsOf } from '../shared/matrix.ts';
 import { readTable, type Node } from './document.ts';
-import { rawOf, suites, type DocumentField, type Entry } from './kinds.ts';
+import { rawOf, strategies, suites, type DocumentField, type Entry } from './kinds.ts';
 import { linesOf, mistake, RefusedError, type DocumentFile } from './mistakes.ts';
 
 /** A file in a repository as builds use it. */
@@ -37,6 +37,7 @@ export function checkFile(file: DocumentFile): CheckedFile {
     const read = nodes.map(suiteOf);
     refuseTooMany(read);
     refuseNeeds(read);
+    refuseStrategies(document.children[strategies.section] ?? [], read);
     return { document, suites: read };
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
@@ -64,9 +65,9 @@ function columnsOf(fields: readonly DocumentField[], entry: Entry): Record<strin
   const columns = fields.flatMap(({ name, field, fallback, isApart, valueIn: isNamed }) => {
     if (!field || isNamed) return [];
     const value = isApart ? fallback : (entry[name] ?? fallback);
-    const isSaid = value !== fallback && value !== '';
+    const isGiven = value !== fallback && value !== '';
     return [
-      [name, field.toColumn(isSaid ? field.parse(typeof value === 'object' ? rawOf(value) : String(value)) : value)],
+      [name, field.toColumn(isGiven ? field.parse(typeof value === 'object' ? rawOf(value) : String(value)) : value)],
     ];
   });
   return Object.fromEntries(columns) as Record<string, unknown>;
@@ -91,6 +92,17 @@ function refuseNeeds(read: readonly FileSuite[]): void {
 }
 
 const variantsIn = (settings: FileSuite['settings']): string => variantsOf(valuesIn(matrixFields, settings)).join('\n');
+
+/** Deploys run manual suites of the file. */
+function refuseStrategies(nodes: readonly Node[], read: readonly FileSuite[]): void {
+  const manualOf = new Map<unknown, number>(read.map(({ name, settings }) => [name, settings.manual]));
+  const errors: FieldErrors = {};
+  for (const { at, entry } of nodes.filter((node) => node.entry.suite !== '')) {
+    const manual = manualOf.get(entry.suite);
+    if (manual !== 1) errors[`${at}[suite]`] = [manual === undefined ? 'not_found' : 'invalid_format'];
+  }
+  if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
+}
 
 /** One request builds all combinations. */
 function refuseTooMany(read: readonly FileSuite[]): void {

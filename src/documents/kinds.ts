@@ -42,7 +42,7 @@ export interface DocumentField {
   /** As the API has it; not where only documents have it. */
   field?: Field<unknown>;
   /** Reads a list of records, with what they leave out; other fields stand as they are. */
-  read?: (said: unknown) => Value;
+  read?: (given: unknown) => Value;
   /** Whether no route takes it: only documents have it. */
   isDocumentOnly?: boolean;
   /** Whether it is set by a step of its own. */
@@ -52,12 +52,12 @@ export interface DocumentField {
 }
 
 /** What a document says, as a body would have it. */
-export function rawOf(said: unknown): Raw {
-  if (typeof said === 'number') return new Digits(String(said));
-  if (Array.isArray(said)) return said.map(rawOf);
-  if (typeof said === 'object' && said !== null)
-    return groupOf(Object.fromEntries(Object.entries(said).map(([name, value]) => [name, rawOf(value)])));
-  return typeof said === 'boolean' ? said : String(said);
+export function rawOf(given: unknown): Raw {
+  if (typeof given === 'number') return new Digits(String(given));
+  if (Array.isArray(given)) return given.map(rawOf);
+  if (typeof given === 'object' && given !== null)
+    return groupOf(Object.fromEntries(Object.entries(given).map(([name, value]) => [name, rawOf(value)])));
+  return typeof given === 'boolean' ? given : String(given);
 }
 
 function fieldsIn(body: FieldSet): DocumentField[] {
@@ -67,7 +67,7 @@ function fieldsIn(body: FieldSet): DocumentField[] {
     isRequired: field.required,
     fallback: field.fallback as Value,
     field,
-    ...(field.schema.items?.properties && { read: (said: unknown) => field.parse(rawOf(said)) as Value }),
+    ...(field.schema.items?.properties && { read: (given: unknown) => field.parse(rawOf(given)) as Value }),
   }));
 }
 
@@ -133,12 +133,15 @@ export const suites: Kind = {
   children: suiteParts,
 };
 
-const strategies: Kind = {
+export const strategies: Kind = {
   section: 'deploy_strategies',
   what: 'deploy strategy',
   path: '/projects/:project_id/deploy_strategies',
   param: 'deploy_strategy_id',
-  fields: fieldsIn(strategyFields),
+  // A suite is named (resources/config-strategies.ts).
+  fields: fieldsIn(strategyFields).map((field) =>
+    field.name === 'suite_id' ? { ...field, name: 'suite', fallback: '', field: strategyFields.name } : field,
+  ),
   key: ['name'],
   isShort: true,
 };
@@ -180,14 +183,13 @@ export const beforeProject: readonly Kind[] = [variables, suites, strategies, ho
 export const afterProject: readonly Kind[] = [notifications, schedules];
 
 /** The value of a field in a record of the API. */
-export function valueIn(record: object, { sent, valueIn: own }: DocumentField): Value {
+export function valueIn(record: object, { sent, read, valueIn: own }: DocumentField): Value {
   if (own) return own(record);
   let at: unknown = record;
   for (const part of pathOf(sent)) at = (at as Record<string, unknown>)[part];
-  // A list of records is one of names.
-  return Array.isArray(at)
-    ? at.map((item: string | { name: string }) => (typeof item === 'string' ? item : item.name))
-    : (at as Value);
+  if (!Array.isArray(at) || read) return at as Value;
+  // What a body has the numbers of, a document has the names of.
+  return at.map((item: string | { name: string }) => (typeof item === 'string' ? item : item.name));
 }
 
 export function isSame(a: Value | undefined, b: Value | undefined): boolean {

@@ -73,7 +73,7 @@ function digitsOf(_: string, value: unknown, { source = '' }: { source?: string 
   return typeof value === 'number' ? new Digits(source) : value;
 }
 
-/** So many signs as JSON with `mostFields` values has: brackets, a comma, a colon, and the quotes of a name and a text. */
+/** How many signs JSON with `mostFields` values has: brackets, a comma, a colon, and the quotes of a name and a text. */
 const mostMarks = 6 * mostFields;
 
 /** How many names the objects in a text have. What is nested deeply, or has too many values, is refused unread. */
@@ -91,7 +91,7 @@ function countNames(text: string): number {
   return names;
 }
 
-/** The place behind the quote that ends a text. */
+/** The position after the quote that ends a text. */
 function endOfText(text: string, from: number): number {
   for (let at = from; at < text.length; at += 1) {
     const code = text.charCodeAt(at);

@@ -76,13 +76,13 @@ interface Connection {
   /** The bytes received when the body last made progress, and the time since then. */
   arrived: number;
   waitedMs: number;
-  /** The unsent bytes of the answer at the last look, and how long that number has not changed. */
+  /** The unsent bytes of the answer at the last check, and how long that number has not changed. */
   unsent: number;
   stalledMs: number;
 }
 
-/** The pause between two looks at the progress of all connections. */
-export function lookEvery({ headMs, bodyMs }: ConnectionTimes): number {
+/** The pause between two checks of the progress of all connections. */
+export function checkIntervalMs({ headMs, bodyMs }: ConnectionTimes): number {
   return Math.max(10, Math.min(2000, headMs / 5, bodyMs / 5));
 }
 
@@ -92,7 +92,7 @@ export function guardConnections(
 ): Connections {
   const { hasTls, limits, times, watcher } = options;
   const { server } = fastify;
-  const pauseMs = lookEvery(times);
+  const pauseMs = checkIntervalMs(times);
   /** In the order of arrival, like `silent`: the connections without a request yet. */
   const all = new Set<Connection>();
   const silent = new Set<Connection>();
@@ -225,7 +225,7 @@ export function guardConnections(
     connection.response = undefined; // an earlier one would make it look idle
   });
 
-  const look = (): void => {
+  const endTrickling = (): void => {
     for (const connection of all) {
       noteAnswer(connection, pauseMs);
       if (!isTrickling(connection, times, pauseMs)) continue;
@@ -236,7 +236,7 @@ export function guardConnections(
       else end(connection, 'body');
     }
   };
-  const looking = setInterval(look, pauseMs).unref();
+  const timer = setInterval(endTrickling, pauseMs).unref();
 
   // Browsers open connections in advance. Node treats a connection without a request as active, and a server that stops
   // would wait for it. No client waits for an answer there, so they are closed.
@@ -247,7 +247,7 @@ export function guardConnections(
     done();
   });
   fastify.addHook('onClose', (_, done) => {
-    clearInterval(looking);
+    clearInterval(timer);
     done();
   });
   return {

@@ -16,7 +16,7 @@ export function readFields<F extends FieldSet>(fields: F, sent: RawGroup, purpos
   const values: Record<string, unknown> = {};
   const errors: FieldErrors = {};
   for (const [name, field] of Object.entries(fields)) {
-    const raw = lookUp(sent, pathOf(name));
+    const raw = valueAt(sent, pathOf(name));
     if (raw === undefined && purpose === 'change') continue;
     if (raw === undefined || raw === null || (isBlank(raw) && !field.takesBlank)) {
       if (field.required) errors[name] = ['is_blank'];
@@ -62,7 +62,7 @@ function isGroupOf(known: ReadonlySet<string>, name: string, raw: Raw): boolean 
   return (isGroup(raw) || raw === repeated) && [...known].some((one) => one.startsWith(`${name}[`));
 }
 
-function lookUp(sent: RawGroup, path: readonly string[]): Raw | undefined {
+function valueAt(sent: RawGroup, path: readonly string[]): Raw | undefined {
   let at: Raw | undefined = sent;
   for (const part of path) {
     if (!isGroup(at)) return at === repeated ? repeated : undefined;

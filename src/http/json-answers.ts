@@ -20,7 +20,7 @@ declare module 'fastify' {
 
 const jsonType = 'application/json; charset=utf-8';
 
-/** JSON-P: only GET answers can be wrapped in a call. A call that is none is answered once it is known who asks. */
+/** JSON-P: only GET answers can be wrapped in a call. A wrong name is refused after the caller is known. */
 export function takeCallback(request: FastifyRequest): ApiError | undefined {
   if (request.method !== 'GET') return undefined;
   const { callback, suppress_status: suppressed } = request.query as RawGroup;

@@ -143,14 +143,14 @@ function workGauges(): (work: WorkGauges) => Promise<string> {
   };
 }
 
-/** So often it is looked how late the event loop is: a few wake-ups a second, and nothing longer is missed. */
+/** How often the delay of the event loop is measured: a few wake-ups a second, and no longer delay is missed. */
 const resolutionMs = 50;
 const windowMs = 60_000;
 const percentiles = [50, 99, 100];
 
 /**
- * How late the event loop gets to what is due, over the last whole minute: a minute that ends by itself, and not with the
- * next look at the metrics, so that two who look do not take it from each other. Returns what ends the watching.
+ * How late the event loop gets to work that is due, over the last whole minute. A minute ends by itself and not with a
+ * request for the metrics, so that two who ask see the same. Returns a function that ends the measuring.
  */
 function watchEventLoop(registry: Registry): () => void {
   const monitor = monitorEventLoopDelay({ resolution: resolutionMs });

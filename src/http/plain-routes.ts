@@ -73,7 +73,7 @@ export interface PlainAnswer {
 
 export interface PlainRoutes<Admitted> {
   provenBy: Proof;
-  /** Judges the head of a request before its body is read. A thrown error is the answer. */
+  /** Checks the head of a request before its body is read. A thrown error is the answer. */
   admit(head: Head, reply: Pick<FastifyReply, 'header'>): Promise<Admitted>;
   routes: readonly PlainRoute<Admitted>[];
   sockets?: readonly SocketRoute<Admitted>[];

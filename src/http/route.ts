@@ -35,8 +35,8 @@ export const scopes = {
     'dependencies; see their logs and uses, and the marketplace. See, add and delete your credentials for registries of ' +
     'images, without seeing passwords',
   deploys:
-    'See, create, change and delete deploy strategies, deploy commits to the repositories that they name, cancel deploys, ' +
-    'and see their logs',
+    'See, create, change and delete deploy strategies, deploy commits to the repositories that they name or by running ' +
+    'suites, with the secrets of these, cancel deploys, and see their logs',
   notifications:
     'See, create, change and delete notifications, which tell other addresses what happens; see what was delivered, and ' +
     'send it again',

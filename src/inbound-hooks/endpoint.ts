@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isForeignKeyViolation, type Database } from '../db/open.ts';
-import { sealedPlace, type HookDeliveryRow } from '../db/schema.ts';
+import { sealedLocation, type HookDeliveryRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import type { PlainAnswer, PlainCall, PlainRoutes, Head } from '../http/plain-routes.ts';
 import { addressOf } from '../http/client-address.ts';
@@ -54,14 +54,14 @@ async function admit({ db, vault, refusals }: HookServices, { params, headers }:
   const id = parseId((params as { hook_id: string }).hook_id);
   const hook = id === undefined ? undefined : await hookById(db.read, id);
   if (!hook) throw new ApiError('not_found');
-  const secret = vault.open(hook.secret, secretPlace(hook.id));
+  const secret = vault.open(hook.secret, secretLocation(hook.id));
   const verdict = checkHeadProof(providerOf(hook).proofs, secret, headers);
   if (verdict !== 'wrong') return { hook, secret, isProven: verdict === 'proven' };
   refusals.note(hook.id, 'proof');
   throw new ApiError('unauthorized');
 }
 
-export const secretPlace = (id: bigint): string => sealedPlace({ table: 'hooks', column: 'secret' }, id);
+export const secretLocation = (id: bigint): string => sealedLocation({ table: 'hooks', column: 'secret' }, id);
 
 async function take(services: HookServices, { head, admitted }: PlainCall<Admitted>): Promise<PlainAnswer> {
   const { hook } = admitted;

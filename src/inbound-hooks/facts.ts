@@ -5,7 +5,7 @@ import { skipMark } from '../lifecycle/skip-marks.ts';
 import type { Hook } from '../records/trigger.ts';
 import { textOf } from './json.ts';
 
-/** The content of a payload in one form for all forges. This form is stored and judged. */
+/** The content of a payload in one form for all forges. This form is stored, and decides what is built. */
 export interface Facts {
   /** The forge's name for the event, such as `push` or `repo:push`. */
   event: string;

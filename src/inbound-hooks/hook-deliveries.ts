@@ -34,7 +34,7 @@ async function insertOnce(trx: Transaction, delivery: HookDeliveryRow): Promise<
 }
 
 /**
- * Takes a delivery: judges it, or answers the outcome of the same delivery from before. If the hook was deleted, the
+ * Takes a delivery: decides on it, or returns the outcome of the same delivery from before. If the hook was deleted, the
  * foreign key fails.
  */
 export async function receive(
@@ -55,10 +55,10 @@ export async function receive(
     .select(['projects.fork_builds', 'projects.cancel_superseded', 'projects.config_file'])
     .where('hooks.id', '=', hookId)
     .executeTakeFirstOrThrow();
-  return judged(context, delivery, await decide(context, { id: hookId, events }, project, facts));
+  return recordDecision(context, delivery, await decide(context, { id: hookId, events }, project, facts));
 }
 
-/** Judges a delivery again, with the present settings. */
+/** Decides on a delivery again, with the present settings. */
 export async function replay(
   context: WriteContext,
   hook: HookRow,
@@ -66,17 +66,17 @@ export async function replay(
   delivery: HookDeliveryRow,
 ): Promise<HookDeliveryRow> {
   if (delivery.outcome === refusedOutcome) return delivery; // it was never proven, or its payload was unreadable
-  return judged(context, delivery, await decide(context, hook, project, JSON.parse(delivery.facts) as Facts));
+  return recordDecision(context, delivery, await decide(context, hook, project, JSON.parse(delivery.facts) as Facts));
 }
 
-async function judged(
+async function recordDecision(
   { trx }: WriteContext,
   delivery: HookDeliveryRow,
   { outcome, reason, requestId, results }: Decision,
 ): Promise<HookDeliveryRow> {
-  const judgement = { outcome, reason, build_request_id: requestId, results: JSON.stringify(results) };
-  await trx.updateTable('hook_deliveries').set(judgement).where('id', '=', delivery.id).execute();
-  return { ...delivery, ...judgement };
+  const decision = { outcome, reason, build_request_id: requestId, results: JSON.stringify(results) };
+  await trx.updateTable('hook_deliveries').set(decision).where('id', '=', delivery.id).execute();
+  return { ...delivery, ...decision };
 }
 
 const refusedOutcome = 'refused';

@@ -39,7 +39,7 @@ export function outsideAddressFilter(allowed: readonly string[]): (address: stri
 
 type Family = 'ipv4' | 'ipv6';
 
-/** An IPv4 address written as IPv6 reaches the IPv4 address, and is judged as such. */
+/** An IPv4 address written as IPv6 reaches the IPv4 address, and is checked as one. */
 function unmapped(address: string): { family: Family | undefined; plain: string } {
   const [plain = ''] = address.split('%');
   const version = isIP(plain);
@@ -89,8 +89,8 @@ export async function allowedAddresses(
 }
 
 /**
- * Resolves the host of a URL and judges its addresses. The returned lookup is for the connection and always answers
- * with the judged addresses, so that no second look-up can give another result.
+ * Resolves the host of a URL and checks its addresses. The returned lookup is for the connection and always answers
+ * with the addresses that were checked, so that no second lookup can give another result.
  */
 export async function allowedLookup(url: URL, rules: AddressRules, signal: AbortSignal): Promise<LookupFunction> {
   return always(await allowedAddresses(url.hostname.replace(/^\[(.*)\]$/, '$1'), rules, signal));

@@ -1,20 +1,20 @@
 import { orAborted } from './or-aborted.ts';
 
 export interface ByteSending {
-  /** Sends bytes at a position. Answers up to where the other end has them; undefined where that is not known. */
+  /** Sends bytes at a position. Returns how far the other end has them; undefined where that is not known. */
   send: (offset: number, bytes: Uint8Array) => Promise<number | undefined>;
   /** The most in one piece. */
   mostBytes: number;
-  /** Whoever is further ahead of the other end waits. */
+  /** A writer that is further ahead of the other end waits. */
   aheadBytes: number;
-  /** So much stays of what the other end had: it may ask for it again. */
+  /** How many bytes are kept that the other end already has: it may ask for them again. */
   keptBytes?: number;
   signal: AbortSignal;
 }
 
 /**
- * Sends bytes to another end that says up to where it has them, so that nothing is lost or doubled when a message or its
- * answer is. Both ends of a shell use it, in pages too: there is nothing of Node in it.
+ * Sends bytes to another end that says how far it has them. So nothing is lost or sent twice when a message or its
+ * answer gets lost. Both ends of a shell use it, in pages too: there is nothing of Node in it.
  */
 export class ByteSender {
   readonly #sending: ByteSending;
@@ -45,7 +45,7 @@ export class ByteSender {
     const { aheadBytes, signal } = this.#sending;
     const length = this.#end - this.#base;
     if (this.#start + length + bytes.length > this.#room.length) {
-      // Twice of what is needed: over time, each byte is copied about once.
+      // Twice what is needed, so that over time each byte is copied about once.
       const larger = new Uint8Array(2 * (length + bytes.length));
       larger.set(this.#room.subarray(this.#start, this.#start + length));
       [this.#room, this.#start] = [larger, 0];

@@ -50,9 +50,10 @@ export function isNoSpace(error: unknown): boolean {
 
 const megabyte = 1024 * 1024;
 const waitLimitMs = 5000;
-const lookAgainMs = 200;
+const measureAgainMs = 200;
 /**
- * Between two looks at the disk, written bytes are counted, up to this number. A database writes its data about twice.
+ * Between two measurements of the disk, written bytes are counted, up to this number. A database writes its data about
+ * twice.
  */
 const countedUpTo = 4 * megabyte;
 const writtenTwice = 2;
@@ -72,14 +73,14 @@ interface Room extends Space {
 
 export function keepReserve(options: ReserveOptions): DiskReserve {
   let rooms: Room[] = [];
-  let lookedAt = -Infinity;
+  let measuredAt = -Infinity;
   let counted = 0;
-  let looking: Promise<void> | undefined;
+  let measuring: Promise<void> | undefined;
 
-  const look = async (): Promise<void> => {
+  const measure = async (): Promise<void> => {
     const found = await Promise.all(options.folders.map((folder) => roomOf(folder, options.bytes)));
     rooms = found.filter((room) => room !== undefined);
-    lookedAt = performance.now();
+    measuredAt = performance.now();
     counted = 0;
   };
   const fits = (bytes: number, share: Share): boolean =>
@@ -88,8 +89,8 @@ export function keepReserve(options: ReserveOptions): DiskReserve {
       return free - counted - bytes * writtenTwice >= kept && (share === 'small' || !lacksFiles);
     });
   const allows = async (bytes: number, share: Share = 'large'): Promise<boolean> => {
-    const isKnown = performance.now() - lookedAt < lookAgainMs && counted < countedUpTo;
-    if (!isKnown || !fits(bytes, share)) await (looking ??= look().finally(() => (looking = undefined)));
+    const isKnown = performance.now() - measuredAt < measureAgainMs && counted < countedUpTo;
+    if (!isKnown || !fits(bytes, share)) await (measuring ??= measure().finally(() => (measuring = undefined)));
     if (!fits(bytes, share)) return false;
     counted += bytes * writtenTwice;
     return true;
@@ -97,7 +98,7 @@ export function keepReserve(options: ReserveOptions): DiskReserve {
   return {
     allows,
     async room(share = 'large') {
-      await look();
+      await measure();
       const left = rooms.map(({ free, reserve, lacksFiles }) => {
         if (share === 'large' && lacksFiles) return 0;
         return free - (share === 'small' ? reserve / 2 : reserve);
@@ -108,11 +109,11 @@ export function keepReserve(options: ReserveOptions): DiskReserve {
       const givenUp = performance.now() + (options.waitLimitMs ?? waitLimitMs);
       while (!(await allows(bytes, share))) {
         if (performance.now() >= givenUp) throw new DiskFullError();
-        await pause(lookAgainMs);
+        await pause(measureAgainMs);
       }
     },
     async spaces() {
-      await look();
+      await measure();
       const seen = rooms;
       const devices = await Promise.all(seen.map(async ({ folder }) => (await stat(folder)).dev));
       return seen
@@ -120,7 +121,7 @@ export function keepReserve(options: ReserveOptions): DiskReserve {
         .map(({ folder, size, free, reserve }) => ({ folder, size, free, reserve }));
     },
     async shortage() {
-      await look();
+      await measure();
       const short = rooms.find(({ free, reserve, lacksFiles }) => free < reserve || lacksFiles);
       if (!short) return undefined;
       if (short.lacksFiles) return 'the disk has hardly any room for more files';

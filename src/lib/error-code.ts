@@ -3,7 +3,7 @@ export function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
-/** What went wrong, in the words of whatever was thrown. Where a host has several addresses, the combined error has none. */
+/** The message of whatever was thrown. The combined error for a host with several addresses has none of its own. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError && error.message === '') return messageOf(error.errors[0]);
   return error instanceof Error ? error.message : String(error);

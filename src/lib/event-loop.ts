@@ -1,11 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** For so long one piece of work may keep the server from answering others. */
+/** How long one piece of work may keep the server from answering others. */
 const longestMs = 10;
 
 /**
- * Lets others have their turn now and then: what waits for SQLite alone never leaves the turn of the event loop it began
- * in, however many queries it makes. Undefined where it may go on.
+ * Lets other work run now and then: code that only waits for SQLite stays in one turn of the event loop, however many
+ * queries it makes. Undefined while it is too early for that.
  */
 export function createYield(): () => Promise<void> | undefined {
   let beganAt: number | undefined;

@@ -1,5 +1,5 @@
 /**
- * What a file is, by its name, as an answer may say it. The bytes are a stranger's, so nothing is named that a browser
+ * The content type of a file, by its name. The bytes are a stranger's, so no type is used whose content a browser
  * would run: pages, scripts, style sheets and drawings with scripts in them are plain text.
  */
 export function contentTypeOf(path: string): string {

@@ -1,4 +1,4 @@
-/** Something that is taken before it is needed, beside other work. Disposing of it calls it off, or lets go of it. */
+/** Something that is taken before it is needed, beside other work. Disposing of it cancels or releases it. */
 export interface Prefetch<T> extends AsyncDisposable {
   readonly result: Promise<T>;
 }

@@ -57,7 +57,7 @@ function limited<T>(most: number, work: (host: string) => Promise<T>) {
     } finally {
       const next = waiting.shift();
       if (next)
-        next(); // the place goes to the next caller without a gap
+        next(); // the slot goes to the next caller without a gap
       else running -= 1;
     }
   };

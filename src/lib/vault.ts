@@ -21,7 +21,7 @@ import {
 import { flushFolderOf } from './folders.ts';
 
 /**
- * Seals secrets for the store: AES-256-CBC, then HMAC-SHA256 over everything and over the value's place, so that
+ * Seals secrets for the store: AES-256-CBC, then HMAC-SHA256 over everything and over its location, so that
  * neither a changed value nor a value moved to another row opens.
  *
  * Sealed form, in base64: version (2) · key number (4) · IV (16) · ciphertext · MAC (32). It is text because both

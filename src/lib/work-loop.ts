@@ -1,14 +1,13 @@
 export interface WorkLoop {
-  /** Looks now, or once more if a look is under way. */
+  /** Runs the work now, or once more if it is running. */
   wake(): void;
-  /** Ends the looks; resolves when the last one is over. */
+  /** Ends the loop; resolves when the last run is over. */
   close(): Promise<void>;
 }
 
 /**
- * Looks for work when it is told to, and also after a while, because that call may have been lost. One look runs at a
- * time. A look returns the milliseconds until the next look makes sense, 0 for at once; the next look is never later
- * than `everyMs`.
+ * Runs `work` when it is woken, and also after a while, because a wake-up may have been lost. One run at a time. A run
+ * returns the milliseconds until the next one makes sense, 0 for at once; the next one is never later than `everyMs`.
  */
 export function startWorkLoop(
   work: () => Promise<number>,
@@ -19,7 +18,7 @@ export function startWorkLoop(
   let again = false;
   const closing = new AbortController();
 
-  const workWhileAsked = async (): Promise<void> => {
+  const workWhileWoken = async (): Promise<void> => {
     let wait = everyMs;
     while (again && !closing.signal.aborted) {
       again = false;
@@ -36,7 +35,7 @@ export function startWorkLoop(
     again = true;
     if (working || closing.signal.aborted) return;
     clearTimeout(timer);
-    working = workWhileAsked();
+    working = workWhileWoken();
   };
   return {
     wake,

@@ -10,7 +10,7 @@ export interface ZipEntry {
 }
 
 /**
- * A ZIP archive as a stream, of files whose size is known before, and so is its length. The files are stored as they are:
+ * A ZIP archive as a stream, of files of known sizes, so that its length is known too. The files are stored as they are:
  * what is large is mostly compressed already.
  */
 export function zip<Entry extends ZipEntry>(
@@ -30,12 +30,12 @@ export function zip<Entry extends ZipEntry>(
       begin(null, file);
     });
   }
-  // Where the list of files is longer than this, yazl says a length that the archive has in this format alone.
+  // For a longer list of files, the length that yazl reports is right only in this format.
   const listLength = entries.reduce((sum, { name }) => sum + 55 + Buffer.byteLength(name), 0);
   let length = 0;
-  const said: (known: number) => void = (known) => (length = known);
-  // Its types forget the number.
-  archive.end({ forceZip64Format: listLength >= 0xffff, comment: '' }, said as unknown as () => void);
+  const setLength: (known: number) => void = (known) => (length = known);
+  // yazl's types lack the argument.
+  archive.end({ forceZip64Format: listLength >= 0xffff, comment: '' }, setLength as unknown as () => void);
   return { length, content };
 }
 

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
+import { followBuilds } from './deploy-moves.ts';
 import { noteEnding } from './endings.ts';
 import { moveGroups, moveHeld } from './held-back.ts';
 import { freeFiles } from './kept-builds.ts';
@@ -33,19 +34,21 @@ const countedColumns = [
   'approved_by',
   'concurrency_group',
   'held',
+  'deploy_id',
 ] as const satisfies (keyof BuildRow)[];
 type CountedBuild = Pick<BuildRow, (typeof countedColumns)[number]>;
 
 /**
  * The newest attempt of each suite and variant, and the one before it. The query jumps through the index from one to the
  * next, so a commit that was built a thousand times costs no more than one that was built twice. They are read by their
- * identifiers: PostgreSQL would join them with all builds.
+ * identifiers: PostgreSQL would join them with all builds. What a deploy ran says nothing about the commit.
  */
 async function buildsOfCommit(db: Queries, commit: bigint): Promise<CountedBuild[]> {
   const attempt = sql`
     select id from builds where commit_id = ${commit} and suite_name = built.suite and builds.variant = built.variant
+      and deploy_id is null
     order by attempt desc limit 1`;
-  const { rows } = await sql<{ newest: bigint; before: bigint | null }>`
+  const { rows } = await sql<{ newest: bigint | null; before: bigint | null }>`
     with recursive suites_built(suite) as (
       select min(suite_name) from builds where commit_id = ${commit}
       union all
@@ -65,7 +68,7 @@ async function buildsOfCommit(db: Queries, commit: bigint): Promise<CountedBuild
     )
     select (${attempt}) as newest, (${attempt} offset 1) as before from built where variant is not null
   `.execute(db);
-  const ids = rows.flatMap(({ newest, before }) => (before === null ? [newest] : [newest, before]));
+  const ids = rows.flatMap(({ newest, before }) => [newest, before]).filter((id) => id !== null);
   const builds: CountedBuild[] = [];
   for (let at = 0; at < ids.length; at += idsAtOnce) {
     const some = db
@@ -85,7 +88,7 @@ const idsAtOnce = 1000;
  * whose builds end at the same moment, the second sees the result of the first.
  */
 async function holdRequests({ db, trx }: WriteContext, ids: readonly bigint[]) {
-  const columns = ['id', 'project_id', 'build_state', 'fetch'] as const;
+  const columns = ['id', 'project_id', 'build_state', 'fetch', 'deploy_id'] as const;
   const requests = trx.selectFrom('build_requests').select(columns).where('id', 'in', ids).orderBy('id');
   return ids.length === 0 ? [] : db.locked(requests, 'build_requests').execute();
 }
@@ -154,8 +157,11 @@ export async function rollUpCommits(
     moved.push({ projectId, subjectId: id, type: 'commit', state, from });
     changed.push(projectId);
   }
-  for (const { id, project_id: projectId, build_state: from, fetch } of requests) {
-    const state = buildRequestState(fetch as FetchState, (buildsOf.get(id) ?? []).map(factOf));
+  for (const { id, project_id: projectId, build_state: from, fetch, deploy_id: deploy } of requests) {
+    const builds = buildsOf.get(id) ?? [];
+    const state = buildRequestState(fetch as FetchState, builds.map(factOf));
+    const followed = deploy !== null && (await followBuilds(context, deploy, state, builds.map(factOf)));
+    if (followed) moved.push(followed);
     if (state === from) continue;
     await trx.updateTable('build_requests').set({ build_state: state }).where('id', '=', id).execute();
     if (buildsOf.get(id)?.some(({ files_from: suite }) => suite !== ''))

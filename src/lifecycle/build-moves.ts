@@ -27,6 +27,7 @@ const movedColumns = [
   'retries_left',
   'approved_by',
   'concurrency_group',
+  'deploy_id',
   'created_at',
   'started_at',
   'finished_at',

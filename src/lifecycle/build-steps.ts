@@ -1,5 +1,5 @@
 import type { StoredStep } from '../views/build-steps.ts';
-import { projectTopic, subjectTopic, type WriteContext } from './write-context.ts';
+import { projectTopic, type WriteContext } from './write-context.ts';
 
 /** The steps of a suite, before its build has begun; blank for one with a command. */
 export function waitingSteps(steps: string): string {
@@ -15,9 +15,7 @@ export async function noteSteps({ db, trx }: WriteContext, id: bigint, steps: re
     .set({ steps: JSON.stringify(steps) })
     .where('id', '=', id)
     .where('build_state', '=', 'running')
-    .returning(['project_id', 'build_request_id'])
+    .returning('project_id')
     .executeTakeFirst();
-  if (!build) return;
-  for (const topic of [projectTopic(build.project_id), subjectTopic(build.build_request_id), subjectTopic(id)])
-    await db.announce(trx, topic);
+  if (build) await db.announce(trx, projectTopic(build.project_id));
 }

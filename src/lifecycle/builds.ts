@@ -53,7 +53,7 @@ export interface BuildContext {
 }
 
 /** What is tried: attempts at the same name of a suite and variant follow each other. */
-export type Subject = Pick<BuildRow, 'suite_name' | 'variant'>;
+export type Subject = Pick<BuildRow, 'suite_name' | 'variant' | 'deploy_id'>;
 
 /** A suite and variant that is to be tried, and its last attempt at the commit. */
 export interface Tried {
@@ -75,6 +75,8 @@ export interface Tried {
   filesFrom: string;
   approval: number;
   group: string;
+  /** The deploy that the build is made for. */
+  deployId: bigint | null;
   /** The rule that took too long to judge: nothing is run then, and the build says so. */
   slow?: Rule;
 }
@@ -87,18 +89,31 @@ export function allowedFailures(
   return (variant) => (suite.allow_failure === 1 || isNamed(variant) ? 1 : 0);
 }
 
-/** The last attempt at each. The commit is locked, so nobody else makes the same next attempt. */
+/**
+ * The last attempt at each, for the same deploy where it is for one; all attempts at a commit are numbered together. The
+ * commit is locked, so nobody else makes the same next attempt.
+ */
 export async function triedBefore({ trx }: WriteContext, commitId: bigint, subjects: Subject[]): Promise<Tried[]> {
   const tried: Tried[] = [];
-  for (const { suite_name: suiteName, variant } of subjects) {
+  for (const { suite_name: suiteName, variant, deploy_id: deployId } of subjects) {
     const last = await trx
       .selectFrom('builds')
-      .select(['project_id', 'build_request_id', 'suite_id', 'suite_name', 'attempt', 'series'])
+      .select(['project_id', 'build_request_id', 'suite_id', 'suite_name', 'series'])
       .select(['needs', 'files_from', 'approval', 'concurrency_group'])
+      .select((of) =>
+        of
+          .selectFrom('builds as any')
+          .select((each) => each.fn.max('any.attempt').as('attempt'))
+          .where('any.commit_id', '=', commitId)
+          .where('any.suite_name', '=', suiteName)
+          .where('any.variant', '=', variant)
+          .as('attempt'),
+      )
       .where('commit_id', '=', commitId)
       .where('suite_name', '=', suiteName)
       .where('variant', '=', variant)
-      .orderBy('attempt', 'desc')
+      .where('deploy_id', deployId === null ? 'is' : '=', deployId)
+      .orderBy('builds.attempt', 'desc')
       .limit(1)
       .executeTakeFirstOrThrow();
     const settings = await settingsOf(trx, last);
@@ -106,7 +121,7 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
       suiteId: last.suite_id,
       suiteName,
       variant,
-      last: last.attempt,
+      last: Number(last.attempt),
       series: last.series,
       isDeleted: settings === undefined,
       steps: settings?.steps ?? '[]',
@@ -117,6 +132,7 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
       filesFrom: last.files_from,
       approval: last.approval,
       group: last.concurrency_group,
+      deployId,
     });
   }
   return tried;
@@ -181,6 +197,7 @@ export async function addBuilds(
     approved_by: approvedBy,
     concurrency_group: suite.group,
     held: heldBy(suite),
+    deploy_id: suite.deployId,
   }));
   const buildIds = builds.map(({ id }) => id);
   await insertRows(trx, 'builds', builds);
@@ -248,13 +265,17 @@ async function continueBuild(
   await addBuilds(context, { projectId, accountId, commitId, requestId }, next, continued);
 }
 
-/** The suite needs other tags now: so do its builds that wait. Its account's waiting jobs are few compared to builds. */
+/**
+ * The suite needs other tags now: so do its builds that wait, but for those whose commit has a file that says their tags.
+ * Its account's waiting jobs are few compared to builds.
+ */
 export async function retagBuilds(
   { db, trx }: WriteContext,
   { accountId, suiteId, tags }: { accountId: bigint; suiteId: bigint; tags: string },
 ): Promise<void> {
   const which = sql<SqlBool>`exists (
-    select 1 from builds where builds.id = jobs.subject_id and builds.suite_id = ${suiteId}
+    select 1 from builds inner join build_requests on build_requests.id = builds.build_request_id
+    where builds.id = jobs.subject_id and builds.suite_id = ${suiteId} and build_requests.config_digest = ''
   )`;
   await retag(db, trx, { accountId, which, tags });
 }

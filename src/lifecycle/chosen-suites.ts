@@ -117,24 +117,40 @@ export async function applying(
   request: BuildRequestRow,
 ): Promise<Chosen> {
   if (whySkipped(commit, request) !== undefined) return { tried: [], leftOut: [] };
-  const suites = Array.from(Map.groupBy(askedFor(rows, suitesOf(request)), ({ id }) => id));
+  const named = suitesOf(request);
+  const suites = Array.from(Map.groupBy(askedFor(rows, named), ({ id }) => id));
+  const deploy = await deployFor(context, request);
   const names = new Map(rows.map(({ id, name }) => [id, name]));
   const question = {
     suites: suites.map(([id, rules]) => ({ id: String(id), rules: rules.flatMap(ruleOf) })),
     texts: textsOf(commit, request),
   };
-  const judged = evaluateRulesIn(context, account, question);
+  const results = evaluateRulesIn(context, account, question);
   const tried = suites.map(async ([, [suite]], at) => {
-    const { unmet, slow } = judged[at] ?? {};
+    const { unmet, slow } = results[at] ?? {};
     if (!suite || unmet) return [];
-    const variants = await triedAnew(context, suite, commit.id, names);
+    const made = await triedAnew(context, suite, commit.id, names);
+    const isDeploying = deploy && suite.suite_id !== null && named.includes(suite.suite_id);
+    const variants = made.map((one) => ({
+      ...one,
+      deployId: request.deploy_id,
+      group: one.group || (isDeploying ? deploy.group : ''),
+    }));
     return slow ? variants.map((one) => ({ ...one, slow })) : variants;
   });
   const leftOut = suites.flatMap(([, [suite]], at) => {
-    const { unmet } = judged[at] ?? {};
+    const { unmet } = results[at] ?? {};
     return suite && unmet ? [{ suite, rule: unmet.rule }] : [];
   });
   return { tried: (await Promise.all(tried)).flat(), leftOut };
+}
+
+/** The deploy that a request is for: those of one strategy are a group, so they run one at a time. */
+async function deployFor({ trx }: WriteContext, { deploy_id: id }: BuildRequestRow) {
+  if (id === null) return undefined;
+  const deploys = trx.selectFrom('deploys').select('deploy_strategy_id').where('id', '=', id);
+  const { deploy_strategy_id: strategy } = await deploys.executeTakeFirstOrThrow();
+  return { group: `deploy strategy ${strategy}` };
 }
 
 export function ruleOf({ subject, operator, value }: Readonly<SuiteFacts>): Rule[] {
@@ -161,7 +177,7 @@ async function triedAnew(
   suite: Readonly<SuiteFacts>,
   commit: bigint,
   names: ReadonlyMap<bigint, string>,
-): Promise<Tried[]> {
+): Promise<Omit<Tried, 'deployId'>[]> {
   const { suite_id: suiteId, name: suiteName, steps, tags, retries, last, approval, concurrency_group: group } = suite;
   const needs = needsOf(suite).flatMap((id) => names.get(id) ?? []);
   const filesFrom = names.get(suite.files_from_id ?? 0n) ?? '';

@@ -1,17 +1,26 @@
 import { createHash } from 'node:crypto';
-import type { CommitRow, DeployRow, DeployStrategyRow, ProjectRow } from '../db/schema.ts';
-import { cancel, enqueue, queueTopic } from '../queue/queue.ts';
-import { addLine, beginLog, completeLog } from '../streams/logs.ts';
+import type { BuildRequestRow, CommitRow, DeployRow, DeployStrategyRow } from '../db/schema.ts';
+import { cancel, enqueue } from '../queue/queue.ts';
+import { addLine, beginLog } from '../streams/logs.ts';
 import { mostTries } from './builds.ts';
+import { writeDeployMove } from './deploy-moves.ts';
 import { recordEvent } from './pending-effects.ts';
+import { cancelRequest, openRequest, type Owned } from './requests.ts';
 import type { WriteContext } from './write-context.ts';
-import { deployMachine, isFinal, statesBefore, type DeployState } from './states.ts';
+import { deployMachine, isFinal, type DeployState } from './states.ts';
 
-/** A deploy waits behind all others to the same branch, whatever their project or strategy. */
+/**
+ * A push waits behind all others to the same branch, whatever their project or strategy. A suite is run as a build request
+ * of its own, whose builds wait behind those of the strategy's other deploys (chosen-suites.ts).
+ */
 export async function openDeploy(
   context: WriteContext,
-  project: Pick<ProjectRow, 'id' | 'owner_id'>,
-  { strategy, commit, createdBy }: { strategy: DeployStrategyRow; commit: Pick<CommitRow, 'id'>; createdBy: bigint },
+  project: Owned,
+  {
+    strategy,
+    commit,
+    createdBy,
+  }: { strategy: DeployStrategyRow; commit: Pick<CommitRow, 'id' | 'ref'>; createdBy: bigint },
 ): Promise<DeployRow> {
   const { db, trx, ids } = context;
   const deploy: DeployRow = {
@@ -26,10 +35,16 @@ export async function openDeploy(
     repository_url: strategy.repository_url,
     local_branch: strategy.local_branch,
     remote_branch: strategy.remote_branch,
+    suite_id: strategy.suite_id,
   };
   await trx.insertInto('deploys').values(deploy).execute();
   await beginLog(trx, deploy.id, project.id);
-  recordMove(context, deploy, deployMachine.initial);
+  recordEvent(context, { projectId: project.id, subjectId: deploy.id, type: 'deploy', state: deployMachine.initial });
+  if (strategy.suite_id !== null) {
+    const asked = { commitRef: commit.ref, createdBy, suites: [strategy.suite_id], deployId: deploy.id };
+    await openRequest(context, project, asked);
+    return deploy;
+  }
   const job = { kind: 'push_deploy', subjectId: deploy.id, accountId: project.owner_id, lane: laneOf(deploy) };
   await enqueue(db, trx, ids, job);
   return deploy;
@@ -46,25 +61,9 @@ export async function beginDeploy(context: WriteContext, deploy: DeployRow): Pro
 
 /** Moves a deploy to another state, if its present state allows that. Answers whether it moved. */
 export async function advanceDeploy(context: WriteContext, deploy: DeployRow, to: DeployState): Promise<boolean> {
-  const { db, trx } = context;
-  const now = BigInt(Date.now());
-  const { numUpdatedRows } = await trx
-    .updateTable('deploys')
-    .set({ state: to, ...(to === 'deploying' ? { started_at: now } : { finished_at: now }) })
-    .where('id', '=', deploy.id)
-    .where('state', 'in', statesBefore(deployMachine, to))
-    .executeTakeFirst();
-  if (numUpdatedRows !== 1n) return false;
-  recordMove(context, deploy, to);
-  if (isFinal(deployMachine, to)) {
-    await completeLog(db, trx, deploy.id);
-    await db.announce(trx, queueTopic); // The next deploy to this branch was waiting for it.
-  }
-  return true;
-}
-
-function recordMove(context: WriteContext, { project_id: projectId, id }: DeployRow, state: DeployState): void {
-  recordEvent(context, { projectId, subjectId: id, type: 'deploy', state });
+  const event = await writeDeployMove(context, deploy, to);
+  if (event) recordEvent(context, event);
+  return event !== undefined;
 }
 
 /** The runner is gone or could not go on. A second push does no harm, so another runner tries, a few times at most. */
@@ -81,6 +80,20 @@ export async function loseDeploy(context: WriteContext, deploy: DeployRow, tries
 /** Ends a deploy that waits, and tells the runner of a running one to stop. A finished deploy stays as it is. */
 export async function cancelDeploy(context: WriteContext, deploy: DeployRow): Promise<void> {
   if (isFinal(deployMachine, deploy.state as DeployState)) return;
+  if (deploy.suite_id !== null) return cancelRequest(context, await requestOf(context, deploy));
   const outcomes = await cancel(context.db, context.trx, [deploy.id]);
   if (outcomes.get(deploy.id) !== 'signalled') await advanceDeploy(context, deploy, 'cancelled');
+}
+
+/** The request was made right after the deploy. */
+async function requestOf({ trx }: WriteContext, { id, project_id: project }: DeployRow): Promise<BuildRequestRow> {
+  return trx
+    .selectFrom('build_requests')
+    .selectAll()
+    .where('project_id', '=', project)
+    .where('id', '>', id)
+    .where('deploy_id', '=', id)
+    .orderBy('id')
+    .limit(1)
+    .executeTakeFirstOrThrow();
 }

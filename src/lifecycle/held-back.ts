@@ -3,8 +3,9 @@ import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { enqueue, type NewJob } from '../queue/queue.ts';
 import { writeMove } from './build-moves.ts';
+import type { SuiteSettings } from './file-suites.ts';
 import { locationOf } from './kept-builds.ts';
-import { judgeWaiting, notYetPassed, standingsOf, type NeedingBuild } from './needs.ts';
+import { sortWaiting, notYetPassed, standingsOf, type NeedingBuild } from './needs.ts';
 import type { BuildState } from './states.ts';
 import { subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
 
@@ -47,7 +48,7 @@ interface Moved {
 export async function moveHeld(context: WriteContext, builds: readonly HeldBuild[]): Promise<Moved> {
   const waiting = builds.filter(isBehind);
   if (waiting.length === 0) return { events: [], groups: [] };
-  const { ready, vain } = judgeWaiting(waiting.map(needing), builds.map(needing));
+  const { ready, vain } = sortWaiting(waiting.map(needing), builds.map(needing));
   const events: LifecycleEvent[] = [];
   const move = async (build: { id: bigint }, to: BuildState, failure_reason = ''): Promise<void> => {
     const moved = await writeMove(context, build, to, { failure_reason });
@@ -93,17 +94,24 @@ async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id
   const jobs = await trx
     .selectFrom('builds')
     .innerJoin('projects', 'projects.id', 'builds.project_id')
+    .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
     .leftJoin('suites', 'suites.id', 'builds.suite_id')
-    .select(['builds.id as subjectId', 'projects.owner_id as accountId', 'suites.tags'])
+    .leftJoin('file_suites', (join) =>
+      join
+        .onRef('file_suites.project_id', '=', 'build_requests.project_id')
+        .onRef('file_suites.digest', '=', 'build_requests.config_digest')
+        .onRef('file_suites.name', '=', 'builds.suite_name'),
+    )
+    .select(['builds.id as subjectId', 'projects.owner_id as accountId', 'suites.tags', 'file_suites.settings'])
     .select(['builds.build_request_id', 'builds.files_from', 'builds.variant'])
     .where('builds.id', 'in', free)
     .orderBy('builds.id')
     .execute();
-  const wanted = jobs.map(async ({ subjectId, accountId, tags, ...build }) => ({
+  const wanted = jobs.map(async ({ subjectId, accountId, tags, settings, ...build }) => ({
     kind: 'run_suite',
     subjectId,
     accountId,
-    tags: tags ?? '',
+    tags: (settings === null ? tags : (JSON.parse(settings) as SuiteSettings).tags) ?? '',
     ...(await preferredFor(trx, build)),
   }));
   await enqueue(db, trx, ids, ...(await Promise.all(wanted)));

@@ -1,6 +1,6 @@
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import { sealIn } from '../db/sealing.ts';
-import { sealedPlace, type BuildRow, type KeptBuildRow } from '../db/schema.ts';
+import { sealedLocation, type BuildRow, type KeptBuildRow } from '../db/schema.ts';
 import type { Vault } from '../lib/vault.ts';
 import { enqueue } from '../queue/queue.ts';
 import type { WriteContext } from './write-context.ts';
@@ -30,7 +30,7 @@ export interface KeptFiles {
 
 export const openable: ReadonlySet<string> = new Set(['failed', 'timed_out', 'errored']);
 
-const keyPlace = (id: bigint): string => sealedPlace({ table: 'kept_builds', column: 'key' }, id);
+const keyPlace = (id: bigint): string => sealedLocation({ table: 'kept_builds', column: 'key' }, id);
 
 export function openKey(vault: Vault, { id, key }: Pick<KeptBuildRow, 'id' | 'key'>): string {
   return vault.open(key, keyPlace(id));

@@ -39,7 +39,7 @@ export function notYetPassed({ needs }: Pick<NeedingBuild, 'needs'>, standings: 
   return needs.filter((name) => (standings.get(name) ?? 'passed') !== 'passed');
 }
 
-export interface Judged<Build> {
+export interface SortedWaiting<Build> {
   /** Everything that they need has passed. */
   ready: Build[];
   /** Something that they need has ended without having passed, or will never begin. */
@@ -47,10 +47,10 @@ export interface Judged<Build> {
 }
 
 /** Of the builds that wait for others, which can go on and which never will. `all` are those of the request. */
-export function judgeWaiting<Build extends NeedingBuild>(
+export function sortWaiting<Build extends NeedingBuild>(
   waiting: readonly Build[],
   all: readonly NeedingBuild[],
-): Judged<Build> {
+): SortedWaiting<Build> {
   const standings = standingsOf(all);
   const vain = new Set<Build>();
   const behind = behindEach(waiting);

@@ -1,4 +1,4 @@
-import { sealedPlace, type NotificationRow } from '../db/schema.ts';
+import { sealedLocation, type NotificationRow } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
 import type { Vault } from '../lib/vault.ts';
 import { dropLine, tryLineNow } from './webhook-deliveries.ts';
@@ -49,7 +49,7 @@ async function insert(
     id,
     project_id: projectId,
     ...settings,
-    secret: await sealIn(context.trx, vault, secret, sealedPlace({ table: 'notifications', column: 'secret' }, id)),
+    secret: await sealIn(context.trx, vault, secret, sealedLocation({ table: 'notifications', column: 'secret' }, id)),
     last_position: 0n,
   };
   await context.trx.insertInto('notifications').values(notification).execute();

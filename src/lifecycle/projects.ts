@@ -1,5 +1,5 @@
 import { doomLogsOf } from '../db/doomed-blobs.ts';
-import { sealedPlace, type ProjectRow } from '../db/schema.ts';
+import { sealedLocation, type ProjectRow } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
 import { generateSshKeyPair } from '../lib/ssh-keys.ts';
 import type { Vault } from '../lib/vault.ts';
@@ -25,7 +25,7 @@ export async function createProject(
   const id = ids.next();
   const keys = generateSshKeyPair(`headrace-${id}`);
   const sealed = (column: 'ssh_public_key' | 'ssh_private_key', key: string): Promise<string> =>
-    sealIn(trx, vault, key, sealedPlace({ table: 'projects', column }, id));
+    sealIn(trx, vault, key, sealedLocation({ table: 'projects', column }, id));
   const project: ProjectRow = {
     id,
     owner_id: ownerId,

@@ -32,11 +32,11 @@ export async function withChanges(db: Queries, requestId: bigint, commit: Commit
   return { ...commit, files };
 }
 
-/** The last request for a commit that was compared with the same. */
+/** The last request for a commit that was compared with the same. A deploy takes what was built before as it was. */
 export async function comparedAlike(
   db: Queries,
   commitId: bigint,
-  { event, pull_request: pull, before }: BuildRequestRow,
+  { event, pull_request: pull, before, deploy_id: deploy }: BuildRequestRow,
 ): Promise<Pick<BuildRequestRow, 'id' | 'config_file' | 'config_digest'> | undefined> {
   const isPush = event === 'push' || event === 'poll';
   if (pull !== null || (isPush && before === '')) return undefined;
@@ -46,7 +46,8 @@ export async function comparedAlike(
     .where('commit_id', '=', commitId)
     .where('fetch', '=', 'done')
     .where('pull_request', 'is', null)
-    .where('before', '=', before)
-    .where('event', isPush ? 'in' : 'not in', ['push', 'poll']);
+    .$if(deploy === null, (some) =>
+      some.where('before', '=', before).where('event', isPush ? 'in' : 'not in', ['push', 'poll']),
+    );
   return requests.orderBy('id', 'desc').limit(1).executeTakeFirst();
 }

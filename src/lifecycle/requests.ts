@@ -30,7 +30,7 @@ import {
   type FetchState,
 } from './states.ts';
 
-type Owned = Pick<ProjectRow, 'id' | 'owner_id' | 'config_file'>;
+export type Owned = Pick<ProjectRow, 'id' | 'owner_id' | 'config_file'>;
 
 export const requestEvents = ['manual', 'push', 'tag', 'pull_request', 'poll', 'schedule'] as const;
 export type RequestEvent = (typeof requestEvents)[number];
@@ -67,6 +67,8 @@ export interface NewRequest {
   suites?: readonly bigint[];
   /** As JSON; none of them is a secret. */
   variables?: string;
+  /** The deploy that it is for. */
+  deployId?: bigint;
 }
 
 /**
@@ -99,6 +101,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
     before: trigger?.before ?? '',
     ...byProject,
     variables: asked.variables ?? '{}',
+    deploy_id: asked.deployId ?? null,
   };
   const { trx } = context;
   const known = isHeld ? undefined : await knownCommit(context, project, request);
@@ -225,12 +228,12 @@ export async function startSuites(
 async function startKnown(
   context: WriteContext,
   { id: projectId, owner_id: accountId }: Owned,
-  { id: requestId }: BuildRequestRow,
+  { id: requestId, deploy_id: deployId }: BuildRequestRow,
   { commit, suites: { tried, leftOut } }: Known,
 ): Promise<void> {
   const { id: commitId } = commit;
   await addBuilds(context, { projectId, accountId, commitId, requestId }, tried);
-  for (const { suite, rule } of leftOut)
+  for (const { suite, rule } of deployId === null ? leftOut : [])
     if (!(await wasBuilt(context, commitId, suite.name)))
       for (const variant of variantsOf(valuesIn(matrixFields, suite)))
         reportLeftOut(
@@ -247,7 +250,8 @@ async function wasBuilt({ trx }: WriteContext, commitId: bigint, suite: string):
     .selectFrom('builds')
     .select('id')
     .where('commit_id', '=', commitId)
-    .where('suite_name', '=', suite);
+    .where('suite_name', '=', suite)
+    .where('deploy_id', 'is', null);
   return (await builds.limit(1).executeTakeFirst()) !== undefined;
 }
 
@@ -294,7 +298,9 @@ export async function rerunRequest(
   request: BuildRequestRow,
   { failedOnly, traceparent }: { failedOnly: boolean; traceparent?: unknown },
 ): Promise<boolean> {
-  if (!isFinal(buildRequestMachine, request.build_state as BuildRequestState)) return false;
+  // To deploy again is another deploy.
+  if (request.deploy_id !== null || !isFinal(buildRequestMachine, request.build_state as BuildRequestState))
+    return false;
   await beginTraceAgain(context, request, traceparent);
   await startAgain(context, project, request, failedOnly);
   await applyEffects(context);
@@ -357,6 +363,7 @@ export async function restartBuild(
     .where('commit_id', '=', build.commit_id)
     .where('suite_name', '=', build.suite_name)
     .where('variant', '=', build.variant)
+    .where('deploy_id', 'is', null)
     .where(
       'build_state',
       'in',
@@ -364,8 +371,9 @@ export async function restartBuild(
     )
     .executeTakeFirst();
   if (unfinished || !isFinal(buildMachine, build.build_state as BuildState)) return undefined;
-  const requests = context.trx.selectFrom('build_requests').select(['id', 'trace', 'build_state']);
+  const requests = context.trx.selectFrom('build_requests').select(['id', 'trace', 'build_state', 'deploy_id']);
   const request = await requests.where('id', '=', build.build_request_id).executeTakeFirstOrThrow();
+  if (request.deploy_id !== null) return undefined; // to deploy again is another deploy
   // While others of its builds are under way, the request's own span is too.
   if (isFinal(buildRequestMachine, request.build_state as BuildRequestState))
     await beginTraceAgain(context, request, traceparent);

@@ -84,17 +84,17 @@ export function evaluate({ suites, texts }: Question, isOver: () => boolean = ()
     return { unmet: { rule, values: values.slice(0, mostValues).map(shortened), count: values.length } };
   };
   const verdicts = new Map<string, Omit<RuleResult, 'id'>>();
-  const judgeBy = (suite: Question['suites'][number], isPlain: boolean): void => {
+  const evaluateSuite = (suite: Question['suites'][number], isPlain: boolean): void => {
     for (const rule of suite.rules) {
       if (verdicts.has(suite.id)) return;
       const verdict = isExpression(rule.operator) !== isPlain ? verdictOn(rule) : undefined;
       if (verdict) verdicts.set(suite.id, verdict);
     }
   };
-  for (const suite of suites) judgeBy(suite, true);
+  for (const suite of suites) evaluateSuite(suite, true);
   const costs = new Map(suites.map((suite) => [suite, costOf(suite.rules, texts)]));
   const byCost = suites.toSorted((a, b) => (costs.get(a) ?? 0) - (costs.get(b) ?? 0));
-  for (const suite of byCost) judgeBy(suite, false);
+  for (const suite of byCost) evaluateSuite(suite, false);
   return suites.map(({ id }) => ({ id, ...verdicts.get(id) }));
 }
 
@@ -106,12 +106,12 @@ export function shortened(value: string): string {
   return value.length > longestTold ? `${value.slice(0, longestTold).toWellFormed()}…` : value;
 }
 
-export function inWords({ subject, operator, value }: Rule): string {
+export function ruleText({ subject, operator, value }: Rule): string {
   return `${subject} ${operator.replaceAll('_', ' ')} ${shortened(value)}`;
 }
 
 export function tooSlow(rule: Rule): string {
-  return `Nothing was run: the rule ${inWords(rule)} takes too long to compare with this commit.`;
+  return `Nothing was run: the rule ${ruleText(rule)} takes too long to compare with this commit.`;
 }
 
 /**

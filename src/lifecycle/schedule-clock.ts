@@ -15,34 +15,34 @@ export interface ScheduleClock {
 }
 
 /** Announcements can be lost, and clocks can be set. So the database is asked this often for the next due time. */
-const lookEvery = 15_000;
+const checkEveryMs = 15_000;
 
 /**
  * Runs schedules when they are due. Every server has such a clock; for each due time only one of them starts the build.
  */
 export function startScheduleClock({ now, trouble: onError, ...services }: ScheduleClockParts): ScheduleClock {
   const { db } = services;
-  const looks = startWorkLoop(
+  const loop = startWorkLoop(
     async () => {
       await mendSchedules(db, now());
       if ((await runDueSchedules(services, now(), onError)) > 0) return 0; // More may be due, and only now the next time is known.
       const next = await nextScheduleAt(db.read);
-      return next === undefined ? lookEvery : Math.max(1, next - now());
+      return next === undefined ? checkEveryMs : Math.max(1, next - now());
     },
-    { everyMs: lookEvery, onError },
+    { everyMs: checkEveryMs, onError },
   );
   const stopListening = db.listen(
     (topic) => {
-      if (topic === schedulesTopic) looks.wake();
+      if (topic === schedulesTopic) loop.wake();
     },
-    () => looks.wake(),
+    () => loop.wake(),
   );
-  looks.wake();
+  loop.wake();
   return {
-    look: () => looks.wake(),
+    look: () => loop.wake(),
     async close() {
       stopListening();
-      await looks.close();
+      await loop.close();
     },
   };
 }

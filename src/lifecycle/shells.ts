@@ -16,7 +16,7 @@ const hour = 60 * 60 * 1000;
 /** A side that is away for longer does not come back. */
 export const graceMs = 45_000;
 /** How often it is looked whether both sides are there, and written down that one is. */
-export const lookEveryMs = 10_000;
+export const checkEveryMs = 10_000;
 
 /** Announced when a shell waits for a runner. */
 export const locationTopic = (location: string): string => `location:${location}`;
@@ -119,7 +119,7 @@ export function isNew({ client_seen_at: client, created_at: opened }: ShellRow):
 /** Writes down that the person is there, now and then. */
 export async function noteClient(trx: Transaction, shell: ShellRow): Promise<void> {
   const now = BigInt(Date.now());
-  if (!isNew(shell) && now - shell.client_seen_at <= BigInt(lookEveryMs)) return;
+  if (!isNew(shell) && now - shell.client_seen_at <= BigInt(checkEveryMs)) return;
   const seen = now > shell.created_at ? now : shell.created_at + 1n;
   await trx.updateTable('shells').set({ client_seen_at: seen }).where('id', '=', shell.id).execute();
 }
@@ -127,7 +127,7 @@ export async function noteClient(trx: Transaction, shell: ShellRow): Promise<voi
 /** Writes down that the runner is there, now and then. */
 export async function noteRunner(db: Database, { id, runner_seen_at: last }: ShellRow): Promise<void> {
   const now = BigInt(Date.now());
-  if (now - last <= BigInt(lookEveryMs)) return;
+  if (now - last <= BigInt(checkEveryMs)) return;
   await db.transaction((trx) =>
     trx.updateTable('shells').set({ runner_seen_at: now }).where('id', '=', id).where('state', '!=', 'ended').execute(),
   );

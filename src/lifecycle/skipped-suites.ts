@@ -8,7 +8,7 @@ import { tooSlow, type Unmet } from './rules.ts';
 
 /** Why suites were not run on a commit. */
 
-export type AskedRequest = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'from_fork'> &
+export type SelectingRequest = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'from_fork'> &
   BuiltBy & {
     /** The suites that were asked for; none where all were. */
     named: readonly bigint[];
@@ -28,7 +28,7 @@ const manual = 'It is manual: it runs only where a build request names it.';
 export async function skippedSuites(
   db: Database,
   account: bigint,
-  { projectId, request, commit }: { projectId: bigint; request: AskedRequest; commit: CommitRow },
+  { projectId, request, commit }: { projectId: bigint; request: SelectingRequest; commit: CommitRow },
   built: ReadonlySet<string>,
 ): Promise<SkippedSuite[]> {
   const rows = await suitesFor(db.read, projectId, commit, request);

@@ -6,7 +6,7 @@ import type { Test, TestName } from './packed-tests.ts';
  * when somebody asks: reading every test of every build would take long.
  */
 const mostOfBuild = 100;
-const buildsAsked = 100;
+const mostBuilds = 100;
 const mostShown = 100;
 
 /** Short names, because there is a list in every build. */
@@ -43,7 +43,7 @@ export async function slowTests(db: Queries, projectId: bigint): Promise<SlowRun
     .where('project_id', '=', projectId)
     .where('completed_at', 'is not', null)
     .orderBy('build_id', 'desc')
-    .limit(buildsAsked)
+    .limit(mostBuilds)
     .execute();
   const found = new Map<string, SlowRuns>();
   for (const { slowest } of lists) {

@@ -4,7 +4,7 @@ import type { BuildRow, CommitRow } from '../db/schema.ts';
 import { nameWithVariant } from '../shared/matrix.ts';
 import { reasonInWords } from './reasons.ts';
 import { isAllowedFailure } from './rollup.ts';
-import { inWords, type Rule } from './rules.ts';
+import { ruleText, type Rule } from './rules.ts';
 import type { BuildState } from './states.ts';
 
 /** The status of a suite on a commit, in terms that fit every forge (outbound-webhooks/forges.ts). */
@@ -25,7 +25,10 @@ type Reported = Pick<BuildRow, 'id' | 'project_id' | 'attempt' | 'exit_status' |
   Pick<BuildRow, 'started_at' | 'finished_at' | 'allow_failure' | 'suite_name' | 'variant' | 'retry'> &
   Pick<CommitRow, 'ref'>;
 
-/** A build, unless the same suite and variant have a later attempt: then this one says nothing any more. */
+/**
+ * A build, unless the same suite and variant have a later attempt: then this one says nothing any more. What a deploy runs
+ * says nothing about the commit.
+ */
 const findReported = (trx: Transaction, id: bigint): Promise<Reported | undefined> =>
   trx
     .selectFrom('builds')
@@ -34,6 +37,7 @@ const findReported = (trx: Transaction, id: bigint): Promise<Reported | undefine
     .select(['builds.started_at', 'builds.finished_at', 'builds.allow_failure'])
     .select(['builds.variant', 'builds.retry', 'builds.suite_name', 'commits.ref'])
     .where('builds.id', '=', id)
+    .where('builds.deploy_id', 'is', null)
     .where((where) =>
       where.not(
         where.exists(
@@ -43,7 +47,8 @@ const findReported = (trx: Transaction, id: bigint): Promise<Reported | undefine
             .whereRef('newer.commit_id', '=', 'builds.commit_id')
             .whereRef('newer.suite_name', '=', 'builds.suite_name')
             .whereRef('newer.variant', '=', 'builds.variant')
-            .whereRef('newer.attempt', '>', 'builds.attempt'),
+            .whereRef('newer.attempt', '>', 'builds.attempt')
+            .where('newer.deploy_id', 'is', null),
         ),
       ),
     )
@@ -80,7 +85,7 @@ export function leftOutReport(about: {
     ref: about.ref,
     context: asContext(`headrace/${about.name}`),
     build_state: 'passed',
-    description: `left out: its rule ${inWords(about.rule)} is not met.`,
+    description: `left out: its rule ${ruleText(about.rule)} is not met.`,
     path: `/ui/projects/${about.projectId}/requests/${about.requestId}`,
   };
 }

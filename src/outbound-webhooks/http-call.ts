@@ -40,7 +40,7 @@ export async function makeCall(call: HttpCall, rules: CallRules): Promise<Attemp
     const result = await exchange(call, rules, ending.signal).catch((error: unknown) => ({
       status: null,
       answer: '',
-      error: rules.mask.maskText(inWords(ending.signal.aborted ? ending.signal.reason : error)),
+      error: rules.mask.maskText(errorText(ending.signal.aborted ? ending.signal.reason : error)),
     }));
     return { ...result, durationMs: performance.now() - startedAt };
   } finally {
@@ -122,8 +122,8 @@ const failureMessages: Record<string, string> = {
   EAI_AGAIN: 'the name servers do not answer',
 };
 
-function inWords(error: unknown): string {
-  if (error instanceof AggregateError) return inWords(error.errors[0]);
+function errorText(error: unknown): string {
+  if (error instanceof AggregateError) return errorText(error.errors[0]);
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error ? String(error.code) : '';
   if (code.startsWith('HPE_')) return 'the answer is not HTTP';

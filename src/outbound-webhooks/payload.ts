@@ -1,4 +1,4 @@
-import { sealedPlace } from '../db/schema.ts';
+import { sealedLocation } from '../db/schema.ts';
 import { exactJson, parseExactJson } from '../lib/exact-json.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { Outgoing } from '../lifecycle/webhook-deliveries.ts';
@@ -17,7 +17,10 @@ export interface CallParts {
 /** The HTTP call for a delivery, in the form of its receiver. */
 export function callFor(delivery: Outgoing, { vault, origin }: CallParts): HttpCall {
   const { name, url, repository, notification_id: notificationId } = delivery;
-  const secret = vault.open(delivery.secret, sealedPlace({ table: 'notifications', column: 'secret' }, notificationId));
+  const secret = vault.open(
+    delivery.secret,
+    sealedLocation({ table: 'notifications', column: 'secret' }, notificationId),
+  );
   if (name === 'webhook') return webhookCall(delivery, vault, secret);
   const report = JSON.parse(delivery.payload) as StatusReport;
   return statusCall(name, report, { url, repository, token: secret, origin });
@@ -30,8 +33,8 @@ export function callFor(delivery: Outgoing, { vault, origin }: CallParts): HttpC
 function webhookCall(delivery: Outgoing, vault: Vault, secret: string): HttpCall {
   const { id, url, project_id: projectId } = delivery;
   const payload = parseExactJson(delivery.payload) as { project: Record<string, unknown> };
-  const keyPlace = sealedPlace({ table: 'projects', column: 'ssh_public_key' }, projectId);
-  payload.project.ssh_public_key = vault.openPublic(delivery.ssh_public_key, keyPlace);
+  const keyLocation = sealedLocation({ table: 'projects', column: 'ssh_public_key' }, projectId);
+  payload.project.ssh_public_key = vault.openPublic(delivery.ssh_public_key, keyLocation);
   const body = exactJson(payload);
   return { url, body, headers: signedHeaders(secret, String(id), body, Date.now()), secrets: [] };
 }

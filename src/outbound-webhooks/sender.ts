@@ -13,7 +13,7 @@ import { longestOf } from './retry-policy.ts';
  * line waits, at no cost to others. When a server dies, its claims expire and another server sends its deliveries: at
  * least once, with the same identifier.
  *
- * A slow receiver takes one place of many. No account gets more than its share of the places, and after a number of
+ * A slow receiver takes one slot of many. No account gets more than its share of the slots, and after a number of
  * deliveries a job goes to the back of the queue, so that a long line does not block a short one.
  */
 export interface SenderParts extends LineParts {
@@ -28,9 +28,9 @@ export interface Sender {
 
 const mostAtOnce = 512;
 const mostOfAccount = 128;
-const mostPerLook = 32;
+const mostPerClaim = 32;
 /** Announcements can be lost; only the database is certain. */
-const lookEvery = 1000;
+const checkEveryMs = 1000;
 
 interface Claimed {
   job: ClaimedDeliveryJob;
@@ -41,63 +41,63 @@ interface Claimed {
 export async function startSender(parts: SenderParts): Promise<Sender> {
   const { db, name, retryPolicy, trouble: onError } = parts;
   const closing = new AbortController();
-  const places = new Places();
+  const slots = new Slots();
   await deliveryJobs.freeDeliveryJobsOf(db, name).catch((error: unknown) => {
     if (!isDatabaseFull(error)) throw error; // on a full disk they are free when their claims expire
   });
 
   const hasBeenSetBack = watchForSetBack();
   let isAnnounced = false;
-  const looks = startWorkLoop(
+  const loop = startWorkLoop(
     async () => {
       if (hasBeenSetBack()) await deliveryJobs.makeStrandedDeliveryJobsDue(db, longestOf(retryPolicy));
-      const room = mostAtOnce - places.taken;
-      if (room <= 0) return lookEvery; // the first free place triggers the next query
+      const room = mostAtOnce - slots.taken;
+      if (room <= 0) return checkEveryMs; // the first free slot triggers the next query
       // An announced job is claimed without a query before.
       if (!isAnnounced) {
         const dueAt = await deliveryJobs.nextDeliveryJobAt(db.read);
-        if (dueAt === undefined) return lookEvery;
+        if (dueAt === undefined) return checkEveryMs;
         if (dueAt > Date.now()) return dueAt - Date.now();
       }
       const wasAnnounced = isAnnounced;
       isAnnounced = false;
-      const claimed = await claim(parts, Math.min(room, mostPerLook), places);
+      const claimed = await claim(parts, Math.min(room, mostPerClaim), slots);
       for (const one of claimed) begin(one);
       // More may be due, and only now the next time is known.
-      return claimed.length > 0 || wasAnnounced ? 0 : lookEvery;
+      return claimed.length > 0 || wasAnnounced ? 0 : checkEveryMs;
     },
-    { everyMs: lookEvery, onError },
+    { everyMs: checkEveryMs, onError },
   );
   const begin = (one: Claimed): void => {
     // When a call fails for an internal reason, the claim expires and another server tries again.
     const serve = () => sendLine(parts, one, closing.signal).catch(onError);
-    void places.take(one.job.account_id, serve).then(() => looks.wake());
+    void slots.take(one.job.account_id, serve).then(() => loop.wake());
   };
 
   const stopListening = db.listen(
     (topic) => {
       if (topic !== deliveryJobs.deliveryJobsTopic) return;
       isAnnounced = true;
-      looks.wake();
+      loop.wake();
     },
-    () => looks.wake(),
+    () => loop.wake(),
   );
-  looks.wake();
+  loop.wake();
 
   return {
     async close() {
       closing.abort();
       stopListening();
-      await looks.close();
-      await places.allFree();
+      await loop.close();
+      await slots.allFree();
     },
   };
 }
 
-function claim({ db, name: holder, retryPolicy }: SenderParts, most: number, places: Places): Promise<Claimed[]> {
+function claim({ db, name: holder, retryPolicy }: SenderParts, most: number, slots: Slots): Promise<Claimed[]> {
   const seconds = claimSecondsOf(retryPolicy);
-  const roomOf = (account: bigint): number => places.roomOf(account);
-  const claiming = { holder, seconds, most, except: places.fullAccounts(), roomOf };
+  const roomOf = (account: bigint): number => slots.roomOf(account);
+  const claiming = { holder, seconds, most, except: slots.fullAccounts(), roomOf };
   return db.transaction(async (trx) => {
     const claimed: Claimed[] = [];
     for (const job of await deliveryJobs.claimDeliveryJobs(db, trx, claiming)) {
@@ -110,7 +110,7 @@ function claim({ db, name: holder, retryPolicy }: SenderParts, most: number, pla
 }
 
 /** The jobs being served at the moment, and their number for each account. */
-class Places {
+class Slots {
   readonly #underWay = new Set<Promise<void>>();
   readonly #ofAccount = new Map<bigint, number>();
 
@@ -127,7 +127,7 @@ class Places {
     return mostOfAccount - (this.#ofAccount.get(account) ?? 0);
   }
 
-  /** Resolves when the work is over and its place is free. */
+  /** Resolves when the work is over and its slot is free. */
   take(account: bigint, work: () => Promise<void>): Promise<void> {
     this.#ofAccount.set(account, (this.#ofAccount.get(account) ?? 0) + 1);
     const serving = work().finally(() => {

@@ -6,7 +6,7 @@ import { isLockTimeout, type Database, type Transaction } from '../db/open.ts';
  * for the transaction that changes it, which is a claim for this account. It is an insert all the same, so that the turn
  * is not forgotten before the job is there.
  */
-export async function joinTurns(trx: Transaction, account: bigint): Promise<void> {
+export async function joinAccountTurns(trx: Transaction, account: bigint): Promise<void> {
   const known = trx.selectFrom('queue_turns').select('turn').where('account_id', '=', account);
   await trx
     .insertInto('queue_turns')

@@ -8,8 +8,8 @@ import { literals, oldestWaiting } from './waiting.ts';
  *
  * The query follows indexes, however long the queue is. First come the accounts in the order of turns that have a
  * waiting job and none under way. The accounts skipped on the way have jobs under way, which runners have room for few
- * of, or had no jobs for a while and are soon removed (turns.ts). If there is no such account, the jobs under way are
- * counted by account.
+ * of, or had no jobs for a while and are soon removed (account-turns.ts). If there is no such account, the jobs under
+ * way are counted by account.
  *
  * Jobs under way are counted each time and not kept in a column, so the count cannot go wrong.
  */

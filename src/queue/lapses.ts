@@ -22,7 +22,7 @@ export interface LapseTimes {
   claimMs: (kind: string) => number;
   /** The extra time for claims from before this server's start. */
   atStart: number;
-  /** The pause between two looks; a longer time counts as two pauses at most. */
+  /** The pause between two checks; a longer time counts as two pauses at most. */
   everyMs: number;
 }
 
@@ -34,7 +34,7 @@ interface Seen {
 
 export function watchClaims(db: Database, times: LapseTimes): LapseWatch {
   let seen = new Map<string, Seen>();
-  let lookedAt: number | undefined;
+  let checkedAt: number | undefined;
   return {
     async findLapsed() {
       const claims = await db.read
@@ -43,8 +43,8 @@ export function watchClaims(db: Database, times: LapseTimes): LapseWatch {
         .where('claim', 'is not', null)
         .execute();
       const now = performance.now();
-      const passed = lookedAt === undefined ? 0 : Math.min(now - lookedAt, 2 * times.everyMs);
-      const youngest = lookedAt === undefined ? -times.atStart : 0;
+      const passed = checkedAt === undefined ? 0 : Math.min(now - checkedAt, 2 * times.everyMs);
+      const youngest = checkedAt === undefined ? -times.atStart : 0;
       const still = new Map<string, Seen>();
       const lapsed: LapsedClaim[] = [];
       for (const { claim, claimed_until: until, ...job } of claims) {
@@ -56,7 +56,7 @@ export function watchClaims(db: Database, times: LapseTimes): LapseWatch {
         if (until === nobody || age > most) lapsed.push({ ...job, claim });
       }
       seen = still;
-      lookedAt = now;
+      checkedAt = now;
       return lapsed;
     },
   };

@@ -10,7 +10,7 @@ import { doomStored, findHeld, nothingStored } from './claimed-blobs.ts';
 import { findNext, takeJob } from './claims.ts';
 import { moveUp, putInLine } from './lanes.ts';
 import { detached, nobody } from './lapses.ts';
-import { joinTurns } from './account-turns.ts';
+import { joinAccountTurns } from './account-turns.ts';
 import { isDue, literals } from './waiting.ts';
 
 /**
@@ -59,7 +59,7 @@ export async function enqueue(db: Database, trx: Transaction, ids: IdSource, ...
   );
   await insertRows(trx, 'jobs', others);
   for (const job of laned) await insertRows(trx, 'jobs', [await putInLine(db, trx, job)]); // it sees the one before it
-  for (const account of new Set(jobs.map(({ accountId }) => accountId))) await joinTurns(trx, account);
+  for (const account of new Set(jobs.map(({ accountId }) => accountId))) await joinAccountTurns(trx, account);
   await db.announce(trx, queueTopic);
 }
 
@@ -348,7 +348,7 @@ export async function lapse(db: Database, trx: Transaction, holder: string): Pro
   await db.announce(trx, queueTopic);
 }
 
-/** Keeps the claims of a holder that no server answers for a while; the first extension makes them as before. */
+/** Keeps the claims of a holder while no server answers it. Its next extension makes them ordinary claims again. */
 export async function detachHolder(db: Database, trx: Transaction, holder: string): Promise<void> {
   await hold(db, trx, (all) => all.where('claim', 'is not', null).where('holder', '=', holder));
   const kept = trx.updateTable('jobs').set({ claimed_until: detached }).where('claim', 'is not', null);

@@ -10,7 +10,7 @@ import { laneIsFree } from './lanes.ts';
  *
  * A runner without tags gets jobs without tags. For a runner with tags, each combination of tags that waits in the
  * account is visited once, by jumping from one to the next in an index of their own; of those that the runner has, the
- * oldest job is taken. So jobs that the runner may not have cost one look for each combination, and not one for each
+ * oldest job is taken. So jobs that the runner may not have cost one lookup for each combination, and not one for each
  * job.
  */
 export interface Search {

@@ -1,7 +1,19 @@
 import type { Static } from 'typebox';
-import { answersOf, grouped, oneOf, required } from './fields.ts';
+import { answersOf, described, grouped, identifier, oneOf, required } from './fields.ts';
 import { branch, name, repositoryUrl } from './forms.ts';
-import { dateTime, ownId, nullable, object, record, stateOf, string, idWithString } from './schema.ts';
+import {
+  dateTime,
+  id,
+  ownId,
+  nullable,
+  nullableIdWithString,
+  object,
+  optional,
+  record,
+  stateOf,
+  string,
+  idWithString,
+} from './schema.ts';
 import { deployStates } from './states.ts';
 import { reasonInVain } from './waiting.ts';
 
@@ -10,6 +22,7 @@ const fields = {
   ...itemFields,
   ...idWithString('deploy_strategy_id'),
   ...idWithString('commit_id'),
+  ...nullableIdWithString('build_id'),
   deploy_started_at: nullable(dateTime),
   deploy_finished_at: nullable(dateTime),
 };
@@ -22,18 +35,27 @@ export type Deploy = Static<typeof deployRecord>;
 export const fetchedDeployRecord = record('FetchedDeploy', { ...fields, waiting_reason: reasonInVain });
 export type FetchedDeploy = Static<typeof fetchedDeployRecord>;
 
-export const strategyItemFields = { name: required(name), strategy_type: required(oneOf(['git'])) };
-export const strategyOptions = {
-  repository_url: required(repositoryUrl),
-  local_branch: required(branch),
-  remote_branch: required(branch),
+export const strategyItemFields = { name: required(name), strategy_type: required(oneOf(['git', 'suite'])) };
+/** What a push needs. */
+export const pushOptions = { repository_url: repositoryUrl, local_branch: branch, remote_branch: branch };
+export const suiteOptions = { suite_id: described(identifier(), 'a manual suite, which a deploy runs on its commit') };
+export const strategyFields = {
+  ...strategyItemFields,
+  ...grouped('options', pushOptions),
+  ...grouped('options', suiteOptions),
 };
-export const strategyFields = { ...strategyItemFields, ...grouped('options', strategyOptions) };
 const strategyItem = { ...ownId, ...answersOf(strategyItemFields) };
 export const strategyItemRecord = record('DeployStrategyItem', strategyItem);
 export type DeployStrategyItem = Static<typeof strategyItemRecord>;
 export const strategyRecord = record('DeployStrategy', {
   ...strategyItem,
-  options: object(answersOf(strategyOptions)),
+  /** Those of its type. */
+  options: object({
+    repository_url: optional(string),
+    local_branch: optional(string),
+    remote_branch: optional(string),
+    suite_id: optional(id),
+    suite_id_str: optional(string),
+  }),
 });
 export type DeployStrategy = Static<typeof strategyRecord>;

@@ -122,4 +122,4 @@ export const flakyTestDetailsRecord = record('FlakyTestDetails', {
 });
 export type FlakyTestDetails = Static<typeof flakyTestDetailsRecord>;
 
-export const changesRecord = record('Changes', { projects: strings, logs: strings, dependencies: strings });
+export const changesRecord = record('Changes', { projects: strings, logs: strings, builds: strings, dependencies: strings });

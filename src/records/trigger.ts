@@ -43,7 +43,7 @@ export type Hook = Static<typeof hookRecord>;
 export const secretHookRecord = record('SecretHook', { ...hook, secret: string });
 export type SecretHook = Static<typeof secretHookRecord>;
 
-const judgement = {
+const decision = {
   outcome: string,
   reason: string,
   build_request_id: nullable(id),
@@ -57,7 +57,7 @@ export const hookDeliveryRecord = record('HookDelivery', {
   ...place,
   sender: string,
   received_at: dateTime,
-  ...judgement,
-  changes: listOf(object({ ...place, ...judgement })),
+  ...decision,
+  changes: listOf(object({ ...place, ...decision })),
 });
 export type HookDelivery = Static<typeof hookDeliveryRecord>;

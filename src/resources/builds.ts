@@ -45,6 +45,7 @@ async function countedBuilds(db: Queries, commitId: bigint): Promise<bigint[]> {
     .selectFrom('builds')
     .select(['id', 'suite_id', 'suite_name', 'variant', 'attempt', 'series'])
     .where('commit_id', '=', commitId)
+    .where('deploy_id', 'is', null)
     .execute();
   return ofLastSeries(newestAttempts(rows)).map(({ id }) => id);
 }
@@ -88,8 +89,8 @@ export const routes = [
     async handle(call) {
       const { db, commit, page, query } = call;
       const all = db.selectFrom('builds').selectAll().where('commit_id', '=', commit.id);
-      const ids = query.counted ? await countedBuilds(db, commit.id) : [];
-      const builds = ids.length === 0 ? all : all.where('id', 'in', ids); // where none counts, there is none
+      const ids = query.counted ? await countedBuilds(db, commit.id) : undefined;
+      const builds = ids ? all.where('id', 'in', [0n, ...ids]) : all; // no build has the number 0
       const rows = await onPage(builds, 'id', page).execute();
       return pageOf(page, rows.map(await showing(call, rows)));
     },

@@ -12,8 +12,8 @@ import { logTopic } from '../streams/logs.ts';
 import { readAgainMs } from '../streams/tail.ts';
 
 /**
- * One stream for a user and all of the user's tabs: which projects have changed, which have new build output, and which
- * dependencies have changed. The change itself is not sent: the page loads itself again and takes over the differences.
+ * One stream for a user and all of the user's tabs: which projects have changed, which have new build output, which builds
+ * went on to another step, and which dependencies have changed. The change itself is not sent: the page loads itself again and takes over the differences.
  * So each thing is rendered in one place, and a client that was away catches up in the same way.
  */
 
@@ -22,7 +22,7 @@ const breathMs = 400;
 
 interface Seen {
   projects: Map<string, bigint>;
-  logs: Map<string, { project: string; size: bigint }>;
+  running: Map<string, { project: string; size: bigint; steps: string }>;
   dependencies: Map<string, bigint>;
 }
 
@@ -32,13 +32,13 @@ async function* changes({
   caller,
   signal,
 }: { db: Queries } & Pick<Call, 'subscriptions' | 'signal'> & WithCaller): AsyncGenerator<string> {
-  let known = await look(db, caller);
+  let known = await readSeen(db, caller);
   // A client that was away reloads once.
   yield 'retry: 2000\nevent: hello\ndata: {}\n\n';
   while (!signal.aborted) {
     using watch = subscriptions.watch(...topicsOf(known));
     try {
-      const seen = await look(db, caller);
+      const seen = await readSeen(db, caller);
       const news = differences(known, seen);
       known = seen;
       if (news) {
@@ -52,21 +52,21 @@ async function* changes({
     await watch.changed(readAgainMs, signal);
   }
 }
-function topicsOf({ projects, logs, dependencies }: Seen): string[] {
+function topicsOf({ projects, running, dependencies }: Seen): string[] {
   return [
     ...Array.from(projects.keys(), (id) => projectTopic(BigInt(id))),
-    ...Array.from(logs.keys(), (id) => logTopic(BigInt(id))),
+    ...Array.from(running.keys(), (id) => logTopic(BigInt(id))),
     ...Array.from(dependencies.keys(), (id) => subjectTopic(BigInt(id))),
   ];
 }
 
-async function look(db: Queries, caller: Caller): Promise<Seen> {
+async function readSeen(db: Queries, caller: Caller): Promise<Seen> {
   const projects = await projectsSeenBy(db, caller).select(['p.id', 'p.last_event']).execute();
-  const logs = await projectsSeenBy(db, caller)
+  const running = await projectsSeenBy(db, caller)
     .innerJoin('builds as b', 'b.project_id', 'p.id')
     .innerJoin('jobs as j', 'j.subject_id', 'b.id')
     .innerJoin('logs as l', 'l.id', 'b.id')
-    .select(['b.id', 'b.project_id', 'l.size'])
+    .select(['b.id', 'b.project_id', 'b.steps', 'l.size'])
     .where('j.claim', 'is not', null)
     .execute();
   const dependencies = await db
@@ -76,7 +76,9 @@ async function look(db: Queries, caller: Caller): Promise<Seen> {
     .execute();
   return {
     projects: new Map(projects.map((row) => [String(row.id), row.last_event])),
-    logs: new Map(logs.map((row) => [String(row.id), { project: String(row.project_id), size: row.size }])),
+    running: new Map(
+      running.map(({ id, project_id: project, ...row }) => [String(id), { project: String(project), ...row }]),
+    ),
     dependencies: new Map(dependencies.map((row) => [String(row.id), row.last_event])),
   };
 }
@@ -84,9 +86,12 @@ async function look(db: Queries, caller: Caller): Promise<Seen> {
 function differences(before: Seen, now: Seen): object | undefined {
   const projects = differing(before.projects, now.projects);
   const dependencies = differing(before.dependencies, now.dependencies);
-  const spoke = [...now.logs].filter(([id, { size }]) => before.logs.get(id)?.size !== size);
+  const running = [...now.running];
+  const spoke = running.filter(([id, { size }]) => before.running.get(id)?.size !== size);
   const logs = [...new Set(spoke.map(([, { project }]) => project))];
-  return projects.length + dependencies.length + logs.length > 0 ? { projects, logs, dependencies } : undefined;
+  const builds = running.filter(([id, { steps }]) => before.running.get(id)?.steps !== steps).map(([id]) => id);
+  const news = { projects, logs, builds, dependencies };
+  return Object.values(news).some((ids) => ids.length > 0) ? news : undefined;
 }
 
 /** New, deleted and changed entries. */
@@ -101,7 +106,7 @@ export const routes = [
     path: '/changes',
     access: 'both',
     scope: 'never',
-    summary: 'Follow which of your projects and dependencies change, and in which projects builds say something',
+    summary: 'Follow which of your projects and dependencies change, and which builds say something or go on',
     streams: ['text/event-stream'],
     answer: changesRecord,
     handle: async (call) => ({

@@ -84,8 +84,12 @@ export async function withNeeds(
       return {};
     },
   }));
-  if (changed.length === 0) return [...steps];
-  return [...steps.filter((step) => !isGone(step)), ...changed, ...steps.filter(isGone)];
+  return changed.length === 0 ? [...steps] : suitesGoLast([...steps, ...changed]);
+}
+
+/** A suite goes when nothing uses it any more. */
+export function suitesGoLast(steps: readonly Step[]): Step[] {
+  return [...steps.filter((step) => !isGone(step)), ...steps.filter(isGone)];
 }
 
 /** A suite that another one needs can be deleted only after that one. */

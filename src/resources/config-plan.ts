@@ -12,6 +12,7 @@ import {
   isSame,
   projectFields,
   rawOf,
+  strategies,
   suites,
   valueIn,
   type DocumentField,
@@ -19,8 +20,9 @@ import {
   type Kind,
   type Value,
 } from '../documents/kinds.ts';
-import { needersFirst, withNeeds } from './config-needs.ts';
+import { needersFirst, suitesGoLast, withNeeds } from './config-needs.ts';
 import type { Once, Step } from './config-steps.ts';
+import { withSuiteId, withSuiteNames } from './config-strategies.ts';
 import { noteSource, sourcesOf } from './environment-variables.ts';
 
 type Within = Call['within'];
@@ -77,11 +79,12 @@ export async function runSteps(
 
 export async function planFor(planning: Planning, projectId: bigint, wanted: Node): Promise<Step[]> {
   const params = { project_id: projectId };
-  const steps: Step[] = [];
+  let steps: Step[] = [];
   for (const kind of beforeProject) {
     const nodes = wanted.children[kind.section] ?? [];
     const own = await planKind(planning, kind, params, nodes, '');
     steps.push(...(kind === suites ? await withNeeds(planning.within, params, nodes, own) : own));
+    if (kind === strategies && own.length > 0) steps = suitesGoLast(steps);
   }
   steps.push(...(await planProject(planning, params, wanted)));
   for (const kind of afterProject)
@@ -161,7 +164,10 @@ async function planChange(
     what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
     fields: changed.map((field) => shownChange(field, record, node.entry)),
     async run() {
-      await named(node.at, () => within(`PUT ${kind.path}/:${kind.param}`, own, bodyFrom(changed, node.entry)));
+      await named(node.at, async () => {
+        const sent = kind === strategies ? await withSuiteId(within, own, node.entry) : node.entry;
+        return within(`PUT ${kind.path}/:${kind.param}`, own, bodyFrom(changed, sent));
+      });
       if (areVariables(kind)) await noteSource(planning.db, record.id, shown(node.entry.from_env));
       return {};
     },
@@ -183,7 +189,10 @@ async function planCreate(planning: Planning, kind: Kind, params: Params, node: 
     what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
     fields: [],
     async run() {
-      const made = await named(node.at, () => within(`POST ${kind.path}`, params, bodyFrom(fields, entry)));
+      const made = await named(node.at, async () => {
+        const sent = kind === strategies ? await withSuiteId(within, params, entry) : entry;
+        return within(`POST ${kind.path}`, params, bodyFrom(fields, sent));
+      });
       const { id, secret, url } = made as Record_ & { url?: string };
       if (areVariables(kind)) await noteSource(planning.db, id, shown(node.entry.from_env));
       for (const part of await planParts(planning, kind, { ...params, [kind.param]: id }, node)) await part.run();
@@ -250,7 +259,7 @@ export async function recordsOf(
   params: Params,
 ): Promise<Record_[]> {
   const list = (await within(`GET ${kind.path}`, params)) as Record_[];
-  if (areVariables(kind)) {
+  if (areVariables(kind) && list.length > 0) {
     const sources = await sourcesOf(db, { projectId: params.project_id ?? 0n, suiteId: params.suite_id });
     return list.map((record) => ({ ...record, from_env: sources.get(record.id) ?? '' }));
   }
@@ -258,7 +267,7 @@ export async function recordsOf(
   const whole: Record_[] = [];
   for (const { id } of list)
     whole.push((await within(`GET ${kind.path}/:${kind.param}`, { ...params, [kind.param]: id })) as Record_);
-  return whole;
+  return kind === strategies ? withSuiteNames(within, params, whole) : whole;
 }
 
 export function entryOf(fields: readonly DocumentField[], record: object): Entry {

@@ -22,7 +22,7 @@ const noWord =
   'A runner began to look at the repository, but did not answer in time. Try again. If it happens again, check the runner, and its connection to the host of the repository.';
 
 /** Announcements can be lost, so the database is queried this often anyway. */
-const lookEvery = 1000;
+const checkEveryMs = 1000;
 
 export const routes = [
   projectRoute({
@@ -48,7 +48,8 @@ export const routes = [
         if (seen === 'gone') throw new ApiError('not_found');
         if (seen) return view(seen);
         reason = await whyNobodyTakes(database, project.owner_id);
-        if (reason === undefined) await watch.changed(Math.max(0, Math.min(deadline - performance.now(), lookEvery)));
+        if (reason === undefined)
+          await watch.changed(Math.max(0, Math.min(deadline - performance.now(), checkEveryMs)));
       }
       const whyNot = (await isLookedAt(db, id)) ? noWord : allAreBusy;
       const message = reason === undefined ? whyNot : `No runner can look at the repository: ${reason}.`;

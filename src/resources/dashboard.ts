@@ -147,6 +147,7 @@ async function timesOf(db: Queries, commitIds: bigint[]) {
     .select(['commit_id', 'build_request_id as request'])
     .select((of) => [of.fn.min('started_at').as('started_at'), of.fn.max('finished_at').as('finished_at')])
     .where('commit_id', 'in', commitIds)
+    .where('deploy_id', 'is', null)
     .groupBy(['commit_id', 'build_request_id'])
     .execute();
   return new Map(rows.toSorted((a, b) => (a.request < b.request ? -1 : 1)).map((row) => [row.commit_id, row]));

@@ -1,14 +1,16 @@
 import { projectRoute } from '../api/route.ts';
-import type { Queries } from '../db/open.ts';
+import type { Call } from '../api/call.ts';
+import type { Queries, Transaction } from '../db/open.ts';
+import type { FieldErrors } from '../errors.ts';
 import type { DeployStrategyRow } from '../db/schema.ts';
 import {
+  pushOptions,
   strategyFields,
   strategyItemFields,
   strategyItemRecord,
-  strategyOptions,
   strategyRecord,
 } from '../records/deploy.ts';
-import { columnsOf, valuesIn } from '../records/fields.ts';
+import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
@@ -18,7 +20,9 @@ function itemView(strategy: DeployStrategyRow) {
 }
 
 function view(strategy: DeployStrategyRow) {
-  return { ...itemView(strategy), options: valuesIn(strategyOptions, strategy) };
+  const { suite_id: suite } = strategy;
+  const options = suite === null ? valuesIn(pushOptions, strategy) : withIdString('suite_id', suite);
+  return { ...itemView(strategy), options };
 }
 
 async function loadStrategy(call: InProject<'deploy_strategy_id'>): Promise<{ strategy: DeployStrategyRow }> {
@@ -28,6 +32,40 @@ async function loadStrategy(call: InProject<'deploy_strategy_id'>): Promise<{ st
 export async function findStrategy(db: Queries, projectId: bigint, id: bigint): Promise<DeployStrategyRow | undefined> {
   const strategies = db.selectFrom('deploy_strategies').selectAll().where('project_id', '=', projectId);
   return strategies.where('id', '=', id).executeTakeFirst();
+}
+
+type Written = Partial<ValuesOf<typeof strategyFields>>;
+
+/** Each type has options of its own, and all of them are needed. The type of a strategy stays what it is. */
+async function checkOptions(
+  { db, database, project }: Pick<Call, 'database'> & { db: Queries; project: { id: bigint } },
+  values: Written,
+  present?: DeployStrategyRow,
+): Promise<FieldErrors> {
+  const { strategy_type: type = present?.strategy_type, 'options[suite_id]': suiteId } = values;
+  if (present && type !== present.strategy_type) return { strategy_type: ['invalid_format'] };
+  if (type === undefined) return {};
+  const errors: FieldErrors = {};
+  for (const name of ['options[repository_url]', 'options[local_branch]', 'options[remote_branch]'] as const) {
+    const isBlank = values[name] === '';
+    if (type === 'git' && isBlank) errors[name] = ['is_blank'];
+    if (type === 'suite' && values[name] !== undefined && !isBlank) errors[name] = ['invalid_format'];
+  }
+  const name = 'options[suite_id]';
+  if (type === 'git' && suiteId !== undefined) errors[name] = ['invalid_format'];
+  if (type !== 'suite' || !(name in values)) return errors;
+  await database.holdNumber(db as Transaction, project.id); // nobody deletes the suite meanwhile
+  const suites = db.selectFrom('suites').select('manual').where('project_id', '=', project.id);
+  const suite = suiteId === undefined ? undefined : await suites.where('id', '=', suiteId).executeTakeFirst();
+  if (!suite) errors[name] = [suiteId === undefined ? 'is_blank' : 'not_found'];
+  else if (suite.manual === 0) errors[name] = ['invalid_format'];
+  return errors;
+}
+
+/** Whether a strategy runs this suite. */
+export async function isDeployed(db: Queries, { id }: { id: bigint }): Promise<boolean> {
+  const strategies = db.selectFrom('deploy_strategies').select('id').where('suite_id', '=', id);
+  return (await strategies.executeTakeFirst()) !== undefined;
 }
 
 export const routes = [
@@ -48,21 +86,25 @@ export const routes = [
     path: '/projects/:project_id/deploy_strategies',
     access: 'both',
     scope: 'deploys',
-    summary: 'Create a deploy strategy; the receiving repository must take pushes with the project’s SSH key',
+    summary:
+      'Create a deploy strategy: git pushes to a repository, which must take pushes with the project’s SSH key; suite runs ' +
+      'a manual suite',
     body: strategyFields,
     creates: 'deploy_strategies',
     answer: strategyRecord,
+    verify: (call, values) => checkOptions(call, values),
     verifyNames: ({ db, project }, values) =>
       checkName(db, 'deploy_strategies', { within: project.id, name: values.name }),
     audit: {
       action: 'deploy_strategy.created',
-      details: ({ input }) => ({
-        repository_url: input['options[repository_url]'],
-        remote_branch: input['options[remote_branch]'],
-      }),
+      details: ({ input }) =>
+        input.strategy_type === 'git'
+          ? { repository_url: input['options[repository_url]'], remote_branch: input['options[remote_branch]'] }
+          : { suite_id_str: String(input['options[suite_id]']) },
     },
     async handle({ db, project, ids, input }) {
-      const strategy = { id: ids.next(), project_id: project.id, ...columnsOf(strategyFields, input) };
+      const fields = columnsOf(strategyFields, input);
+      const strategy = { id: ids.next(), project_id: project.id, ...fields, suite_id: fields.suite_id ?? null };
       await orTaken(db.insertInto('deploy_strategies').values(strategy).execute());
       return view(strategy);
     },
@@ -86,6 +128,7 @@ export const routes = [
     body: strategyFields,
     answer: strategyRecord,
     load: loadStrategy,
+    verify: (call, values) => checkOptions(call, values, call.strategy),
     verifyNames: ({ db, strategy }, values) =>
       checkName(db, 'deploy_strategies', { within: strategy.project_id, name: values.name, except: strategy.id }),
     audit: {
@@ -96,10 +139,9 @@ export const routes = [
       },
     },
     async handle({ db, strategy, input }) {
-      const changed = columnsOf(strategyFields, input);
-      if (Object.keys(changed).length > 0) {
-        await orTaken(db.updateTable('deploy_strategies').set(changed).where('id', '=', strategy.id).execute());
-      }
+      const { suite_id: suite = strategy.suite_id, ...fields } = columnsOf(strategyFields, input);
+      const changed = { ...fields, suite_id: suite };
+      await orTaken(db.updateTable('deploy_strategies').set(changed).where('id', '=', strategy.id).execute());
       return view({ ...strategy, ...changed });
     },
   }),

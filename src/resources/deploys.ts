@@ -22,7 +22,7 @@ import { reasonsInVain } from './waiting.ts';
 
 const mayWait = ({ state }: DeployRow): boolean => state === 'enqueued';
 
-type Shown = DeployRow & { created_by_email: string };
+type Shown = DeployRow & { created_by_email: string; build_id: bigint | null };
 
 function itemView({ id, state, created_by_email }: Shown) {
   return { ...withIdString('id', id), state, created_by: created_by_email };
@@ -33,6 +33,7 @@ function view(deploy: Shown) {
     ...itemView(deploy),
     ...withIdString('deploy_strategy_id', deploy.deploy_strategy_id),
     ...withIdString('commit_id', deploy.commit_id),
+    ...withIdString('build_id', deploy.build_id),
     deploy_started_at: timestampOrNull(deploy.started_at),
     deploy_finished_at: timestampOrNull(deploy.finished_at),
   };
@@ -44,6 +45,14 @@ function deploysOf(db: Queries, projectId: bigint) {
     .innerJoin('users', 'users.id', 'deploys.created_by')
     .selectAll('deploys')
     .select('users.email as created_by_email')
+    .select((of) =>
+      of
+        .selectFrom('builds')
+        .select((build) => build.fn.max('builds.id').as('id'))
+        .whereRef('builds.deploy_id', '=', 'deploys.id')
+        .whereRef('builds.suite_id', '=', 'deploys.suite_id')
+        .as('build_id'),
+    )
     .where('deploys.project_id', '=', projectId);
 }
 
@@ -55,10 +64,13 @@ async function loadDeploy(call: InProject<'deploy_id'>): Promise<{ deploy: Shown
   return { deploy: await findDeploy(call.db, call.project.id, call.params.deploy_id) };
 }
 
-type Deployed = Pick<CommitRow, 'id' | 'branches' | 'tags'>;
+type Deployed = Pick<CommitRow, 'id' | 'ref' | 'branches' | 'tags'>;
 
 async function findCommit(db: Queries, projectId: bigint, id: bigint): Promise<Deployed | undefined> {
-  const commits = db.selectFrom('commits').select(['id', 'branches', 'tags']).where('project_id', '=', projectId);
+  const commits = db
+    .selectFrom('commits')
+    .select(['id', 'ref', 'branches', 'tags'])
+    .where('project_id', '=', projectId);
   return commits.where('id', '=', id).executeTakeFirst();
 }
 
@@ -73,7 +85,7 @@ async function newestPassed(db: Queries, projectId: bigint, branch: string): Pro
   const inList = `%${JSON.stringify(branch).replaceAll(/[!%_]/g, '!$&')}%`;
   const passed = db
     .selectFrom('commits')
-    .select(['id', 'branches', 'tags'])
+    .select(['id', 'ref', 'branches', 'tags'])
     .where('project_id', '=', projectId)
     .where('build_state', '=', sql.lit('passed'))
     .where(sql<boolean>`branches like ${inList} escape '!'`)
@@ -96,6 +108,7 @@ async function isCommitComing(db: Queries, projectId: bigint): Promise<boolean> 
     .selectFrom('build_requests')
     .select('id')
     .where('project_id', '=', projectId)
+    .where('deploy_id', 'is', null)
     .where(sql<boolean>`build_state in ('enqueued', 'fetching', 'building')`);
   return (await unfinished.limit(1).executeTakeFirst()) !== undefined;
 }
@@ -119,7 +132,7 @@ async function deployedBefore(db: Queries, strategyId: bigint): Promise<Deployed
   return db
     .selectFrom('deploys')
     .innerJoin('commits', 'commits.id', 'deploys.commit_id')
-    .select(['commits.id', 'commits.branches', 'commits.tags'])
+    .select(['commits.id', 'commits.ref', 'commits.branches', 'commits.tags'])
     .where('deploys.deploy_strategy_id', '=', strategyId)
     .where('deploys.state', '=', sql.lit('deployed'))
     .orderBy('deploys.id', 'desc')
@@ -130,6 +143,11 @@ async function deployedBefore(db: Queries, strategyId: bigint): Promise<Deployed
 
 type DeployRequest = Partial<ValuesOf<typeof fields>>;
 
+async function defaultBranch(db: Queries, projectId: bigint): Promise<string> {
+  const projects = db.selectFrom('projects').select('default_branch').where('id', '=', projectId);
+  return (await projects.executeTakeFirstOrThrow()).default_branch;
+}
+
 /** The commit that is meant: the one that is named, the one to go back to, or the newest that passed. */
 async function meantCommit(
   db: Queries,
@@ -137,7 +155,9 @@ async function meantCommit(
   { commit_id: named, rollback }: DeployRequest,
 ): Promise<Deployed | undefined> {
   if (named !== undefined) return findCommit(db, strategy.project_id, named);
-  return rollback ? deployedBefore(db, strategy.id) : newestPassed(db, strategy.project_id, strategy.local_branch);
+  if (rollback) return deployedBefore(db, strategy.id);
+  const branch = strategy.suite_id === null ? strategy.local_branch : await defaultBranch(db, strategy.project_id);
+  return newestPassed(db, strategy.project_id, branch);
 }
 
 /** Reports every reference to a missing record. */
@@ -181,7 +201,7 @@ export const routes = [
     scope: 'deploys',
     startsWork: true,
     summary:
-      'Deploy a commit; by default the newest one that passed on the local branch of the strategy, and with rollback the ' +
+      'Deploy a commit; by default the newest one that passed on the branch of the strategy, and with rollback the ' +
       'one that was deployed before the last',
     body: fields,
     creates: 'work',
@@ -200,7 +220,7 @@ export const routes = [
       const commit = orNotFound(await meantCommit(db, strategy, input), 'commit_id');
       const wanted = { strategy, commit, createdBy: caller.id };
       const deploy = await openDeploy(writeContextOf(call), project, wanted);
-      return view({ ...deploy, created_by_email: caller.email });
+      return view(await findDeploy(db, project.id, deploy.id));
     },
   }),
   projectRoute({

@@ -1,6 +1,6 @@
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import { sealedPlace, type EnvironmentVariableRow, type SuiteRow } from '../db/schema.ts';
+import { sealedLocation, type EnvironmentVariableRow, type SuiteRow } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
 import { isOrdinary } from '../shared/ordinary-words.ts';
 import { hasForms } from '../shared/secret-forms.ts';
@@ -26,7 +26,7 @@ const variablesOf = (db: Queries, { column, within }: Owner) =>
   db.selectFrom('environment_variables').selectAll().where(column, '=', within);
 
 function view(variable: EnvironmentVariableRow, vault: Vault) {
-  const content = vault.open(variable.content, contentPlace(variable.id));
+  const content = vault.open(variable.content, contentLocation(variable.id));
   return { ...withIdString('id', variable.id), ...valuesIn(variableFields, { ...variable, content }) };
 }
 
@@ -41,7 +41,8 @@ const hiddenWords =
   'The content looks like ordinary words, and every place in the logs that says the same will be masked. ' +
   'If it is no secret, set secret to false.';
 
-const contentPlace = (id: bigint): string => sealedPlace({ table: 'environment_variables', column: 'content' }, id);
+const contentLocation = (id: bigint): string =>
+  sealedLocation({ table: 'environment_variables', column: 'content' }, id);
 
 /** The suite in the path; where it names none, the variables are the project's own. */
 async function loadOwner(call: Call): Promise<{ suite?: SuiteRow }> {
@@ -110,7 +111,7 @@ function variableRoutes<const Path extends string>(of: Path, what: string) {
       async handle(call) {
         const { db, ids, vault, input } = call;
         const id = ids.next();
-        const content = await sealIn(db, vault, input.content, contentPlace(id));
+        const content = await sealIn(db, vault, input.content, contentLocation(id));
         const fields = columnsOf(variableFields, { ...input, content });
         const { column, within } = ownerIn(call);
         const variable = { id, project_id: null, suite_id: null, [column]: within, ...fields, from_env: '' };
@@ -148,7 +149,7 @@ function variableRoutes<const Path extends string>(of: Path, what: string) {
       },
       async handle({ db, variable, vault, input }) {
         const sealed = input.content !== undefined && {
-          content: await sealIn(db, vault, input.content, contentPlace(variable.id)),
+          content: await sealIn(db, vault, input.content, contentLocation(variable.id)),
           from_env: '', // a document says it again after this
         };
         const changed = { ...columnsOf(variableFields, input), ...sealed };

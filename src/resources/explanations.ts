@@ -5,7 +5,7 @@ import { suitesOf } from '../lifecycle/chosen-suites.ts';
 import { skippedSuites, type Reason } from '../lifecycle/skipped-suites.ts';
 import { withChanges } from '../lifecycle/request-changes.ts';
 import { reasonInWords } from '../lifecycle/reasons.ts';
-import { inWords } from '../lifecycle/rules.ts';
+import { ruleText } from '../lifecycle/rules.ts';
 import type { Explanation } from '../records/build-request.ts';
 import { withIdString } from './common.ts';
 
@@ -46,5 +46,5 @@ function whyNot(reason: Reason): string {
   const { rule, values, count } = reason;
   const more = count > values.length ? ` and ${count - values.length} more` : '';
   const has = count === 0 ? 'the commit has none' : `the commit has ${values.join(', ')}${more}`;
-  return `Its rule ${inWords(rule)} is not met: ${has}.`;
+  return `Its rule ${ruleText(rule)} is not met: ${has}.`;
 }

@@ -13,7 +13,7 @@ import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
 import { isStillOver, readAgainMs, type Followed, type TailParts } from '../streams/tail.ts';
 import { eventRecord } from '../records/log.ts';
 import { followedRequest } from './followed.ts';
-import { loggedId, type Logged } from './logs.ts';
+import { loggedId, namedIn, type Logged } from './logs.ts';
 import { followRequest, formOfPosition, readPosition, writePosition } from './request-stream.ts';
 
 export const streams = ['text/event-stream', 'application/x-ndjson'] as const;
@@ -45,7 +45,7 @@ function streamed({ contentType, keepAlive }: Wire, texts: AsyncGenerator<string
 /** The stream of a record that has one log. */
 export function recordFirehose<const Path extends string>(
   logged: Logged<Path>,
-  followed: (db: Queries, id: bigint) => Followed,
+  followed: (db: Queries, id: bigint, log: bigint) => Followed,
 ) {
   return projectRoute({
     method: 'GET',
@@ -63,8 +63,8 @@ export function recordFirehose<const Path extends string>(
     hasEvents: true,
     answer: eventRecord,
     async handle(call) {
-      const id = await loggedId(call, logged);
-      return tailOf(call, followed(call.db, id));
+      const log = await loggedId(call, logged);
+      return tailOf(call, followed(call.db, namedIn(call.params, logged.param), log));
     },
   });
 }

@@ -28,15 +28,17 @@ const buildEvents: Looking = (db, id, after) =>
     .where('record.id', '=', id)
     .orderBy('events.sequence')
     .execute();
-const deployEvents: Looking = (db, id, after) =>
-  db
-    .selectFrom('deploys as record')
-    .leftJoin('logs', 'logs.id', 'record.id')
-    .leftJoin('events', (join) => join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', after))
-    .select(['record.state as now', 'logs.size', 'events.state', 'events.sequence'])
-    .where('record.id', '=', id)
-    .orderBy('events.sequence')
-    .execute();
+const deployEvents =
+  (log: bigint): Looking =>
+  (db, id, after) =>
+    db
+      .selectFrom('deploys as record')
+      .leftJoin('logs', (join) => join.on('logs.id', '=', log))
+      .leftJoin('events', (join) => join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', after))
+      .select(['record.state as now', 'logs.size', 'events.state', 'events.sequence'])
+      .where('record.id', '=', id)
+      .orderBy('events.sequence')
+      .execute();
 
 // Events of dependencies have a table of their own, because they may concern no project, or many.
 const dependencyEvents: Looking = (db, id, after) =>
@@ -59,8 +61,8 @@ export function followedBuild(db: Queries, id: bigint): Followed {
   return followed(db, id, buildEvents, buildMachine);
 }
 
-export function followedDeploy(db: Queries, id: bigint): Followed {
-  return followed(db, id, deployEvents, deployMachine);
+export function followedDeploy(db: Queries, id: bigint, log: bigint): Followed {
+  return { ...followed(db, id, deployEvents(log), deployMachine), log };
 }
 
 function followed<State extends string>(db: Queries, id: bigint, events: Looking, machine: Machine<State>): Followed {

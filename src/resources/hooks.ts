@@ -4,7 +4,7 @@ import type { Call } from '../api/call.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import { sealIn } from '../db/sealing.ts';
 import type { HookRow } from '../db/schema.ts';
-import { secretPlace } from '../inbound-hooks/endpoint.ts';
+import { secretLocation } from '../inbound-hooks/endpoint.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { columnsOf, valuesIn } from '../records/fields.ts';
 import { hookFields, hookRecord, secretHookRecord } from '../records/trigger.ts';
@@ -57,7 +57,7 @@ function randomHookSecret(): string {
 }
 
 async function sealed({ db, vault }: { db: Transaction } & Pick<Call, 'vault'>, id: bigint, secret: string) {
-  return sealIn(db, vault, secret, secretPlace(id));
+  return sealIn(db, vault, secret, secretLocation(id));
 }
 
 export const routes = [

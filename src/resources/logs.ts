@@ -92,14 +92,18 @@ export function logRoutes<const Path extends string>(logged: Logged<Path>) {
   ];
 }
 
-/** The record in the path, if it belongs to the project. */
+/** The identifier of the log of the record in the path, if that belongs to the project. Mostly it is the record's own. */
 export async function loggedId(
   { db, project, params }: Pick<Call, 'params'> & WithProject & { db: Queries },
   { table, param }: Logged,
 ): Promise<bigint> {
-  const named = (params as Record<string, bigint>)[param];
-  const [record] = await recordsOf[table](db, { project: project.id, id: named ?? 0n });
+  const [record] = await recordsOf[table](db, { project: project.id, id: namedIn(params, param) });
   return orNotFound(record).id;
+}
+
+/** The identifier that the path has. */
+export function namedIn(params: object, param: string): bigint {
+  return (params as Record<string, bigint>)[param] ?? 0n;
 }
 
 const recordsIn =
@@ -107,10 +111,24 @@ const recordsIn =
   (db: Queries, { project, id }: { project: bigint; id: bigint }): Promise<{ id: bigint }[]> =>
     db.selectFrom(table).select('id').where('project_id', '=', project).where('id', '=', id).execute();
 
+/** The log of a deploy that runs a suite is that of the suite's newest build. */
+const logsOfDeploys: ReturnType<typeof recordsIn> = (db, { project, id }) =>
+  db
+    .selectFrom('deploys')
+    .leftJoin('builds', (join) =>
+      join.onRef('builds.deploy_id', '=', 'deploys.id').onRef('builds.suite_id', '=', 'deploys.suite_id'),
+    )
+    .select((of) => of.fn.coalesce('builds.id', 'deploys.id').as('id'))
+    .where('deploys.project_id', '=', project)
+    .where('deploys.id', '=', id)
+    .orderBy('builds.id', 'desc')
+    .limit(1)
+    .execute();
+
 const recordsOf = {
   builds: recordsIn('builds'),
   build_requests: recordsIn('build_requests'),
-  deploys: recordsIn('deploys'),
+  deploys: logsOfDeploys,
 };
 
 interface Storage {

@@ -41,7 +41,11 @@ export async function overviewOf(db: Queries, id: bigint) {
 
 /** Those of the default branch, or of the project where that is not known; oldest first. */
 async function lastBuilt(db: Queries, projectId: bigint, branch: string) {
-  const requests = db.selectFrom('build_requests').select(['id', 'build_state']).where('project_id', '=', projectId);
+  const requests = db
+    .selectFrom('build_requests')
+    .select(['id', 'build_state'])
+    .where('project_id', '=', projectId)
+    .where('deploy_id', 'is', null);
   // The second condition is that of the index.
   const wanted = branch === '' ? requests : requests.where('branch', '=', branch).where('pull_request', 'is', null);
   const newest = await wanted.orderBy('id', 'desc').limit(lastRequests).execute();
@@ -145,7 +149,8 @@ async function newestRequests(db: Queries, ids: readonly (bigint | null)[]) {
 /** Of each commit the builds that count for its state. */
 export async function buildsOfCommits(db: Queries, commits: readonly bigint[]) {
   if (commits.length === 0) return [];
-  const rows = await db.selectFrom('builds').selectAll().where('commit_id', 'in', commits).execute();
+  const builds = db.selectFrom('builds').selectAll().where('commit_id', 'in', commits);
+  const rows = await builds.where('deploy_id', 'is', null).execute();
   return Array.from(Map.groupBy(rows, ({ commit_id: commit }) => commit).values()).flatMap((some) =>
     ofLastSeries(newestAttempts(some)),
   );

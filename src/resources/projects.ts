@@ -4,7 +4,7 @@ import { forgetInvited } from '../auth/users.ts';
 import { allRows } from '../api/pages.ts';
 import { accountRoute, projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import { sealedPlace } from '../db/schema.ts';
+import { sealedLocation } from '../db/schema.ts';
 import { mapYielding } from '../lib/event-loop.ts';
 import type { Vault } from '../lib/vault.ts';
 import { changeProject, createProject, deleteProject } from '../lifecycle/projects.ts';
@@ -19,11 +19,11 @@ import { checkName, orTaken } from './names.ts';
 function view(project: VisibleProject, vault: Vault): Project {
   return {
     ...projectView(project, project.owned),
-    ssh_public_key: vault.openPublic(project.ssh_public_key, publicKeyPlace(project.id)),
+    ssh_public_key: vault.openPublic(project.ssh_public_key, publicKeyLocation(project.id)),
   };
 }
 
-const publicKeyPlace = (id: bigint): string => sealedPlace({ table: 'projects', column: 'ssh_public_key' }, id);
+const publicKeyLocation = (id: bigint): string => sealedLocation({ table: 'projects', column: 'ssh_public_key' }, id);
 
 /** The projects that a user owns or collaborates on. */
 export async function projectsOf(db: Queries, caller: Caller) {

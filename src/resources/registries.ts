@@ -1,7 +1,7 @@
 import { accountRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { sealIn } from '../db/sealing.ts';
-import { sealedPlace, type RegistryRow } from '../db/schema.ts';
+import { sealedLocation, type RegistryRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
 import { registryFields, registryRecord } from '../records/dependency.ts';
 import { columnsOf, required, text, valuesIn } from '../records/fields.ts';
@@ -54,7 +54,7 @@ export const routes = [
     audit: { action: 'registry.created', details: ({ input }) => columnsOf(registryFields, input) },
     async handle({ db, ids, vault, caller, input }) {
       const id = ids.next();
-      const place = sealedPlace({ table: 'registries', column: 'password' }, id);
+      const place = sealedLocation({ table: 'registries', column: 'password' }, id);
       const registry: RegistryRow = {
         id,
         owner_id: caller.id,

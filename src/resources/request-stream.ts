@@ -66,8 +66,8 @@ export async function* followRequest(
   let seen: bigint | undefined;
   while (!signal.aborted) {
     const open = [...builds.values()].filter(({ isSent }) => !isSent);
-    const ofBuilds = open.flatMap(({ subject }) => topicsOf(subject.id));
-    using watch = subscriptions.watch(...topicsOf(id), ...ofBuilds);
+    const ofBuilds = open.flatMap(({ subject }) => topicsOf(subject));
+    using watch = subscriptions.watch(...topicsOf({ id }), ...ofBuilds);
     try {
       const snapshot = await readRequest(db, id, seen);
       const appeared = snapshot.builds.filter((buildId) => !builds.has(buildId));

@@ -8,7 +8,7 @@ import { described, text, wholeNumber } from '../records/fields.ts';
 import { shellFrame } from '../shared/shell-frames.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { findKept, openable } from '../lifecycle/kept-builds.ts';
-import { endShell, insertShell, isNew, lookEveryMs, noteClient, whyOver } from '../lifecycle/shells.ts';
+import { endShell, insertShell, isNew, checkEveryMs, noteClient, whyOver } from '../lifecycle/shells.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
 import type { Waiting } from '../streams/byte-relay.ts';
 import { shellInputRecord, shellRecord } from '../records/build.ts';
@@ -142,18 +142,18 @@ interface Showing {
 /** What the shell shows, until it is over or nobody listens any more. */
 async function* shown({ database, subscriptions, read, signal, id, from }: Showing): AsyncGenerator<Uint8Array> {
   using watch = subscriptions.watch(subjectTopic(id));
-  let lookedAt = -Infinity;
+  let checkedAt = -Infinity;
   let isQuiet = true;
   for (let at = from; !signal.aborted;) {
-    if (isQuiet || performance.now() - lookedAt > lookEveryMs) {
+    if (isQuiet || performance.now() - checkedAt > checkEveryMs) {
       const over = await whyEnded(database, id);
       if (over !== undefined) {
         yield* endFrames(over);
         return;
       }
-      lookedAt = performance.now();
+      checkedAt = performance.now();
     }
-    const piece = await read(at, { watch, ms: lookEveryMs, signal });
+    const piece = await read(at, { watch, ms: checkEveryMs, signal });
     isQuiet = piece === undefined;
     if (piece) {
       at += piece.length;

@@ -14,6 +14,7 @@ import { checkCommand, checkVariants, matrixFields, suiteFields, suiteRecord, ty
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
+import { isDeployed } from './deploy-strategies.ts';
 import { checkFiles } from './suite-files.ts';
 import { checkNeeds, isNeeded, neededNames } from './suite-needs.ts';
 
@@ -157,14 +158,15 @@ export const routes = [
     path: '/projects/:project_id/suites/:suite_id',
     access: 'users',
     scope: 'suites',
-    summary: 'Delete a suite that no other needs; its builds stay',
+    summary: 'Delete a suite that no other needs and no deploy strategy runs; its builds stay',
     answer: destroyedAnswer,
     load: loadSuite,
     audit: { action: 'suite.deleted', subject: ({ suite }) => suite },
     async handle(call) {
       const { db, suite } = call;
       // This also holds the right to change caches of the project: the suite's go with it (lifecycle/caches.ts).
-      if (await isNeeded(call, suite)) throw new ApiError('resource_temporary_unavailable');
+      if ((await isNeeded(call, suite)) || (await isDeployed(db, suite)))
+        throw new ApiError('resource_temporary_unavailable');
       await db.deleteFrom('suites').where('id', '=', suite.id).execute();
       return destroyed;
     },

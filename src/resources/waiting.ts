@@ -82,16 +82,15 @@ interface QueuedJob {
   state: string | null;
 }
 
-/** The work that is in the queue for these records; of a request that may be its builds. */
+/** The work that is in the queue for these records; of a request or a deploy that may be its builds. */
 async function inTheQueue(db: Queries, ids: readonly bigint[]): Promise<QueuedJob[]> {
   const jobs = db
     .selectFrom('jobs')
     .leftJoin('builds', 'builds.id', 'jobs.subject_id')
     .select(['jobs.tags', 'jobs.kind', 'jobs.claim', 'jobs.run_after', 'jobs.location', 'builds.build_state as state']);
   const own = jobs.select('jobs.subject_id as id').where('jobs.subject_id', 'in', ids);
-  const ofBuilds = jobs
-    .select('builds.build_request_id as id')
-    .where('builds.build_request_id', 'in', ids)
-    .$narrowType<{ id: bigint }>();
-  return (await Promise.all([own.execute(), ofBuilds.execute()])).flat();
+  const ofBuilds = (['builds.build_request_id', 'builds.deploy_id'] as const).map((column) =>
+    jobs.select(`${column} as id`).where(column, 'in', ids).$narrowType<{ id: bigint }>(),
+  );
+  return (await Promise.all([own, ...ofBuilds].map((some) => some.execute()))).flat();
 }

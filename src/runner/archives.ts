@@ -32,7 +32,7 @@ const longestLine = 1_000_000;
 
 /** Lists the archive and refuses entries that do not belong into a source archive. */
 export async function inspect(opening: Opening, bounds: Bounds): Promise<void> {
-  const judge = createEntryCheck(bounds);
+  const checkEntry = createEntryCheck(bounds);
   const enough = new AbortController();
   let refusal: RefusedArchiveError | undefined;
   let complaint = '';
@@ -42,7 +42,7 @@ export async function inspect(opening: Opening, bounds: Bounds): Promise<void> {
     try {
       if (line.length > longestLine) refuse('an entry has a name of more than a million letters');
       if (line.startsWith('!')) complaint += `${line.slice(1)}\n`;
-      else judge(line);
+      else checkEntry(line);
     } catch (error) {
       refusal = error as RefusedArchiveError;
       enough.abort();

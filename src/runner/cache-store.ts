@@ -52,7 +52,7 @@ interface Entry extends KeptTree {
   ready: Promise<void>;
   isReady: boolean;
   /** Ends the fetch when nobody waits for it any more. */
-  leave: AbortController;
+  aborting: AbortController;
   users: number;
   usedAt: number;
   /** When it was unpacked: nothing in it is later. */
@@ -72,7 +72,7 @@ export interface CacheStoreOptions {
 
 /** A tree that was just saved is not known to the server yet. */
 const idleMs = 10 * 60_000;
-const mostAsked = 1000;
+const mostReported = 1000;
 /** So much of the disk stays free for builds, besides its reserve. */
 const roomBytes = 1024 ** 3;
 
@@ -110,7 +110,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
 
   const bring = async (entry: Entry): Promise<void> => {
     await using making = await begin();
-    const { signal } = entry.leave;
+    const { signal } = entry.aborting;
     // A build can do without it, and does not wait for a store that is away.
     await fetchBlob(link, entry.digest, packedIn(making.packed), signal, unlessStoreAway);
     const packing = { id: `unpack-${randomName()}`, sandboxes, signal };
@@ -120,7 +120,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
 
   const release = (entry: Entry): void => {
     entry.users -= 1;
-    if (entry.users === 0 && !entry.isReady) entry.leave.abort(new Error('nobody waits for this cache any more'));
+    if (entry.users === 0 && !entry.isReady) entry.aborting.abort(new Error('nobody waits for this cache any more'));
   };
 
   const remove = async (entry: Entry): Promise<void> => {
@@ -163,7 +163,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
       // The clock was set back. What is unpacked again has times that are past.
       if (entry && isAhead(entry)) await remove(entry);
       entry = entries.get(key);
-      if (!entry || entry.leave.signal.aborted || entry.digest !== tree.digest) {
+      if (!entry || entry.aborting.signal.aborted || entry.digest !== tree.digest) {
         const fresh = entryOf({ ...tree, project }, false);
         fresh.ready = bring(fresh);
         fresh.ready.catch(() => {
@@ -204,7 +204,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
       );
       return idle
         .toSorted((a, b) => a.usedAt - b.usedAt)
-        .slice(0, mostAsked)
+        .slice(0, mostReported)
         .map(({ project, name }) => ({ project, name }));
     },
     async drop(trees) {
@@ -225,8 +225,16 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
 }
 
 function entryOf({ project, name, digest, bytes }: CacheTree & KeptTree, isReady: boolean): Entry {
-  const leave = new AbortController();
-  const state = { ready: Promise.resolve(), isReady, leave, users: 0, usedAt: Date.now(), madeAt: 0, isOnDisk: false };
+  const aborting = new AbortController();
+  const state = {
+    ready: Promise.resolve(),
+    isReady,
+    aborting,
+    users: 0,
+    usedAt: Date.now(),
+    madeAt: 0,
+    isOnDisk: false,
+  };
   return { project, name, digest, bytes, ...state };
 }
 

@@ -31,7 +31,7 @@ interface Pending {
 export interface ConnectionParts {
   open: () => WebSocket;
   /** Says why the server cannot be reached. */
-  inWords: (error: Error) => Error;
+  explainUnreachable: (error: Error) => Error;
 }
 
 /**
@@ -155,11 +155,11 @@ class Connected {
   }
 }
 
-async function opened({ open, inWords }: ConnectionParts): Promise<WebSocket> {
+async function opened({ open, explainUnreachable }: ConnectionParts): Promise<WebSocket> {
   const { promise, resolve, reject } = Promise.withResolvers<WebSocket>();
   const socket = open();
   socket.once('open', () => resolve(socket));
-  socket.on('error', (error) => reject(inWords(error))); // later ones end the connection
+  socket.on('error', (error) => reject(explainUnreachable(error))); // later ones end the connection
   socket.once('unexpected-response', (_, response) => {
     refusal(response)
       .then(reject, reject)

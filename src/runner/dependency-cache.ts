@@ -36,7 +36,7 @@ interface Entry {
   /** Set when it is ready. */
   unpacked: Unpacked | undefined;
   /** Ends the fetch when no user waits for it any more. */
-  leave: AbortController;
+  aborting: AbortController;
   users: number;
 }
 
@@ -49,9 +49,9 @@ export async function openDependencyCache(options: DependencyCacheOptions): Prom
   );
 
   const begin = (digest: string): Entry => {
-    const leave = new AbortController();
-    const bringing = bring(options, digest, leave.signal);
-    const entry: Entry = { digest, leave, users: 0, unpacked: undefined, ready: bringing };
+    const aborting = new AbortController();
+    const bringing = bring(options, digest, aborting.signal);
+    const entry: Entry = { digest, aborting, users: 0, unpacked: undefined, ready: bringing };
     bringing.then(
       (unpacked) => (entry.unpacked = unpacked),
       () => {
@@ -76,7 +76,7 @@ export async function openDependencyCache(options: DependencyCacheOptions): Prom
   let tidying: Promise<void> | undefined;
   const release = (entry: Entry): void => {
     entry.users -= 1;
-    if (entry.users === 0 && !entry.unpacked) entry.leave.abort();
+    if (entry.users === 0 && !entry.unpacked) entry.aborting.abort();
     tidying ??= makeRoom()
       .catch(() => {}) // the next release tries again
       .finally(() => (tidying = undefined));
@@ -84,7 +84,7 @@ export async function openDependencyCache(options: DependencyCacheOptions): Prom
 
   const hold = async (digest: string, signal: AbortSignal): Promise<Held> => {
     const known = entries.get(digest);
-    const entry = known && !known.leave.signal.aborted ? known : begin(digest);
+    const entry = known && !known.aborting.signal.aborted ? known : begin(digest);
     entries.delete(digest); // used last, removed last
     entries.set(digest, entry);
     entry.users += 1;
@@ -131,5 +131,5 @@ interface Held {
 }
 
 function entryOf(digest: string, unpacked: Unpacked): Entry {
-  return { digest, unpacked, ready: Promise.resolve(unpacked), leave: new AbortController(), users: 0 };
+  return { digest, unpacked, ready: Promise.resolve(unpacked), aborting: new AbortController(), users: 0 };
 }

@@ -55,7 +55,7 @@ export function failureOf(what: string, status: number | undefined, text: string
 }
 
 /** Why the server could not be reached, with advice where there is some. */
-export function inWords(
+export function explainUnreachable(
   error: Error & { code?: string },
   { hostname }: { hostname?: string | null | undefined },
 ): Error {

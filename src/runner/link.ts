@@ -8,7 +8,7 @@ import { callNames, claimSeconds, connectionPath, protocolHeader, protocolNumber
 import type { BlobLink, LinkCalls } from '../protocol/index.ts';
 import { blobCalls } from './blob-calls.ts';
 import { connectionOptions, ServerConnection } from './connection.ts';
-import { inWords } from './failures.ts';
+import { explainUnreachable } from './failures.ts';
 
 /** The server's address: a Unix socket on this machine, or a URL with its token. */
 export type ServerAddress = ({ socket: string } | { url: string; token: string; ca?: string | undefined }) & {
@@ -56,7 +56,7 @@ export function openLink(server: ServerAddress, options: LinkOptions = {}): Open
     : { ...(server.ca === undefined ? {} : { ca: server.ca }), ALPNProtocols: ['http/1.1'] };
   const connection = new ServerConnection({
     open: () => new WebSocket(`${address}${connectionPath}`, { ...connectionOptions, headers, ...way }),
-    inWords: (error) => inWords(error, target),
+    explainUnreachable: (error) => explainUnreachable(error, target),
   });
 
   const called = callNames.map((name) => [

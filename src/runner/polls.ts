@@ -35,7 +35,7 @@ export async function pollRepositories(parts: PollingParts): Promise<void> {
 
   const begin = (orders: readonly PollOrder[]): void => {
     for (const order of orders) {
-      const work = look(parts, order).then((report) => report && seen.add(report));
+      const work = poll(parts, order).then((report) => report && seen.add(report));
       underWay.add(work);
       void work.finally(() => underWay.delete(work));
     }
@@ -74,7 +74,7 @@ async function untilEnd(
   }
 }
 
-async function look({ mirrors, signal }: PollingParts, order: PollOrder): Promise<PollReport | undefined> {
+async function poll({ mirrors, signal }: PollingParts, order: PollOrder): Promise<PollReport | undefined> {
   const { source, claim, digest, againAfterMs } = order;
   const about = { projectId: source.projectId, claim };
   // A busy runner comes late. If it had to connect again for that, it would be even busier.

@@ -171,7 +171,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     .attend((held) => ask(() => link.extend({ claims: held }, signal)), signal)
     .catch((error: unknown) => ending.abort(error)); // ended by the signal, or refused
   const isBusy = (): boolean => !claims.isEmpty;
-  const tidying = tidyMirrors({ mirrors: services.mirrors, isBusy, signal, log, lookEveryMs: options.upkeepEveryMs });
+  const tidying = tidyMirrors({ mirrors: services.mirrors, isBusy, signal, log, checkEveryMs: options.upkeepEveryMs });
   const forgetting = forgetProjects({ ...services, link, signal, log, everyMs: options.upkeepEveryMs });
   const tidyingCaches = tidyCaches({
     link,
@@ -190,7 +190,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     everyMs: options.upkeepEveryMs,
   });
   const tidyingKept = tidyKept({ link, kept: services.kept, signal, log, everyMs: options.upkeepEveryMs });
-  const looking = options.once ? undefined : pollRepositories({ link, mirrors: services.mirrors, signal, ask, log });
+  const polling = options.once ? undefined : pollRepositories({ link, mirrors: services.mirrors, signal, ask, log });
   const shells = serveShells({ link, services, signal, log });
   const delivery = { outbox: services.outbox, link, disk: services.disk, signal, log };
   const delivering = deliverOutbox(delivery);
@@ -212,7 +212,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     await shells;
     await delivering;
     await forgetting;
-    await looking;
+    await polling;
     await services.close();
     const failure = results.find((result) => result.status === 'rejected');
     if (failure && failure.reason !== stopped && !(failure.reason instanceof DrainedError)) throw failure.reason;

@@ -17,7 +17,7 @@ import type { ShellIo } from './shell-io.ts';
  */
 
 const hourMs = 60 * 60 * 1000;
-const lookEveryMs = 10_000;
+const checkEveryMs = 10_000;
 /** The longest script. */
 const mostScript = 1024 * 1024;
 const noStatus = 3;
@@ -41,12 +41,12 @@ export async function runShell(
     () => {
       if (performance.now() - io.activeAt > idleMs) idle.abort();
     },
-    Math.min(idleMs, lookEveryMs),
+    Math.min(idleMs, checkEveryMs),
   );
   const finish = async (message: string | undefined, status: number): Promise<void> => {
     if (message !== undefined) await io.sendFrame('m', message);
     await io.sendFrame('x', String(status));
-    await io.flush(lookEveryMs);
+    await io.flush(checkEveryMs);
   };
   try {
     using kept = await services.kept?.open(order.name, order.key);

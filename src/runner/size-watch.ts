@@ -20,16 +20,16 @@ const everyMs = 1000;
 
 export function watchSize(folder: string, mostBytes: number, reason: Error): SizeWatch {
   const tooLarge = new AbortController();
-  let looking: Promise<void> | undefined;
+  let measuring: Promise<void> | undefined;
   const discounted = new Map<string, number>(); // by inode: several names of one file count once
-  const look = async (): Promise<void> => {
+  const measure = async (): Promise<void> => {
     const discount = Array.from(discounted.values()).reduce((sum, bytes) => sum + bytes, 0);
     if ((await treeSize(folder)) - discount > mostBytes) tooLarge.abort(reason);
   };
   const timer = setInterval(() => {
-    looking ??= look()
+    measuring ??= measure()
       .catch(() => {}) // a failed measurement says nothing
-      .finally(() => (looking = undefined));
+      .finally(() => (measuring = undefined));
   }, everyMs);
   return {
     signal: tooLarge.signal,
@@ -40,7 +40,7 @@ export function watchSize(folder: string, mostBytes: number, reason: Error): Siz
       }
     },
     check: async () => {
-      await look();
+      await measure();
       tooLarge.signal.throwIfAborted();
     },
     close: () => clearInterval(timer),

@@ -107,7 +107,7 @@ export async function openSuiteCache(
       const tree = { name: savesAs, bytes, making };
       const digest = await orLog(() => store(services, task, tree));
       if (digest === undefined) return undefined;
-      await task.writeLog(task.waiting?.hasCache() ? waits : `Saved the cache (${inWords(bytes)}).\n`);
+      await task.writeLog(task.waiting?.hasCache() ? waits : `Saved the cache (${sizeText(bytes)}).\n`);
       return { digest, ...(restored && order.found && { began: order.found.id }) };
     },
     [Symbol.asyncDispose]: () => held.disposeAsync(),
@@ -133,7 +133,7 @@ async function restore(
     await writeLog('There is no cache yet.\n');
     return undefined;
   }
-  const named = `the cache of ${found.branch} (${inWords(found.bytes)})`;
+  const named = `the cache of ${found.branch} (${sizeText(found.bytes)})`;
   if (!caches.has(source.projectId, found)) await writeLog(`Fetching ${named}.\n`);
   try {
     const { path: tree } = held.use(await caches.take(source.projectId, found, signal));
@@ -218,10 +218,10 @@ function isInWay(checkout: string, path: string): boolean {
 }
 
 function whyNot(error: unknown, { mostBytes }: CacheOrder): string {
-  if (error instanceof TooLargeError) return `it is larger than ${inWords(mostBytes)}, which is the most that is kept`;
+  if (error instanceof TooLargeError) return `it is larger than ${sizeText(mostBytes)}, which is the most that is kept`;
   return isNoSpace(error) ? 'the disk is full' : 'it could not be packed or stored';
 }
 
-function inWords(bytes: number): string {
+function sizeText(bytes: number): string {
   return bytes < 1024 * 1024 ? `${Math.ceil(bytes / 1024)} KB` : `${(bytes / 1024 / 1024).toFixed(1)} MB`;
 }

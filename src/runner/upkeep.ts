@@ -18,7 +18,7 @@ export interface UpkeepOptions {
   signal: AbortSignal;
   log: (message: string) => void;
   /** The pause between two checks whether it is time. */
-  lookEveryMs?: number | undefined;
+  checkEveryMs?: number | undefined;
 }
 
 /**
@@ -30,11 +30,11 @@ export async function tidyMirrors({
   isBusy,
   signal,
   log,
-  lookEveryMs = minute,
+  checkEveryMs = minute,
 }: UpkeepOptions): Promise<void> {
   let due = performance.now();
   for (;;) {
-    await pause(lookEveryMs, undefined, { signal }).catch(() => {});
+    await pause(checkEveryMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
     const now = performance.now();
     if (now < due || (isBusy() && now < due + day)) continue;

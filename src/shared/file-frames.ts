@@ -10,7 +10,7 @@ export interface Frame {
   content: AsyncIterable<Buffer>;
 }
 
-/** The stream is none of frames, or ends in the middle of a file. */
+/** The stream does not consist of frames, or ends in the middle of a file. */
 export class BrokenFramesError extends Error {}
 
 const headerSize = 13;
@@ -30,7 +30,7 @@ export function frameHead(letter: string, number: number, text: string): Buffer 
 export function frameReader(chunks: AsyncIterable<Buffer>): { next(): Promise<Frame | undefined> } {
   const source = chunks[Symbol.asyncIterator]();
   let rest: Buffer = Buffer.alloc(0);
-  /** How much of the file that was told last is still to come. */
+  /** How many bytes of the current file are still to come. */
   let ahead = 0;
 
   const more = async (): Promise<boolean> => {

@@ -68,7 +68,7 @@ function next(glob: string, from: number, characters: string): number | undefine
   return undefined;
 }
 
-/** The place of the bracket that closes the class; as the first of its characters it does not. */
+/** The position of the bracket that closes the class; one that is the first character of the class does not. */
 function endOfClass(glob: string, open: number): number | undefined {
   const first = /^[!^]?/.exec(glob.slice(open + 1))?.[0].length ?? 0;
   for (let at = open + 1 + first; at < glob.length && glob[at] !== '/'; at += 1) {

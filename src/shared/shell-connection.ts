@@ -14,11 +14,11 @@ export interface ShellRoutes {
 
 const awayMs = 45_000;
 const pauseMs = 500;
-/** How often the server is told that somebody is there: it gives up who was not heard of for `awayMs`. */
+/** How often the server is told that somebody is there: it gives up a person who was silent for `awayMs`. */
 const hereEveryMs = 10_000;
 /** One message carries at most so much. */
 const mostBytes = 32 * 1024;
-/** Whoever types more ahead of the shell waits. */
+/** Input that is further ahead of the shell waits. */
 const aheadBytes = 256 * 1024;
 
 /**
@@ -35,8 +35,8 @@ export class ShellConnection {
     aheadBytes,
     signal: this.#over.signal,
   });
-  /** What goes wrong here, the next one mends, or what is shown tells. */
-  readonly #saying = setInterval(() => {
+  /** Errors are ignored: the next call repeats it, and `frames` reports a shell that is over. */
+  readonly #keepAlive = setInterval(() => {
     this.#routes.type({ offset: String(this.#sender.at), data: '' }).catch(() => {});
   }, hereEveryMs);
 
@@ -46,7 +46,7 @@ export class ShellConnection {
   }
 
   end(): void {
-    clearInterval(this.#saying);
+    clearInterval(this.#keepAlive);
     this.#over.abort();
   }
 

@@ -2,7 +2,7 @@
 export const mostShells = 4;
 
 /**
- * Of the shells that a runner has open, so many may be in builds of one account, whoever opened them: others find room
- * beside it.
+ * How many of a runner's shells may be in builds of one account, whoever opened them, so that there is room for other
+ * accounts.
  */
 export const mostShellsOfAccount = 2;

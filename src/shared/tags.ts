@@ -8,7 +8,7 @@ import { longest, most } from './bounds.ts';
 /** Nothing that a shell, a list or a header would read as something else. */
 export const tagForm = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
 
-/** For who has written something else. */
+/** The advice for somebody who wrote something else. */
 export const tagRule = `a tag is a word of at most ${longest.tag} letters, digits and . _ : - that begins with a letter or a digit`;
 
 export function isTag(text: string): boolean {

@@ -6,7 +6,7 @@ import { endMark, finalState, newEvents, readAgainMs, topicsOf } from './tail.ts
 import type { Followed, ReadPosition, StreamEvent, TailParts } from './tail.ts';
 
 /**
- * Serves many readers of one record. Readers that have received everything share one broadcast: one look into the store
+ * Serves many readers of one record. Readers that have received everything share one broadcast: one read of the store
  * serves all of them, and each event is encoded once. A reader that joins late or reads slowly is served from the store
  * at its own pace until it has caught up, and then joins the broadcast. So no reader misses an event, a slow reader
  * costs no memory, and each further reader costs little more than the writes to its connection.
@@ -20,10 +20,10 @@ export async function followTogether(
 ): Promise<void> {
   const { subscriptions, broadcasts } = parts;
   const { signal } = writer;
-  const name = `${subject.id} ${wire.contentType}`;
+  const name = `${subject.id} ${subject.log ?? ''} ${wire.contentType}`;
   let place: ReadPosition = { at: from };
   while (!signal.aborted) {
-    const watch = subscriptions.watch(...topicsOf(subject.id)); // before the look, so that no event is missed
+    const watch = subscriptions.watch(...topicsOf(subject)); // before the read, so that no event is missed
     try {
       const isTold = await whereAvailable(async () => {
         for await (const event of newEvents(parts, subject, place)) {
@@ -80,7 +80,7 @@ function nameOf(event: StreamEvent, place: ReadPosition): string | undefined {
 /** The running broadcasts of a server, by record and format. */
 export type Broadcasts = Map<string, Broadcast>;
 
-/** Proxies need some bytes every fifteen seconds; the time is checked every `lookAgainMs`. */
+/** Proxies need some bytes every fifteen seconds; the time is checked every `readAgainMs`. */
 const quietTime = 15_000 - readAgainMs;
 
 class Broadcast {

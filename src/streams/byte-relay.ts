@@ -4,8 +4,8 @@ import type { Watch } from '../db/subscriptions.ts';
 
 /**
  * Passes bytes from one request to another, which may be with another server on the same database. Nothing is stored:
- * whoever writes keeps the bytes until the reader has asked for those behind them, and sends them again otherwise. So
- * nothing is lost or doubled when a request breaks, and whoever writes waits for who reads.
+ * the writer keeps the bytes until the reader has asked for later ones, and otherwise sends them again. So nothing is
+ * lost or sent twice when a request breaks, and the writer goes at the pace of the reader.
  *
  * A stream of bytes has a name, one writer and one reader. Both say at which position they are. Servers tell each other by
  * announcements, which can be lost: so both are repeated while they wait. What people type travels sealed.
@@ -76,7 +76,7 @@ export function createByteRelay(db: Database, vault: Vault): ByteRelay {
     else if (readers.has(name)) offer(name, { offset: Number(position), bytes: opened(name, content) });
   });
 
-  /** What cannot be opened is told again, with the key that both servers have then. */
+  /** An announcement that cannot be opened is repeated, with the key that both servers have then. */
   const opened = (name: string, content: string): Buffer => {
     try {
       return Buffer.from(vault.open(content, placeOf(name)), 'base64');
@@ -115,7 +115,7 @@ export function createByteRelay(db: Database, vault: Vault): ByteRelay {
 
 const placeOf = (name: string): string => `bytes of ${name}`;
 
-/** Begins, and repeats what it says until there is an answer, or the wait is over. */
+/** Calls `begin`, and then `repeat` until there is an answer or the wait is over. */
 async function settled<T>(
   { watch, ms, signal }: Waiting,
   begin: (resolve: (value: T) => void) => { repeat: () => void; done: () => void },

@@ -20,7 +20,7 @@ export async function* growthOf(
   id: bigint,
   signal: AbortSignal,
 ): AsyncGenerator<Growth> {
-  const look = async (): Promise<Growth> => {
+  const readGrowth = async (): Promise<Growth> => {
     const index = await lineIndex(parts, id);
     if (!index) return { total: 0, size: 0, complete: true };
     return { total: index.total, size: Number(index.log.size), complete: index.log.complete === 1 };
@@ -30,7 +30,7 @@ export async function* growthOf(
   while (!signal.aborted) {
     let now: Growth | undefined;
     await whereAvailable(async () => {
-      now = await look();
+      now = await readGrowth();
     });
     if (now && (now.size !== last?.size || now.complete !== last.complete)) {
       yield now;

@@ -1,7 +1,7 @@
 /*
  * The texts of which a line must contain one for a regular expression to match it, where that can be told quickly.
- * Searching bytes for these texts is a hundred times as fast as the expression, which then judges only the lines that
- * contain one. Where the texts are not certain, the result is undefined, and the expression judges every line.
+ * Searching bytes for these texts is a hundred times as fast as the expression, which is then tried only on the lines
+ * that contain one. Where the texts are not certain, the result is undefined, and the expression is tried on every line.
  */
 
 export interface Required {

@@ -13,6 +13,8 @@ export type StreamEvent =
 /** A record with states and a log. Once its state is final, its log is complete. */
 export interface Followed {
   id: bigint;
+  /** Its log, where that is another record's. */
+  log?: bigint;
   /** The record's current data, in one query; undefined when the record was deleted. */
   read(after: bigint | undefined): Promise<Snapshot | undefined>;
   isFinal(state: string): boolean;
@@ -57,8 +59,8 @@ export interface ReadPosition {
 type Reading = Pick<TailParts, 'db' | 'blobs'>;
 
 /** The topics that are announced when a record changes. */
-export function topicsOf(id: bigint): string[] {
-  return [logTopic(id), `subject:${id}`];
+export function topicsOf({ id, log = id }: Pick<Followed, 'id' | 'log'>): string[] {
+  return [logTopic(log), `subject:${id}`];
 }
 
 /** The events since the reader's position, except the final state. Advances the position. */
@@ -73,7 +75,7 @@ export async function* newEvents(
 /** The same, with data that was already read. */
 export async function* newEventsIn(
   parts: Reading,
-  subject: Pick<Followed, 'id' | 'isFinal'>,
+  subject: Pick<Followed, 'id' | 'log' | 'isFinal'>,
   position: ReadPosition,
   snapshot: Snapshot | undefined,
 ): AsyncGenerator<StreamEvent> {
@@ -120,14 +122,14 @@ export function* finalState(position: ReadPosition): Generator<StreamEvent> {
 /** The stored bytes of a log from an offset on, up to the given size, cut between characters. */
 async function* pieces(
   { db, blobs }: Reading,
-  { id }: Pick<Followed, 'id'>,
+  { id, log = id }: Pick<Followed, 'id' | 'log'>,
   [from, size]: [bigint, bigint],
   complete: boolean,
 ): AsyncGenerator<Extract<StreamEvent, { type: 'log' }>> {
   let at = from;
   while (at < size) {
     const before = at;
-    for await (const bytes of gathered(readLog(db, blobs, id, at, size))) {
+    for await (const bytes of gathered(readLog(db, blobs, log, at, size))) {
       const isLast = at + BigInt(bytes.length) >= size;
       const whole = isLast && complete ? bytes : bytes.subarray(0, wholeCharacters(bytes));
       if (whole.length === 0) break;

@@ -33,11 +33,11 @@ async function applicationsPage(visit: PageVisit, key?: string): Promise<Page> {
 }
 
 /** A button that has to be unfolded first, with what it does. */
-function folded(summary: string, told: string, button: Html): Html {
+function folded(summary: string, text: string, button: Html): Html {
   return html`<details>
     <summary class="button">${summary}</summary>
     <div class="card">
-      <p>${told}</p>
+      <p>${text}</p>
       ${button}
     </div>
   </details>`;

@@ -127,25 +127,25 @@ export const routes: PageRoute[] = [
     method: 'GET',
     path,
     async visit({ site: { db }, query, visitor, formKey }) {
-      const judgement = await checkRequest(db.read, query);
-      if ('tell' in judgement) return notRegistered(judgement.tell);
+      const checkedRequest = await checkRequest(db.read, query);
+      if ('tell' in checkedRequest) return notRegistered(checkedRequest.tell);
       if (!visitor.person) return signInFirst(addressOf(query));
-      if ('mistake' in judgement) return mistakePage(judgement.mistake, query, formKey);
-      const { ownerId } = judgement.ask.client;
+      if ('mistake' in checkedRequest) return mistakePage(checkedRequest.mistake, query, formKey);
+      const { ownerId } = checkedRequest.ask.client;
       const owner = ownerId === null ? undefined : ((await findUserById(db.read, ownerId))?.email ?? '');
-      return consentPage({ request: judgement.ask, sent: query, email: visitor.person.email, owner, formKey });
+      return consentPage({ request: checkedRequest.ask, sent: query, email: visitor.person.email, owner, formKey });
     },
   },
   {
     method: 'POST',
     path,
     async visit(visit) {
-      const judgement = await checkRequest(visit.site.db.read, visit.form);
-      if ('tell' in judgement) return notRegistered(judgement.tell);
+      const checkedRequest = await checkRequest(visit.site.db.read, visit.form);
+      if ('tell' in checkedRequest) return notRegistered(checkedRequest.tell);
       const { person } = visit.visitor;
       if (!person) return signInFirst(addressOf(visit.form));
-      if ('mistake' in judgement) return { goTo: judgement.mistake.goTo, status: 302 };
-      return decide(visit, judgement.ask, person);
+      if ('mistake' in checkedRequest) return { goTo: checkedRequest.mistake.goTo, status: 302 };
+      return decide(visit, checkedRequest.ask, person);
     },
   },
 ];

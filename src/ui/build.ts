@@ -3,8 +3,9 @@ import type { Commit } from '../records/commit.ts';
 import type { BuildDetails } from '../records/overview.ts';
 import { artifactsPart } from './artifacts.ts';
 import { buildName } from './build-rows.ts';
+import { stepsPart } from './build-steps.ts';
 import { failedTests, testsPart } from './build-tests.ts';
-import { type AskedFor, askedFor, commitAtForge, type ForgeLinks, forgeLinks } from './forge-links.ts';
+import { type RequestOrigin, askedFor, commitAtForge, type ForgeLinks, forgeLinks } from './forge-links.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
@@ -13,7 +14,7 @@ import { ago, duration, moment } from './moments.ts';
 import { copyable, fact, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
-import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
+import { buildBadge, buildMark, isUnderWay } from './states.ts';
 
 /** One attempt at one suite on one commit: what became of it, and a tab each for its log and what else it left. */
 
@@ -21,7 +22,7 @@ import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
 interface ShownBuild {
   build: BuildDetails;
   commit: Commit;
-  request: AskedFor;
+  request: RequestOrigin;
   links: ForgeLinks | undefined;
   /** The address of the build in the API. */
   address: string;
@@ -98,24 +99,9 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
         ${started !== null && html`<span class="aside">took ${duration(started, finished)}</span>`}
         ${status !== null && html`<span class="aside">exit status ${status}</span>`} ${attemptMarks(shown, path)}
       </p>
-      ${stepList(build, `/ui${address}`)} ${waitingLine(build.waiting_reason)}
-      ${build.uploads_pending && notice('good', uploadsPending)}
+      ${waitingLine(build.waiting_reason)} ${build.uploads_pending && notice('good', uploadsPending)}
       ${build.uploads_lost !== '' && notice('bad', reasonInWords(build.uploads_lost))}
     </div>`;
-}
-
-/** Each step with its state and time; it leads to its part of the log. One alone is what its build is. */
-function stepList({ steps }: BuildDetails, log: string): Html | false {
-  if (steps.length < 2) return false;
-  return html`<ol class="steps" aria-label="Steps">
-    ${steps.map(({ name, state, line, started_at: started, finished_at: finished }) => {
-      const words = html`${name}`;
-      return html`<li>
-        ${line === null ? words : html`<a href="${log}?from=${line}#L${line}">${words}</a>`}
-        <span class="aside">${stateBadge(state)}${started !== null && html` ${duration(started, finished)}`}</span>
-      </li>`;
-    })}
-  </ol>`;
 }
 
 async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, current: Tab): Promise<Html> {
@@ -186,7 +172,8 @@ function below(tab: Tab): string {
 
 const parts: Record<Tab, (visit: ProjectVisit, shown: ShownBuild) => Promise<Html>> = {
   log: async (visit, { build, address }) =>
-    html`${await failedTests(visit, build, `/ui${address}/tests`)} ${await logPart(visit, record, { address })}`,
+    html`${stepsPart(build, `/ui${address}`)} ${await failedTests(visit, build, `/ui${address}/tests`)}
+    ${await logPart(visit, record, { address })}`,
   tests: (visit, { build }) => testsPart(visit, build),
   artifacts: (visit, { build, address }) => artifactsPart(visit, build, address),
   details: async (visit, shown) => detailsPart(visit, shown),
@@ -198,7 +185,7 @@ async function show(visit: ProjectVisit, tab: Tab): Promise<Page> {
   return {
     title: tab === 'log' ? name : `${titles[tab]} of ${name}`,
     state: shown.build.build_state,
-    live: [`project:${visit.project.id_str}`],
+    live: [`project:${visit.project.id_str}`, `build:${shown.build.id_str}`],
     isFilled: tab === 'log',
     main: html`${head(visit, shown)} ${await tabLinks(visit, shown, tab)} ${await parts[tab](visit, shown)}`,
   };

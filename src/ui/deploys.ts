@@ -53,7 +53,7 @@ const list = projectPage({
       main: html`<h1>Deploys</h1>
         ${await deployForm(visit, strategies)}
         <div id="deploys" data-live>
-          ${table('Deploys', ['Deploy', 'State', 'Commit', 'Asked for', 'Took'], rows, { none: empty('Nothing was deployed yet', 'A deploy pushes a commit to the branch that a strategy names.') })}
+          ${table('Deploys', ['Deploy', 'State', 'Commit', 'Asked for', 'Took'], rows, { none: empty('Nothing was deployed yet', 'A deploy pushes a commit to the branch that a strategy names, or runs its suite.') })}
         </div>
         ${pagination(page, { path: visit.path })}`,
     };
@@ -100,7 +100,9 @@ async function deployForm(visit: ProjectVisit, strategies: readonly DeployStrate
   const fields = html`${form.select(
     'deploy_strategy_id',
     'Strategy',
-    strategies.map(({ id_str: id, name, options }) => [id, `${name} (${options.local_branch})`] as const),
+    strategies.map(
+      ({ id_str: id, name, options }) => [id, `${name} (${options.local_branch ?? 'default branch'})`] as const,
+    ),
   )}
   ${form.select('commit_id', 'Commit', [
     ['', 'The newest that passed on the branch of the strategy'],
@@ -152,7 +154,11 @@ const one = projectPage({
           <dl class="facts">
             ${fact('State', stateBadge(state))} ${fact('Commit', commitLink(visit, commit))}
             ${
-              strategy &&
+              deploy.build_id !== null &&
+              fact('Build', html`<a href="${projectPath}/builds/${deploy.build_id}">${deploy.build_id}</a>`)
+            }
+            ${
+              strategy?.strategy_type === 'git' &&
               html`${fact('To', html`<code>${strategy.options.remote_branch}</code> of <code>${strategy.options.repository_url}</code>`)}`
             }
             ${fact('By', deploy.created_by)} ${fact('Asked for', ago(timeOfId(deploy.id)))}

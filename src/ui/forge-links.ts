@@ -47,10 +47,10 @@ export function branchAtForge(links: ForgeLinks | undefined, name: string): Html
 }
 
 /** What a build request says of its origin. */
-export type AskedFor = Pick<BuildRequest, 'created_by' | 'event' | 'pull_request' | 'sender' | 'target_branch'>;
+export type RequestOrigin = Pick<BuildRequest, 'created_by' | 'event' | 'pull_request' | 'sender' | 'target_branch'>;
 
 /** How the build request came about, and by whom. */
-export function askedFor(request: AskedFor, links: ForgeLinks | undefined): Html {
+export function askedFor(request: RequestOrigin, links: ForgeLinks | undefined): Html {
   const { event, pull_request: number, target_branch: target, sender, created_by: by } = request;
   const who = sender === '' ? '' : ` by ${sender}`;
   const branch = branchAtForge(links, target);

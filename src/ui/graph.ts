@@ -117,9 +117,9 @@ function drawn({ name, builds, depth, row }: Node, path: string): Html {
   const look = gravest.find((one) => looks.includes(one)) ?? 'none';
   const [first] = builds;
   const href = builds.length === 1 ? `${path}/builds/${first?.id_str}` : `#variants-${encodeURIComponent(name)}`;
-  const said = builds.map((build) => `${nameWithVariant(name, build.variant)}: ${buildWord(build)}`).join('\n');
+  const title = builds.map((build) => `${nameWithVariant(name, build.variant)}: ${buildWord(build)}`).join('\n');
   return html`<a href="${href}" tabindex="-1" class="node ${look}" transform="translate(${x} ${y})">
-    <title>${said}</title>
+    <title>${title}</title>
     <rect width="${boxWidth}" height="${boxHeight}" rx="${edge}" />
     <path class="shape" transform="translate(${edge} 12)" d="${shapes[look]}" />
     <text x="28" y="17">${cut(name)}</text>

@@ -40,7 +40,7 @@ export type ProjectTab = 'commits' | 'tests' | 'deploys' | 'settings';
  * `dependency:ID`, `dependencies`: a dependency, or any of the viewer's; `clock`: it changes all the time.
  */
 export type Live = readonly (
-  'projects' | 'dependencies' | 'clock' | `${'project' | 'logs' | 'dependency'}:${string}`
+  'projects' | 'dependencies' | 'clock' | `${'project' | 'logs' | 'build' | 'dependency'}:${string}`
 )[];
 
 /** The user who sees the page. */
@@ -61,14 +61,14 @@ export function render(page: Page, viewer: Viewer, nonce?: string): string {
   const { title, main, state, project, isNarrow = false, isFilled = false } = page;
   const { email } = viewer;
   const isInside = email !== undefined && !isNarrow;
-  const told = state === undefined ? '' : `${stateWord(state)}: `;
+  const prefix = state === undefined ? '' : `${stateWord(state)}: `;
   return html`<!doctype html>
     <html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
-        <title>${told}${title}${project && ` – ${project.name}`} &ndash; Headrace</title>
+        <title>${prefix}${title}${project && ` – ${project.name}`} &ndash; Headrace</title>
         <link rel="stylesheet" href="${addressOf('style.css')}" />
         <link rel="icon" href="${addressOf(`icon-${iconFor(state)}.svg`)}" />
         ${nonce !== undefined && scriptTags(page, nonce)}

@@ -34,8 +34,10 @@ export async function logPart(visit: PersonVisit, record: LoggedPath, { address,
   const asked = Number.parseInt(visit.queryText('from'), 10);
   const viewFrom = (from: number): Promise<LogView> =>
     visit.api.get(`${record}/log/view`, { query: { from, limit: pageLines } });
-  const isPage = Number.isSafeInteger(asked) && asked > 0;
-  const view = await (isPage ? viewFrom(asked) : endOf(viewFrom));
+  const page = Number.isSafeInteger(asked) && asked > 0 ? await viewFrom(asked) : undefined;
+  // A step that said nothing has its part behind the last line.
+  const isPage = page !== undefined && page.lines.length > 0;
+  const view = isPage ? page : await endOf(viewFrom);
   return html`<section class="log-part" aria-label="${title ?? 'Log'}">
     ${
       title !== undefined &&

@@ -68,8 +68,8 @@ function visiting(visit: PersonVisit, refused?: Refused): PageVisit {
 async function show({ show: render, showsSecrets = false }: PageDefinition, visit: PageVisit): Promise<Page> {
   const shown = await render(visit);
   const done = visit.queryText('done');
-  const told = Object.hasOwn(notices, done) ? notices[done as NoticeName] : undefined;
-  const main = told === undefined ? shown.main : html`${notice('good', told)}${shown.main}`;
+  const noticeText = Object.hasOwn(notices, done) ? notices[done as NoticeName] : undefined;
+  const main = noticeText === undefined ? shown.main : html`${notice('good', noticeText)}${shown.main}`;
   return { isWorthPacking: !showsSecrets, ...shown, main };
 }
 

@@ -18,7 +18,7 @@ const record = '/projects/:project_id/build_requests/:build_request_id';
 
 /** What it said last, or waits for. */
 function saying(visit: ProjectVisit, build: SaidBuild, describedBy: string): Html {
-  const { id_str, build_state: state, last_line: said, waiting_reason: waits } = build;
+  const { id_str, build_state: state, last_line: lastLine, waiting_reason: waits } = build;
   if (state === 'waiting_for_approval') {
     const approve = pageForm(visit, 'approve_build', { build_id: id_str });
     return html`<div class="build-said">
@@ -26,7 +26,7 @@ function saying(visit: ProjectVisit, build: SaidBuild, describedBy: string): Htm
     </div>`;
   }
   const waiting = waits !== '' && html`<em class="aside">${waits}</em>`;
-  return html`<span class="build-said">${said === '' ? waiting : html`<code>${said}</code>`}</span>`;
+  return html`<span class="build-said">${lastLine === '' ? waiting : html`<code>${lastLine}</code>`}</span>`;
 }
 
 /** A build, with the suites of the request that it needs. */
@@ -110,7 +110,10 @@ function suitesPart(
   if (state === 'waiting_for_approval') return html`<p class="aside">Nothing of it was fetched yet.</p>`;
   return isUnderWay(state)
     ? html`<p class="aside">The suites follow when the commit is fetched.</p>`
-    : empty('Nothing was run', 'The commit could not be fetched: the log below says why.');
+    : empty(
+        'Nothing was run',
+        state === 'cancelled' ? 'It was cancelled before its commit was fetched.' : 'The log below says why.',
+      );
 }
 
 function buttons(visit: ProjectVisit, { build_state: state }: BuildRequest, builds: readonly SaidBuild[]): Html {

@@ -7,7 +7,7 @@ import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import type { VisitApi } from './visit-api.ts';
 
-/** Deploy strategies: the targets that commits are pushed to. */
+/** Deploy strategies: the targets that commits are pushed to, or the suites that bring them there. */
 
 const of = '/projects/:project_id/deploy_strategies';
 
@@ -17,6 +17,28 @@ export async function strategiesOf(api: VisitApi): Promise<DeployStrategy[]> {
   return Promise.all(
     items.map(({ id }) => api.get(`${of}/:deploy_strategy_id`, { params: { deploy_strategy_id: id } })),
   );
+}
+
+/** The suites that a strategy can run. */
+async function manualSuites(api: VisitApi): Promise<(readonly [string, string])[]> {
+  const suites = await api.get('/projects/:project_id/suites');
+  return suites.filter(({ manual }) => manual).map(({ id_str: id, name }) => [id, name] as const);
+}
+
+function suiteFields(form: PageForm, suites: readonly (readonly [string, string])[], strategy?: DeployStrategy): Html {
+  return html`${form.text('name', 'Name', { value: strategy?.name, required: true, maxlength: 255 })}
+  ${form.select('options[suite_id]', 'Suite', suites, {
+    value: strategy?.options.suite_id_str,
+    hint: 'A manual suite. A deploy runs it on the commit, with HEADRACE_DEPLOY_ID and HEADRACE_DEPLOY_STRATEGY.',
+  })}
+  ${form.hidden('strategy_type', 'suite')}`;
+}
+
+/** Where it leads to. */
+function targetOf({ options }: DeployStrategy, suites: readonly (readonly [string, string])[]): Html {
+  const [, suite] = suites.find(([id]) => id === options.suite_id_str) ?? [];
+  if (options.suite_id_str !== undefined) return html`the suite ${suite ?? options.suite_id_str}`;
+  return html`<code>${options.remote_branch}</code> of <code>${options.repository_url}</code>`;
 }
 
 function strategyFields(form: PageForm, strategy?: DeployStrategy): Html {
@@ -50,7 +72,8 @@ const list = settingsPage({
   path: '/deploys',
   async show(visit) {
     const strategies = await strategiesOf(visit.api);
-    const form = pageForm(visit, 'create');
+    const suites = await manualSuites(visit.api);
+    const [form, bySuite] = [pageForm(visit, 'create'), pageForm(visit, 'create_by_suite')];
     return {
       title: 'Deploy strategies',
       main: html`<h1>Deploy strategies</h1>
@@ -59,7 +82,7 @@ const list = settingsPage({
             ${table(
               'Deploy strategies',
               ['Name', 'From', 'To', 'Actions'],
-              strategies.map((one) => row(one, visit.path, visit.project.owned)),
+              strategies.map((one) => row(one, suites, visit.path, visit.project.owned)),
               {
                 none: empty(
                   'No strategies yet',
@@ -71,20 +94,32 @@ const list = settingsPage({
           <section aria-labelledby="new-title">
             <h2 id="new-title">New strategy</h2>
             ${form.wrap(strategyFields(form), { button: 'Create strategy', isCard: true, label: 'New strategy' })}
+            ${
+              suites.length > 0 &&
+              html`<h2>New strategy that runs a suite</h2>
+                ${bySuite.wrap(suiteFields(bySuite, suites), { button: 'Create strategy', isCard: true, label: 'New strategy that runs a suite' })}`
+            }
           </section>
         </div>`,
     };
   },
   actions: {
     create: { route: `POST ${of}`, done: 'created' },
+    create_by_suite: { route: `POST ${of}`, done: 'created' },
   },
 });
 
-function row({ id_str: id, name, options }: DeployStrategy, path: string, isOwner: boolean): Html {
+function row(
+  strategy: DeployStrategy,
+  suites: readonly (readonly [string, string])[],
+  path: string,
+  isOwner: boolean,
+): Html {
+  const { id_str: id, name, options } = strategy;
   return html`<tr>
     <td><a id="strategy-${id}" href="${path}/${id}">${name}</a></td>
-    <td><code>${options.local_branch}</code></td>
-    <td><code>${options.remote_branch}</code> of <code>${options.repository_url}</code></td>
+    <td>${options.local_branch === undefined ? 'the default branch' : html`<code>${options.local_branch}</code>`}</td>
+    <td>${targetOf(strategy, suites)}</td>
     <td class="number">${isOwner && deletionButton(`${path}/${id}/delete`, `strategy-${id}`)}</td>
   </tr>`;
 }
@@ -97,7 +132,7 @@ const one = settingsPage({
     return {
       title: strategy.name,
       main: html`${recordHead(visit, { back: `${settingsPath(visit)}/deploys`, all: 'All deploy strategies', title: strategy.name, isOwners: true })}
-      ${form.wrap(strategyFields(form, strategy), { button: 'Save', isCard: true, label: 'Strategy' })}`,
+      ${form.wrap(strategy.strategy_type === 'suite' ? suiteFields(form, await manualSuites(visit.api), strategy) : strategyFields(form, strategy), { button: 'Save', isCard: true, label: 'Strategy' })}`,
     };
   },
   actions: {
@@ -112,13 +147,13 @@ const deletion = deletionPage({
   path: '/deploys/:deploy_strategy_id/delete',
   route: `DELETE ${of}/:deploy_strategy_id`,
   async what(visit) {
-    const { name, options } = await visit.api.get(`${of}/:deploy_strategy_id`);
+    const strategy = await visit.api.get(`${of}/:deploy_strategy_id`);
+    const { name } = strategy;
     return {
       title: `Delete ${name}?`,
       goes: html`<p>
-        The strategy <strong>${name}</strong>, which leads to <code>${options.remote_branch}</code> of
-        <code>${options.repository_url}</code>, goes. What was deployed by it stays, and so do those deploys and their
-        logs.
+        The strategy <strong>${name}</strong>, which leads to ${targetOf(strategy, await manualSuites(visit.api))},
+        goes. What was deployed by it stays, and so do those deploys and their logs.
       </p>`,
     };
   },

@@ -22,7 +22,7 @@ const supersededPolicies: readonly (readonly [string, string])[] = [
   ['running', 'Are cancelled, also while they run'],
 ];
 
-const inWords = (policies: readonly (readonly [string, string])[], name: string): string =>
+const policyLabel = (policies: readonly (readonly [string, string])[], name: string): string =>
   policies.find(([one]) => one === name)?.[1] ?? name;
 
 function policiesPart(visit: ProjectVisit): Html {
@@ -45,8 +45,8 @@ function policiesPart(visit: ProjectVisit): Html {
     hint: 'Forges are told that they passed, so that a check which is required does not wait for ever.',
   })}`;
   const facts = html`<dl class="facts card">
-    ${fact('Pull requests from forks', inWords(forkPolicies, project.fork_builds))}
-    ${fact('Older builds of the same branch or pull request', inWords(supersededPolicies, project.cancel_superseded))}
+    ${fact('Pull requests from forks', policyLabel(forkPolicies, project.fork_builds))}
+    ${fact('Older builds of the same branch or pull request', policyLabel(supersededPolicies, project.cancel_superseded))}
     ${fact('Public badge', project.public_badge ? 'Yes' : 'No')}
     ${fact('Report suites that rules leave out', project.report_left_out ? 'Yes' : 'No')}
   </dl>`;

@@ -23,7 +23,7 @@ const subjectWords: Record<(typeof subjects)[number], string> = {
   'request.from_fork': 'whether the request is from a fork',
 };
 
-function inWords({ subject, operator, value }: Rule): Html {
+function ruleText({ subject, operator, value }: Rule): Html {
   const subjectWord = (subjectWords as Record<string, string>)[subject] ?? subject;
   return html`${subjectWord} ${operator.replaceAll('_', ' ')} <code>${value}</code>`;
 }
@@ -63,7 +63,7 @@ export async function rulesPart(visit: ProjectVisit): Promise<Html> {
         rules.map(
           (rule) =>
             html`<tr>
-              <td id="rule-${rule.id_str}">${inWords(rule)}</td>
+              <td id="rule-${rule.id_str}">${ruleText(rule)}</td>
               <td class="number">
                 <div class="actions end">
                   <a href="${visit.path}/rules/${rule.id_str}" aria-describedby="rule-${rule.id_str}">Change</a>
@@ -114,7 +114,7 @@ const deletion = deletionPage({
     return {
       title: 'Delete this rule?',
       goes: html`<p>
-        The rule <strong>${inWords(rule)}</strong> goes. From then on, the suite also runs on commits for which it does
+        The rule <strong>${ruleText(rule)}</strong> goes. From then on, the suite also runs on commits for which it does
         not hold.
       </p>`,
     };

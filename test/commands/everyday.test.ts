@@ -21,7 +21,7 @@ describeCommands('the everyday commands', ['unit', 'lint'], ({ service, runner, 
     for (const _ of Object.keys(statuses)) {
       const task = await runner.take('run_suite');
       const name = task.order.work.environment.HEADRACE_SUITE ?? '';
-      await task.say(`hello from ${name}\n\u001b[32mgreen\u001b[0m \u001b]0;owned\u0007\n`);
+      await task.writeLog(`hello from ${name}\n\u001b[32mgreen\u001b[0m \u001b]0;owned\u0007\n`);
       await task.exit(statuses[name] ?? assert.fail(name));
     }
   }
@@ -98,13 +98,13 @@ describeCommands('the everyday commands', ['unit', 'lint'], ({ service, runner, 
     const first = await runner.take('run_suite');
     const second = await runner.take('run_suite');
     const id = first.order.work.environment.HEADRACE_BUILD_ID ?? '';
-    await first.say(Buffer.from([0x61, 0xff, 0x1b, 0x5b, 0x32, 0x4a, 0x0a]));
+    await first.writeLog(Buffer.from([0x61, 0xff, 0x1b, 0x5b, 0x32, 0x4a, 0x0a]));
     const following = at.developer.start(['logs', id, '-f']);
     const bytes = bytesOf(following.child);
-    await first.say('and more\n');
+    await first.writeLog('and more\n');
     const noise = randomBytes(19_000);
-    await first.say(noise);
-    await first.say(Buffer.from('€').subarray(0, 2));
+    await first.writeLog(noise);
+    await first.writeLog(Buffer.from('€').subarray(0, 2));
     await first.exit(0);
     await second.exit(0);
     const whole = Buffer.concat([
@@ -133,7 +133,7 @@ describeCommands('the everyday commands', ['unit', 'lint'], ({ service, runner, 
       await (await runner.take('fetch_commit')).fetched();
       for (let left = count; left > 0; left -= 1) {
         const task = await runner.take('run_suite');
-        await task.say(`this is ${task.order.work.environment.HEADRACE_VARIANT}\n`);
+        await task.writeLog(`this is ${task.order.work.environment.HEADRACE_VARIANT}\n`);
         await task.exit(0);
       }
     };

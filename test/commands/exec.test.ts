@@ -106,7 +106,13 @@ describeWithRunner('headrace exec', (service, runner, { kind }) => {
     assert.match(passed.err, /^passes \(CC=clang\) passed in /);
     const first = await exec('passes', '--json');
     assert.equal(first.status, 1);
-    assert.deepEqual(JSON.parse(first.out), { suite: 'passes', variant: 'CC=gcc', exit_status: 1, reason: null });
+    assert.deepEqual(JSON.parse(first.out), {
+      suite: 'passes',
+      variant: 'CC=gcc',
+      exit_status: 1,
+      reason: null,
+      steps: [{ name: 'command', state: 'failed', exit_status: 1 }],
+    });
     const unknown = await exec('nothing');
     assert.equal(unknown.status, 2);
     assert.match(unknown.err, /^headrace: Sluice has no suite nothing\. It has: .*passes\n$/);
@@ -118,6 +124,33 @@ describeWithRunner('headrace exec', (service, runner, { kind }) => {
       /^headrace: unit has no matrix, so there is no variant x=y of it\. Leave out --variant\.\n$/,
     );
     if (isRoot) assert.match((await exec('passes', '--write')).err, /--write is not for root/);
+  });
+
+  test('runs the steps of a suite, with what they hand on, and says which one failed', async () => {
+    await suite('stepwise', '', {
+      'steps[0][name]': 'hand on',
+      'steps[0][command]':
+        'echo COLOUR=teal >$HEADRACE_ENV; echo TOKEN=of-the-vault >$HEADRACE_SECRET_ENV; echo made >f',
+      'steps[1][name]': 'break',
+      'steps[1][command]': 'cat f; echo "$COLOUR $TOKEN"; exit 4',
+      'steps[2][name]': 'left out',
+      'steps[2][command]': 'echo never',
+      'steps[3][name]': 'tidy up',
+      'steps[3][command]': 'echo tidy; exit 5',
+      'steps[3][when]': 'always',
+    });
+    const ran = await exec('stepwise');
+    assert.equal(ran.out, 'made\nteal [masked]\ntidy\n', ran.err);
+    assert.match(ran.err, /^stepwise failed in its step break with exit status 4 in \d+s\n$/);
+    assert.equal(ran.status, 1);
+    const { out } = await exec('stepwise', '--json');
+    assert.deepEqual(JSON.parse(out.slice(out.indexOf('{'))).steps, [
+      { name: 'hand on', state: 'passed', exit_status: 0 },
+      { name: 'break', state: 'failed', exit_status: 4 },
+      { name: 'left out', state: 'skipped', exit_status: null },
+      { name: 'tidy up', state: 'failed', exit_status: 5 },
+    ]);
+    assert.deepEqual(left(), []);
   });
 
   test('runs a suite in an image; one that its server names is not fetched from this network [promise: registry-addresses]', async (t) => {

@@ -52,7 +52,7 @@ describeCommands('deploys, dependencies and chosen suites', ['unit', 'lint'], ({
     }
     const following = at.developer.run(['deploy', 'live', 'c0ffee0', '-f']);
     const second = await runner.take('push_deploy');
-    await second.say('! [rejected] main -> production \u001b]0;x\u0007(fetch first)\n');
+    await second.writeLog('! [rejected] main -> production \u001b]0;x\u0007(fetch first)\n');
     await second.finish({ kind: 'refused' });
     const { status, out } = await following;
     assert.equal(status, 1, out);
@@ -67,7 +67,7 @@ describeCommands('deploys, dependencies and chosen suites', ['unit', 'lint'], ({
     await at.alice.createDependency({ name: 'lua' });
     const uploading = at.developer.sit(['dependency', 'upload', 'lua', file], { columns: 60 });
     const task = await runner.take('compile_dependency');
-    await task.say('compiling lua\n');
+    await task.writeLog('compiling lua\n');
     await compiled(runner, task);
     assert.equal(await uploading.end(), 0, uploading.text);
     const lines = uploading.text.split('\n');

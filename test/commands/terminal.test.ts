@@ -23,10 +23,10 @@ describeCommands('on a terminal', ['unit', '水門の試験'], ({ service, runne
   test('a build is followed in lines that change in place, and leaves them once', async () => {
     const terminal = at.developer.sit(['run', '-f']);
     const [unit, other] = await begun(terminal);
-    await unit?.say('compiling \u001b[2J\u001b]0;owned\u0007the gate\n');
+    await unit?.writeLog('compiling \u001b[2J\u001b]0;owned\u0007the gate\n');
     await terminal.until(/unit +running +\d+s +compiling the gate$/m);
     await unit?.exit(0);
-    await other?.say('\u001b[31mleaks\u001b[0m \u001b[6n\u202e\n');
+    await other?.writeLog('\u001b[31mleaks\u001b[0m \u001b[6n\u202e\n');
     await other?.exit(1);
     assert.equal(await terminal.end(), 1);
     assert.equal(
@@ -90,7 +90,7 @@ describeCommands('on a terminal', ['unit', '水門の試験'], ({ service, runne
   test('no line is wider than a narrow screen', async () => {
     const terminal = at.developer.sit(['run', '-f'], { columns: 40 });
     const [unit, other] = await begun(terminal);
-    await unit?.say(`${'a long line '.repeat(20)}\n${'長い行'.repeat(40)}\n`);
+    await unit?.writeLog(`${'a long line '.repeat(20)}\n${'長い行'.repeat(40)}\n`);
     await terminal.until(/長/);
     for (const task of [unit, other]) await task?.exit(0);
     assert.equal(await terminal.end(), 0);

@@ -41,7 +41,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
     const task = await runner.take('fetch_commit');
     assert.equal(task.order.work.configFile, '.headrace.toml');
     assert.equal(task.order.work.defaultHead, defaultHead);
-    await task.say('Found it.\n');
+    await task.writeLog('Found it.\n');
     const isRead = typeof file === 'object' && ('problem' in file || 'text' in file);
     const config = isRead ? file : { text: typeof file === 'string' ? file : stringify(file) };
     const outcome = found(config, commit);
@@ -446,5 +446,21 @@ describeWithRunner('the file of a branch', (service, runner) => {
     assert.equal(trusted.order.work.environment.SHARED, 'of the project');
     assert.equal(trusted.order.work.environment.TOKEN, undefined);
     await trusted.exit(0);
+
+    // Suites that waited for another need the tags that their file says, whatever the project's suite has by then.
+    const tagged = 'needs: [first], tags: [gpu]';
+    const inTurn = [
+      '{name: first, command: a}',
+      `{name: then, command: b, ${tagged}}`,
+      `{name: unit, command: c, ${tagged}}`,
+    ];
+    await build(`suites: [${inTurn.join(', ')}]\n`, { sha: shaOf(9004) });
+    await (await runner.take('run_suite')).exit(0);
+    await runner.assertIdle();
+    assert.deepEqual((await alice.put(`${path}/suites/${unit.id}`, { 'tags[]': '' })).record.tags, []);
+    const ofFork = await runner.take('run_suite');
+    assert.equal(ofFork.order.work.steps[0]?.command, 'old', 'what the project’s suite runs follows it');
+    await ofFork.exit(0);
+    await runner.assertIdle();
   });
 });

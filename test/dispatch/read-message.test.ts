@@ -39,7 +39,7 @@ test('one of several forms is chosen by its kind, or by its first field', () => 
   assertRefused(
     'finish',
     finish({ kind: 'fetched', commit: aCommit, config: { before: null } }),
-    'outcome[config][text]',
+    'outcome[config][isAbsent]',
   );
   assertRefused('finish', finish({ kind: 'hasOwnProperty' }), 'outcome[kind]');
   const look = (seen: unknown) => ({ reports: [{ projectId: '1', claim, seen }] });

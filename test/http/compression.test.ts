@@ -85,7 +85,7 @@ describeWithRunnerOnOne('a long answer', (service, runner) => {
   test('that is a log is packed whole, and not where a part of it is asked for or it is followed', async () => {
     const build = await runningBuild(alice, runner);
     const said = 'all tests passed €\n'.repeat(20_000);
-    for (let at = 0; at < said.length; at += 100_000) await build.task.say(said.slice(at, at + 100_000));
+    for (let at = 0; at < said.length; at += 100_000) await build.task.writeLog(said.slice(at, at + 100_000));
     const check = async (): Promise<void> => {
       for (const [encoding, unpacked] of Object.entries(unpack)) {
         const packed = await get(`${build.path}/log.txt`, encoding);

@@ -92,7 +92,7 @@ describeWithRunnerOnOne('over HTTP/2', (service, runner, database) => {
       }),
     );
     const line = 'a line that is said to all of them\n';
-    for (let turn = 0; turn < 4; turn += 1) await task.say(line.repeat(2000));
+    for (let turn = 0; turn < 4; turn += 1) await task.writeLog(line.repeat(2000));
     assert.equal((await heard(ask(session, '/ping'))).text, '{"response":"pong"}');
     await task.exit(0);
     for (const text of await told) {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { onOneDatabase } from '../support/databases.ts';
 import { deploying, startTarget, type DeployTarget } from '../support/deploying.ts';
+import { growingPauses } from '../support/pauses.ts';
 import { startInstallation, type Installation, type Item, type Project } from '../support/installation.ts';
 import { waitingHook } from '../support/waiting-hook.ts';
 
@@ -119,6 +120,56 @@ onOneDatabase((database) => {
     const branches = await target.repository.git(['for-each-ref', '--format=%(refname:short)', 'refs/heads/halted']);
     assert.equal(branches, '');
     assert.equal((await person.deploy(strategy, commit)).state, 'deployed', 'the branch is free for the next');
+  });
+
+  test('one file leads from a build over a person to production, by a suite', async () => {
+    const shop = await installation.project('shop');
+    const shipping = deploying(shop, target);
+    const suite = (name: string, command: string, more = ''): string =>
+      `[[suites]]\nname = "${name}"\ncommand = '''${command}'''\n${more}\n`;
+    const file = [
+      suite('build', 'echo built'),
+      suite('unit', 'echo tried', 'needs = ["build"]'),
+      suite('package', 'echo packed', 'needs = ["unit"]\napproval = true'),
+      suite(
+        'ship',
+        'echo "$HEADRACE_DEPLOY_STRATEGY $HEADRACE_COMMIT $HEADRACE_DEPLOY_ID"',
+        'needs = ["unit"]\nmanual = true\napproval = true',
+      ),
+      '[[deploy_strategies]]\nname = "production"\nstrategy_type = "suite"\nsuite = "ship"\n',
+    ].join('');
+    await shop.api().put(shop.path, { config_file: '.headrace.toml' });
+    const ref = await shop.repository.commit({ files: { '.headrace.toml': file } });
+    /** Approves the newest build of a suite, once it waits for that. */
+    const approve = async (name: string): Promise<void> => {
+      for (const wait = growingPauses(); ; await wait()) {
+        const [commit] = await shop.commits();
+        const build = commit && (await shop.builds(commit)).find((one) => one.suite_name === name);
+        if (build?.build_state === 'waiting_for_approval')
+          return void (await shop.api().post(`${shop.path}/builds/${build.id_str}/approve`));
+      }
+    };
+    const request = await shop.ask('main');
+    await approve('package');
+    assert.equal((await shop.end(request)).build_state, 'passed');
+
+    const [strategy] = await shop.api().get<Item[]>(`${shop.path}/deploy_strategies`);
+    assert.ok(strategy);
+    const deploy = await shipping.ask(strategy);
+    await approve('ship');
+    const done = await shipping.end(deploy);
+    assert.equal(done.state, 'deployed', await shipping.log(deploy));
+    assert.equal(await shipping.log(deploy), `production ${ref} ${deploy.id_str}\n`);
+    const [commit] = await shop.commits();
+    const names = (await shop.builds(commit)).map((build) => `${String(build.suite_name)} ${build.build_state}`);
+    assert.deepEqual(names.toSorted(), [
+      'build passed',
+      'build passed',
+      'package passed',
+      'ship passed',
+      'unit passed',
+      'unit passed',
+    ]);
   });
 
   test('a runner that is killed in the middle of a push leaves it to the next, in the same record', async () => {

@@ -47,16 +47,23 @@ onOneDatabase((database) => {
   test('the files, variables and folders of a failed build are as they were when it ended', async (t) => {
     const build = await built(
       t,
-      'echo made > made.txt; rm tracked.txt; echo home > ~/h; echo tmp > /tmp/t; export LOCAL=1; exit 5',
+      '',
       { TOKEN: 'value of the variable' },
+      {
+        'steps[0][name]': 'prepare',
+        'steps[0][command]': 'echo ADDED=plain >$HEADRACE_ENV; echo HIDDEN=from-a-vault >$HEADRACE_SECRET_ENV',
+        'steps[1][name]': 'make',
+        'steps[1][command]':
+          'echo made > made.txt; rm tracked.txt; echo home > ~/h; echo tmp > /tmp/t; export LOCAL=1; exit 5',
+      },
     );
     assert.equal(build.build_state, 'failed', await project.log(build));
     const script =
-      'pwd; ls *.txt; cat made.txt ~/h /tmp/t; echo "$TOKEN $HEADRACE_BUILD_ID ${LOCAL-none}"; id -un; exit 9';
+      'pwd; ls *.txt; cat made.txt ~/h /tmp/t; echo "$TOKEN $HEADRACE_BUILD_ID ${LOCAL-none} $ADDED $HIDDEN"; id -un; exit 9';
     const ran = await developer.run(['shell', build.id_str], script);
     assert.deepEqual(ran, {
       status: 9,
-      out: `/build\nmade.txt\nmade\nhome\ntmp\nvalue of the variable ${build.id_str} none\nbuild\n`,
+      out: `/build\nmade.txt\nmade\nhome\ntmp\nvalue of the variable ${build.id_str} none plain from-a-vault\nbuild\n`,
       err: `Running standard input in the files of build ${build.id_str}.\n`,
     });
     // What one shell changes, the next one does not see.

@@ -104,14 +104,17 @@ describe('a Slurm cluster', () => {
 
     // The job in which the first slow build runs is cancelled, as an operator does it.
     const cancelled = await until(() => jobAround('sleep\x005.4321\x00'));
-    assert.doesNotMatch(await cluster.say('scontrol', 'show', 'job', cancelled, '--details'), new RegExp(token));
-    assert.doesNotMatch(await cluster.say('scontrol', 'write', 'batch_script', cancelled, '-'), new RegExp(token));
-    const names = await cluster.say('squeue', '--noheader', '--array', '--format=%A %i');
+    assert.doesNotMatch(await cluster.runProgram('scontrol', 'show', 'job', cancelled, '--details'), new RegExp(token));
+    assert.doesNotMatch(
+      await cluster.runProgram('scontrol', 'write', 'batch_script', cancelled, '-'),
+      new RegExp(token),
+    );
+    const names = await cluster.runProgram('squeue', '--noheader', '--array', '--format=%A %i');
     const [, name = ''] = new RegExp(`^${cancelled} (\\S+)$`, 'm').exec(names) ?? [];
-    await cluster.say('scancel', name);
+    await cluster.runProgram('scancel', name);
 
     await until(async () => (await passed()) >= 8);
-    await cluster.say('scontrol', 'update', `NodeName=${nodes[0]}`, 'State=DRAIN', 'Reason=test');
+    await cluster.runProgram('scontrol', 'update', `NodeName=${nodes[0]}`, 'State=DRAIN', 'Reason=test');
     scaling.process.kill('SIGKILL');
     await scaling.exited;
     scaling = scaler();
@@ -120,7 +123,7 @@ describe('a Slurm cluster', () => {
     assert.equal(await second.exited, 1);
     assert.match(second.said(), /another scaler uses the token/);
     await until(async () => (await passed()) >= 20);
-    await cluster.say('scontrol', 'update', `NodeName=${nodes[0]}`, 'State=RESUME');
+    await cluster.runProgram('scontrol', 'update', `NodeName=${nodes[0]}`, 'State=RESUME');
 
     for (const request of requests)
       assert.equal((await project.end(request, 300_000)).build_state, 'passed', scaling.said());

@@ -43,7 +43,7 @@ describeWithRunner('a blob without references', (service, runner) => {
 
   test('is collected: logs of deleted projects', async () => {
     const { project, task, id } = await runningBuild(alice, runner);
-    await task.say('much\n');
+    await task.writeLog('much\n');
     await task.exit(0);
     await packLog(service.store.db, service.store.blobs, id);
     assert.equal(await collect(), 0);
@@ -57,7 +57,7 @@ describeWithRunner('a blob without references', (service, runner) => {
     const { db, blobs: store } = service.store;
     const packed = async (said: string) => {
       const { project, task, id } = await runningBuild(alice, runner);
-      await task.say(said);
+      await task.writeLog(said);
       await task.exit(0);
       await packLog(db, store, id);
       return { path: `/projects/${project.id}`, id };

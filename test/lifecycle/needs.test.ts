@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { judgeWaiting, notYetPassed, standingsOf, withNeeded, type NeedingBuild } from '../../src/lifecycle/needs.ts';
+import { sortWaiting, notYetPassed, standingsOf, withNeeded, type NeedingBuild } from '../../src/lifecycle/needs.ts';
 import type { BuildState } from '../../src/lifecycle/states.ts';
 
 /** Builds in words: `name state`, then what it needs; `name/2` is its second attempt, `name@v` its variant. */
@@ -39,7 +39,7 @@ describe('builds that need others', () => {
     ];
     for (const [lines, ready, vain, awaited] of table) {
       const all = builds(...lines);
-      const judged = judgeWaiting(all.slice(-1), all);
+      const judged = sortWaiting(all.slice(-1), all);
       const waits = notYetPassed(all.at(-1) ?? assert.fail(), standingsOf(all)).join(' ');
       assert.deepEqual([names(judged.ready), names(judged.vain), waits], [ready, vain, awaited], lines.join(', '));
     }
@@ -48,8 +48,8 @@ describe('builds that need others', () => {
   it('are in vain with all that is behind them, however long the line', () => {
     const line = Array.from({ length: 5000 }, (_, at) => `s${at + 1} enqueued s${at}`);
     const all = builds('s0 failed', ...line, 'other enqueued');
-    assert.equal(judgeWaiting(all.slice(1), all).vain.length, 5000);
-    assert.equal(names(judgeWaiting(all.slice(1), all).ready), 'other');
+    assert.equal(sortWaiting(all.slice(1), all).vain.length, 5000);
+    assert.equal(names(sortWaiting(all.slice(1), all).ready), 'other');
   });
 
   it('run again with what was skipped behind them, and with what these need and did not pass', () => {

@@ -34,18 +34,25 @@ onOneDatabase((database) => {
       await archiveOf({ wheel: 'wheel\n' }),
     );
     const suite = await project.suite(t, 'unit', 'echo "TRACEPARENT $TRACEPARENT"; echo "$TOKEN"; exit 3');
-    await project.suite(t, 'lint', 'true');
+    await project.suite(t, 'lint', '', {
+      'steps[0][name]': 'prepare',
+      'steps[0][command]': 'true',
+      'steps[1][name]': 'look',
+      'steps[1][command]': 'false',
+      'steps[2][name]': 'never',
+      'steps[2][command]': 'true',
+    });
     await project.attach(suite, dependency);
     await project.variable(suite, 'TOKEN', 'not-for-anybody', { secret: 'true' });
     await project.build('main');
     const log = await logOf(suite);
-    const spans = await collector.trace(traceOf(log), 12);
+    const spans = await collector.trace(traceOf(log), 13);
     assert.deepEqual(treeOf(spans), {
       'build request': {
         wait: {},
         fetch: {},
         'suite unit': { wait: {}, checkout: {}, software: {}, 'launch mill': {}, command: {} },
-        'suite lint': { wait: {}, checkout: {}, command: {} },
+        'suite lint': { wait: {}, checkout: {}, prepare: {}, look: {} },
       },
     });
     const unit = spans.find(({ name }) => name === 'suite unit');

@@ -23,7 +23,7 @@ describeWithRunner(
       const { task, path } = await runningBuild(alice, runner);
       const byToken = new Listener(await service.api.open(`${path}/firehose?oauth_token=${token}`, {}));
       const byKey = await Listener.open(alice, `${path}/firehose`);
-      await task.say('before\n');
+      await task.writeLog('before\n');
       for (const listener of [byToken, byKey]) {
         await listener.until(({ data }) => data.text === 'before\n');
       }
@@ -32,11 +32,11 @@ describeWithRunner(
       const ended = byToken.rest();
       let isOver = false;
       for (let word = 0; word < 300 && !isOver; word += 1) {
-        await task.say(`after ${word}\n`);
+        await task.writeLog(`after ${word}\n`);
         isOver = await Promise.race([ended.then(() => true), pause(50, false)]);
       }
       assert.ok(isOver, 'it heard three hundred words after it was revoked');
-      await task.say('a secret\n');
+      await task.writeLog('a secret\n');
       await task.exit(0);
       assert.doesNotMatch(JSON.stringify(await ended), /a secret/);
       assert.match(JSON.stringify(await byKey.rest()), /a secret.*passed.*end/);

@@ -12,8 +12,8 @@ import { Receiver } from '../support/receiver.ts';
 import { describeService } from '../support/service.ts';
 import { isDelivered, startTelling } from './support.ts';
 
-describe('the judge of addresses', () => {
-  const judge = publicAddressFilter([]);
+describe('the filter of addresses', () => {
+  const isAllowed = publicAddressFilter([]);
 
   test('lets public ones through', () => {
     for (const address of [
@@ -28,7 +28,7 @@ describe('the judge of addresses', () => {
       '2606:2800:220:1:248:1893:25c8:1946',
       '2a00:1450:4001::200e',
     ]) {
-      assert.equal(judge(address), true, address);
+      assert.equal(isAllowed(address), true, address);
     }
   });
 
@@ -91,7 +91,7 @@ describe('the judge of addresses', () => {
       'localhost',
       '',
     ]) {
-      assert.equal(judge(address), false, address);
+      assert.equal(isAllowed(address), false, address);
     }
   });
 
@@ -109,8 +109,8 @@ describe('the judge of addresses', () => {
 test('what repositories name never reaches this machine, also where its whole network is allowed [promise: git-addresses]', () => {
   const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   const networks = own.filter(({ family }) => family === 'IPv4').map(({ address }) => `${address}/8`);
-  const judge = outsideAddressFilter(['10.1.0.0/16', '127.0.0.0/8', '169.254.0.0/16', ...networks]);
-  for (const { address } of own) assert.equal(judge(address), false, address);
+  const isAllowed = outsideAddressFilter(['10.1.0.0/16', '127.0.0.0/8', '169.254.0.0/16', ...networks]);
+  for (const { address } of own) assert.equal(isAllowed(address), false, address);
   for (const address of [
     '127.0.0.1',
     '127.9.9.9',
@@ -120,8 +120,8 @@ test('what repositories name never reaches this machine, also where its whole ne
     '10.2.0.1',
     'localhost',
   ])
-    assert.equal(judge(address), false, address);
-  for (const address of ['10.1.2.3', '8.8.8.8']) assert.equal(judge(address), true, address);
+    assert.equal(isAllowed(address), false, address);
+  for (const address of ['10.1.2.3', '8.8.8.8']) assert.equal(isAllowed(address), true, address);
 });
 
 const forbidden = 'the address is not public, and the operator of this service has not allowed it';

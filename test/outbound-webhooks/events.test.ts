@@ -12,7 +12,7 @@ import type { User } from '../support/user.ts';
 import { moveDependency } from './support.ts';
 
 const buildFields =
-  'id id_str suite_id suite_id_str suite_name commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped uploads_pending uploads_lost waiting_reason approved_by';
+  'id id_str suite_id suite_id_str suite_name commit_id commit_id_str build_state attempt exit_status failure_reason allow_failure variant flaky created_at started_at finished_at tests_passed tests_failed tests_skipped uploads_pending uploads_lost waiting_reason approved_by steps';
 
 describeService(
   'webhooks tell',
@@ -72,12 +72,16 @@ describeService(
       assert.deepEqual([builds[0]?.exit_status, builds[0]?.suite_id], [3, suite.id]);
       const { started_at: startedAt } = builds[0] as Record_;
       assertFields(failed?.build as Record_, buildFields);
-      const before = { ...builds[0], exit_status: null, finished_at: null };
-      assert.deepEqual(running?.build, { ...before, build_state: 'running' });
+      const open = { exit_status: null, finished_at: null };
+      const before = { ...builds[0], ...open };
+      const step = { name: 'command', line: null, ...open };
+      const steps = [{ ...step, state: 'running', started_at: startedAt }];
+      assert.deepEqual(running?.build, { ...before, build_state: 'running', steps });
       assert.deepEqual(enqueued?.build, {
         ...before,
         build_state: 'enqueued',
         started_at: null,
+        steps: [{ ...step, state: 'waiting', started_at: null }],
         waiting_reason: 'waits for its turn',
       });
       assertRecent(startedAt);

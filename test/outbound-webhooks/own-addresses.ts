@@ -22,14 +22,14 @@ await once(server, 'listening');
 const { port } = server.address() as AddressInfo;
 
 // Made before there is any address: what comes later counts too.
-const judge = publicAddressFilter(['9.9.9.8/32', '2a00:9::8/128']);
+const isAllowed = publicAddressFilter(['9.9.9.8/32', '2a00:9::8/128']);
 const results: Record<string, string> = {};
 async function call(host: string): Promise<void> {
   const { status, error } = await makeCall(
     { url: `http://${host}:${port}/`, headers: {}, body: '', secrets: [] },
     {
       answerWithin: 5000,
-      mayCall: judge,
+      mayCall: isAllowed,
       resolve: createResolve(),
       signal: new AbortController().signal,
       mask: createMask([]),
@@ -51,5 +51,5 @@ await ip('-6', 'route', 'add', 'local', '2a00:b::/64', 'dev', 'lo');
 for (const host of ['9.9.9.9', '[::ffff:9.9.9.9]', '[2a00:9::9]', '9.9.10.9', '9.9.11.7', '[2a00:b::7]'])
   await call(host);
 for (const host of ['9.9.9.8', '[2a00:9::8]']) await call(host);
-process.stdout.write(JSON.stringify({ results, elsewhere: ['9.9.12.1', '2a00:c::1'].map(judge) }));
+process.stdout.write(JSON.stringify({ results, elsewhere: ['9.9.12.1', '2a00:c::1'].map(isAllowed) }));
 server.close();

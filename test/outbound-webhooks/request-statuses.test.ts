@@ -4,6 +4,7 @@ import type { Outcome } from '../../src/protocol/index.ts';
 import type { Record_ } from '../support/client.ts';
 import { Receiver, reply } from '../support/receiver.ts';
 import { aCommit, describeWithRunner } from '../support/runner.ts';
+import { Tab } from '../support/tab.ts';
 import { fromFork, trigger } from '../support/triggered.ts';
 import type { User } from '../support/user.ts';
 
@@ -94,6 +95,30 @@ describeWithRunner(
         'headrace pending: Running the suites',
         'headrace success: 2 suites passed',
       ]);
+    });
+
+    test('is an error where the file that the commit is built by has a mistake', async () => {
+      await using forge = await Receiver.start(reply(201));
+      const { user, project, at } = await begin(forge, ['unit'], { config_file: '.headrace.toml' });
+      const id = await push(project);
+      const text = '[[suites]]\nname = "unit"\ncommand = "make"\n\n[[suites]]\nname = "lint"\ncomand = "<b>"\n';
+      const task = await runner.take('fetch_commit');
+      await task.finish({ kind: 'fetched', commit: aCommit, config: { text, before: null } });
+      await runner.assertIdle();
+      assert.deepEqual((await told(forge, 2)).map(inShort), [
+        'headrace pending: Fetching the commit',
+        'headrace error: The file of the commit that says how it is built has a mistake; the log says where.',
+      ]);
+      const request = (await user.get(`${at}/${id}`)).record;
+      assert.deepEqual([request.build_state, request.failure_reason], ['errored', 'configuration_invalid']);
+      const mistake = '.headrace.toml:7: suites[lint][comand] is not known';
+      assert.ok((await user.get(`${at}/${id}/log.txt`)).text.includes(mistake));
+      const tab = new Tab(service);
+      await tab.signIn(user.credentials);
+      const page = (await tab.get(`/ui/projects/${project.id}/requests/${id}`)).text;
+      for (const said of ['has a mistake; the log says where.', 'Nothing was run', mistake])
+        assert.ok(page.includes(said), said);
+      assert.doesNotMatch(page, /could not be fetched/);
     });
 
     test('is good where no suite has to run, and tells of a cancel and of a wait for approval', async () => {

@@ -263,6 +263,50 @@ describeWithRunner(
       assert.equal(statesOf(forge).at(-1), 'success');
     });
 
+    test('are good of a suite that its rules leave out, unless it was built or the project wants none', async () => {
+      await using forge = await Receiver.start(reply(201));
+      const reported = await Reported.begin(service, forge);
+      const { user, project } = reported;
+      await user.createSuite(project, { name: 'unit' });
+      const docs = await user.createSuite(project, { name: 'docs', 'matrix[]': 'CC=gcc,clang' });
+      const rules = `/projects/${project.id}/suites/${docs.id}/rules`;
+      const value = `release-${'x'.repeat(240)}`;
+      const rule = { subject: 'commit.branches', operator: 'equals', value };
+      const made = (await user.post(rules, rule)).record;
+      const request = await reported.build(runner, passed);
+      const built = ['headrace/unit pending', 'headrace/unit pending', 'headrace/unit success'];
+      const inShort = (from: number): string[] =>
+        forge.calls.slice(from).map(({ body }) => {
+          const { context, state } = JSON.parse(body) as Told;
+          return `${context} ${state}`;
+        });
+      await reported.settled(isOver);
+      const leftOut = ['headrace/docs (CC=gcc) success', 'headrace/docs (CC=clang) success'];
+      assert.deepEqual(inShort(0), [...leftOut, ...built]);
+      for (const { body } of forge.calls.slice(0, 2)) {
+        const { description, target_url } = JSON.parse(body) as Told;
+        assert.match(description, /^left out: its rule commit\.branches equals release-x/);
+        assert.ok(description.length <= 140, description);
+        assert.equal(target_url, `${origin}/ui/projects/${project.id}/requests/${request.id}`);
+      }
+
+      const path = `/projects/${project.id}`;
+      assert.equal((await user.put(path, { report_left_out: 'false' })).record.report_left_out, false);
+      await reported.build(runner, passed);
+      await reported.settled(isOver);
+      assert.deepEqual(inShort(5), built);
+
+      // What a build said of the commit stays, whatever another request leaves out.
+      await user.put(path, { report_left_out: 'true' });
+      assertDestroyed(await user.delete(`${rules}/${made.id}`));
+      const failed: Outcome = { kind: 'exited', status: 1 };
+      await reported.build(runner, failed, failed, failed);
+      await user.post(rules, rule);
+      await reported.build(runner, passed);
+      await reported.settled(isOver);
+      assert.deepEqual(inShort(8 + 9), built);
+    });
+
     test('are no webhooks, and webhooks are no statuses', async () => {
       await using forge = await Receiver.start(reply(201));
       await using receiver = await Receiver.start();

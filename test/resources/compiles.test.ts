@@ -27,7 +27,7 @@ describeWithRunner('a compile', (service, runner) => {
     const { task } = await compilingAgain(alice, runner, dependency);
     const { command, prefix, source } = task.order.work;
     assert.deepEqual([command, prefix, source], [dependency.command, '/srv/dependency', 'src']);
-    await task.say('cc -c a.c\n');
+    await task.writeLog('cc -c a.c\n');
     assert.equal(await stateOf(path), 'compiling');
     await compiled(runner, task);
     const told = await listener.rest();
@@ -41,7 +41,7 @@ describeWithRunner('a compile', (service, runner) => {
 
   test('that fails leaves the last result in service, and says why in a log of its own', async () => {
     const { task, dependency, path } = await compiling(alice, runner);
-    await task.say('first\n');
+    await task.writeLog('first\n');
     const result = await compiled(runner, task, 'one');
     const project = await alice.createProject();
     const suite = await alice.createSuite(project);
@@ -49,7 +49,7 @@ describeWithRunner('a compile', (service, runner) => {
     const moved = { prefix: '/opt/moved', command: 'make PREFIX=/opt/moved' };
     assert.equal((await alice.put(path, moved)).status, 200);
     const again = await compilingAgain(alice, runner, dependency);
-    await again.task.say('second\n');
+    await again.task.writeLog('second\n');
     await again.task.finish({ kind: 'uncompilable' });
     assert.equal(await stateOf(path), 'compile_failed');
     assert.equal((await alice.get(`${path}/log.txt`)).text, 'second\n');
@@ -69,7 +69,7 @@ describeWithRunner('a compile', (service, runner) => {
 
   test('begins a log of its own, also while the last one is being packed', async () => {
     const { task, dependency, path } = await compiling(alice, runner);
-    await task.say('old\n');
+    await task.writeLog('old\n');
     await task.finish({ kind: 'uncompilable' });
     const { db, blobs } = service.store;
     let next: Awaited<ReturnType<typeof compilingAgain>> | undefined;
@@ -78,7 +78,7 @@ describeWithRunner('a compile', (service, runner) => {
       async put(content) {
         const stored = await blobs.put(content);
         next = await compilingAgain(alice, runner, dependency);
-        await next.task.say('new\n');
+        await next.task.writeLog('new\n');
         return stored;
       },
     };
@@ -91,11 +91,11 @@ describeWithRunner('a compile', (service, runner) => {
 
   test('that was lost goes on in the same record, and its log says so', async () => {
     const { task, path } = await compiling(alice, runner);
-    await task.say('half');
+    await task.writeLog('half');
     assert.deepEqual(await task.finish({ kind: 'lost', message: 'power' }), { taken: true });
     assert.equal(await stateOf(path), 'compiling');
     const next = await runner.take('compile_dependency');
-    await next.say('whole\n');
+    await next.writeLog('whole\n');
     assert.match((await alice.get(`${path}/log.txt`)).text, /^half\nThe runner was lost\..*try 2 of 3.*\nwhole\n$/);
     await next.finish({ kind: 'lost', message: 'power' });
     await (await runner.take('compile_dependency')).finish({ kind: 'lost', message: 'power' });
@@ -222,7 +222,7 @@ describeWithRunner('a compile', (service, runner) => {
     const { dependency, path, task } = await compiling(alice, runner);
     const { archive } = task.order.work;
     assertRefused(await alice.post(`${path}/compile`), 403, unavailable);
-    await task.say('old\n');
+    await task.writeLog('old\n');
     await task.finish({ kind: 'uncompilable' });
     const moved = { prefix: '/opt/moved', command: 'make PREFIX=/opt/moved' };
     await alice.put(path, moved);

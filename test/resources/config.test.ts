@@ -56,8 +56,20 @@ secret = false
 
 [[suites]]
 name = "lint"
-command = "make lint"
 dependencies = [ "lua" ]
+
+[[suites.steps]]
+name = "prepare"
+command = "make tools"
+
+[[suites.steps]]
+name = "lint"
+command = "make lint\\nmake format"
+
+[[suites.steps]]
+name = "tell"
+command = "tools/tell 'it failed'"
+when = "failed"
 
 [[deploy_strategies]]
 name = "live"
@@ -271,7 +283,9 @@ describeService('a project as a document', (service) => {
   });
 
   test('deletes only where that was said, and says what it would delete', async () => {
-    const less = file.replace(/\[\[suites\]\]\nname = "lint"\n.*\n.*\n\n/, '').replace('make test', 'make check');
+    const less = file
+      .replace(/\[\[suites\]\]\nname = "lint"\n[^]*?(?=\[\[deploy)/, '')
+      .replace('make test', 'make check');
     writeFileSync(path, less.replace('value = "main"', 'value = "next"').replace(/\[\[hooks\]\]\n.*\n.*\n\n/, ''));
     const refused = await apply();
     assert.equal(refused.status, 2);

@@ -69,7 +69,7 @@ describeWithRunner('a deploy', (service, runner) => {
     assert.equal(deploying.state, 'deploying');
     assert.match(String(deploying.deploy_started_at), moment);
     assert.equal(deploying.deploy_finished_at, null);
-    await task.say('remote: thank you\n');
+    await task.writeLog('remote: thank you\n');
     await task.finish({ kind: 'pushed' });
     const over = await made.look();
     assert.deepEqual(over, { ...deploying, state: 'deployed', deploy_finished_at: over.deploy_finished_at });
@@ -90,7 +90,7 @@ describeWithRunner('a deploy', (service, runner) => {
     };
     const before = await states();
     const task = await runner.take('push_deploy');
-    await task.say('remote: not today\n');
+    await task.writeLog('remote: not today\n');
     await task.finish({ kind: 'refused' });
     assert.equal((await made.look()).state, 'failed');
     assert.equal(await made.log(), 'remote: not today\n');
@@ -103,9 +103,9 @@ describeWithRunner('a deploy', (service, runner) => {
     const listener = await Listener.open(alice, `${made.path}/firehose`);
     assert.deepEqual(await listener.next(), { event: 'state', data: { state: 'enqueued' } });
     const task = await runner.take('push_deploy');
-    await task.say('one\n');
+    await task.writeLog('one\n');
     const first = await listener.until(({ event }) => event === 'log');
-    await task.say('two\n');
+    await task.writeLog('two\n');
     await task.finish({ kind: 'pushed' });
     const told = [...first, ...(await listener.rest())];
     assert.deepEqual(statesOf(told), ['deploying', 'deployed']);
@@ -184,7 +184,7 @@ describeWithRunner('a deploy', (service, runner) => {
     const task = await runner.take('push_deploy');
     assert.equal((await running.cancel()).state, 'deploying');
     assert.equal(await task.hears(), 'cancel');
-    await task.say('broken off\n');
+    await task.writeLog('broken off\n');
     await task.finish({ kind: 'cancelled' });
     assert.equal((await running.look()).state, 'cancelled');
     for (const made of [waiting, running]) assert.equal((await made.cancel()).state, 'cancelled');
@@ -204,12 +204,12 @@ describeWithRunner('a deploy', (service, runner) => {
     const made = await deploy();
     const lost = await runner.beside('doomed').take('push_deploy');
     const started = (await made.look()).deploy_started_at;
-    await lost.say('half a li');
+    await lost.writeLog('half a li');
     await runner.dispatch.holderGone('doomed');
     assert.deepEqual(await lost.finish({ kind: 'pushed' }), { gone: true });
     assert.equal((await made.look()).state, 'deploying');
     const next = await runner.take('push_deploy');
-    await next.say('done\n');
+    await next.writeLog('done\n');
     await next.finish({ kind: 'pushed' });
     const over = await made.look();
     assert.deepEqual([over.state, over.deploy_started_at], ['deployed', started]);

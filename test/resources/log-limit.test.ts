@@ -25,7 +25,7 @@ describeWithRunner(
     const flood = async (task: Task): Promise<Buffer> => {
       assert.equal(task.order.logLimit, limit);
       const line = Buffer.alloc(megabyte, 'all that it says\n');
-      await task.say(line);
+      await task.writeLog(line);
       assert.deepEqual(await task.send(megabyte, Buffer.concat([line, Buffer.from('more')])), {
         refused: 'log_too_long',
         size: limit,
@@ -64,8 +64,8 @@ describeWithRunner(
 
     test('that is as long as it may be is not too long', async () => {
       const { task, path } = await runningBuild(alice, runner);
-      await task.say(Buffer.alloc(megabyte, 'x'));
-      await task.say(Buffer.alloc(megabyte, 'x'));
+      await task.writeLog(Buffer.alloc(megabyte, 'x'));
+      await task.writeLog(Buffer.alloc(megabyte, 'x'));
       await task.exit(0);
       assert.equal((await alice.get(path)).record.build_state, 'passed');
       assert.equal((await alice.get(`${path}/log.txt`)).bytes.length, limit);

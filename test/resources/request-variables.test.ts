@@ -113,7 +113,7 @@ describeWithRunner('the variables of a build request', (service, runner) => {
       tags: [],
       branch: null,
       ref: 'refs/pull/7/head',
-      trunk: 'kept' as const,
+      defaultHead: 'kept' as const,
       sha: 'e'.repeat(40),
     };
     await alice.post(`${path}/build_requests`, { commit_ref: 'refs/pull/7/head', 'variables[STAGE]': 'fork' });

@@ -14,12 +14,12 @@ describeSuiteRuns(
       assert.equal((await runs.suite({ retries: '2' })).retries, 2);
       const request = await runs.fetched();
       const first = await runner.take('run_suite');
-      await first.say('one\n');
+      await first.writeLog('one\n');
       await first.exit(1);
       assert.equal(await runs.rolledUp(request), 'building building building', 'nothing has failed yet');
       const second = await runner.take('run_suite');
       assert.equal(second.order.work.environment.HEADRACE_ATTEMPT, '2');
-      await second.say('two\n');
+      await second.writeLog('two\n');
       await second.exit(0);
       assert.equal(await runs.rolledUp(request), 'passed passed passed');
       await runner.assertIdle();

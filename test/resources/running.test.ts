@@ -121,7 +121,7 @@ describeWithRunner('a build request', (service, runner) => {
     const request = await alice.requestBuild(project, 'nowhere');
     const path = `/projects/${project.id}/build_requests/${request.id}`;
     const fetch = await runner.take('fetch_commit');
-    await fetch.say('There is no nowhere.\n');
+    await fetch.writeLog('There is no nowhere.\n');
     assertRefused(await alice.post(`${path}/rerun`), 403, unavailable);
     await fetch.finish({ kind: 'unfetchable', reason: 'no_such_ref' });
     const log = { offset: 0, next_offset: 21, size: 21, complete: true, text: 'There is no nowhere.\n' };
@@ -130,7 +130,7 @@ describeWithRunner('a build request', (service, runner) => {
     const rerun = await alice.post(`${path}/rerun`);
     assert.deepEqual([rerun.status, rerun.record.build_state], [200, 'enqueued']);
     const second = await runner.take('fetch_commit');
-    await second.say('Now there is.\n');
+    await second.writeLog('Now there is.\n');
     await second.fetched();
     assert.equal((await alice.get(`${path}/log.txt`)).text, 'There is no nowhere.\nNow there is.\n');
     assert.equal((await alice.get(path)).record.build_state, 'passed');
@@ -205,7 +205,7 @@ describeWithRunner('a build request', (service, runner) => {
     for (const name of ['first', 'second', 'third']) {
       const doomed = runner.beside(name);
       const task = await doomed.take('run_suite');
-      await task.say(`${name}\n`);
+      await task.writeLog(`${name}\n`);
       await runner.dispatch.holderGone(name);
       assert.deepEqual(await task.finish({ kind: 'exited', status: 0 }), { gone: true });
     }

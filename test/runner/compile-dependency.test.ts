@@ -20,7 +20,10 @@ const unlimited = { memoryBytes: 512 * megabyte, processes: 100, timeoutSeconds:
 describe('compiling', () => {
   let folder: string;
   let sandboxes: Sandboxes;
-  let services: Pick<RunnerServices, 'link' | 'sandboxes' | 'dependencyCache' | 'scratch' | 'log'>;
+  let services: Pick<
+    RunnerServices,
+    'link' | 'sandboxes' | 'dependencyCache' | 'scratch' | 'log' | 'operatorVariables'
+  >;
   const blobs = new Map<string, Buffer>();
   let count = 0;
   before(async () => {
@@ -49,7 +52,7 @@ describe('compiling', () => {
       mostBytes,
       log,
     });
-    services = { link, sandboxes, dependencyCache, scratch, log };
+    services = { link, sandboxes, dependencyCache, scratch, log, operatorVariables: () => ({ LAMP: 'lit' }) };
   });
   after(async () => {
     await sandboxes.close();
@@ -106,10 +109,10 @@ describe('compiling', () => {
     const { outcome, log } = await compile(await archiveOf({ x: '' }), {
       software,
       prefixes: ['/opt/first'],
-      command: 'cd /opt/first && ls && cat link && echo "$PATH" && touch /opt/made/x',
+      command: 'cd /opt/first && ls && cat link && echo "$LAMP $PATH" && touch /opt/made/x',
     });
     assert.equal(outcome.kind, 'compiled', log);
-    assert.match(log, /\nhello\nlink\nhello\n\/opt\/first\/bin:\/usr/);
+    assert.match(log, /\nhello\nlink\nhello\nlit \/opt\/first\/bin:.*:\/usr\/bin:/);
   });
 
   const refusals: [string, Buffer, Partial<CompileOrder>, RegExp][] = [

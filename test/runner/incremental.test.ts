@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
-import { dirname, join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { existsSync } from 'node:fs';
 import { describe, test, type TestContext } from 'node:test';
-import { run } from '../../src/lib/processes.ts';
 import type { FoundCache } from '../../src/protocol/index.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import { Blobs, CachingRunner } from '../support/caching.ts';
 import { createRepository, type Content } from '../support/repository.ts';
+import { rustToolchain, typescriptToolchain } from '../support/toolchains.ts';
 import { workplace, type Workplace } from './git/workplace.ts';
 
 /** Makes a copy of each file of `src`, and says so; then says which copies are not what they should be. */
@@ -221,13 +221,6 @@ test('what differs is newer in its own build alone, whatever its name is', async
     assert.equal((await build(second, first.cache, { command: look })).built, `${names.length} src/same`);
 });
 
-/** Where a toolchain of Rust is: Debian's, or one that was installed for this user. */
-async function rustToolchain(): Promise<string | undefined> {
-  if (existsSync('/usr/bin/cargo')) return '/usr';
-  const found = await run('rustc', ['--print', 'sysroot']).catch(() => undefined);
-  return found?.status === 0 ? found.stdout.toString().trim() : undefined;
-}
-
 /** Small projects of the usual shapes, with the tools of this machine: a file changes, and only what it is part of is made. */
 describe('only what changed is made again by', () => {
   interface Project {
@@ -317,18 +310,17 @@ build out/program: link out/a.o out/b.o out/main.o
         'app/Cargo.toml': crate('app', 'one = { path = "../one" }\ntwo = { path = "../two" }\n'),
         'app/src/main.rs': 'fn main() { assert_eq!(one::one() + 1, two::two()); }\n',
       },
-      command: `export PATH=${toolchain}/bin:$PATH CARGO_TARGET_DIR=out; cargo run --offline`,
+      command: `export PATH=${[...toolchain.bin, '$PATH'].join(':')} CARGO_TARGET_DIR=out; cargo run --offline`,
       made: /Compiling (\w+) /,
       changes: { 'two/src/lib.rs': 'pub fn two() -> i32 { 1 + 1 }\n' },
       first: 'app one two',
       again: 'app two',
-      paths: toolchain === '/usr' ? [] : [toolchain],
+      paths: toolchain.paths,
     });
   });
 
   test('tsc -b, in a project with references', async (t) => {
-    const packages = resolve('node_modules');
-    const node = dirname(process.execPath);
+    const { bin, paths } = typescriptToolchain();
     const options = (name: string, more = ''): string =>
       `{ "compilerOptions": { "composite": true, "rootDir": ".", "outDir": "../out/${name}", "tsBuildInfoFile": "../out/${name}.tsbuildinfo", "types": [] }, "include": ["*.ts"]${more} }`;
     await check(t, {
@@ -339,12 +331,12 @@ build out/program: link out/a.o out/b.o out/main.o
         'two/tsconfig.json': options('two'),
         'two/index.ts': 'export const two: number = 2;\n',
       },
-      command: `PATH=${node}:$PATH node ${packages}/typescript/lib/tsc.js -b --verbose`,
+      command: `PATH=${bin.join(':')}:$PATH tsc -b --verbose`,
       made: /Building project .*?(one|two).tsconfig/,
       changes: { 'two/index.ts': 'export const two: number = 1 + 1;\n' },
       first: 'one two',
       again: 'two',
-      paths: node.startsWith(`${packages}/`) ? [packages] : [packages, node],
+      paths,
     });
   });
 

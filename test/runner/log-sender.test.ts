@@ -33,7 +33,7 @@ let stop: AbortController;
 let wasGone: boolean;
 let cuts: CutReason[];
 let isDiskFull: boolean;
-let onDiskAsked: () => void;
+let onDiskCheck: () => void;
 let sender: LogSender;
 beforeEach(() => {
   folder = temporaryFolder();
@@ -42,7 +42,7 @@ beforeEach(() => {
   wasGone = false;
   cuts = [];
   isDiskFull = false;
-  onDiskAsked = () => {};
+  onDiskCheck = () => {};
   sender = senderFor();
 });
 function senderFor(times: { pauseMs?: number } = {}): LogSender {
@@ -53,7 +53,7 @@ function senderFor(times: { pauseMs?: number } = {}): LogSender {
     limit: 8 * megabyte,
     disk: {
       allows: async () => {
-        onDiskAsked();
+        onDiskCheck();
         return !isDiskFull;
       },
     },
@@ -206,7 +206,7 @@ async function waiting(): Promise<() => Promise<void>> {
   sender = senderFor({ pauseMs: 50 });
   const triedThrice = Promise.withResolvers<string>();
   let tries = 0;
-  onDiskAsked = () => {
+  onDiskCheck = () => {
     tries += 1;
     if (tries === 3) triedThrice.resolve('waiting');
   };

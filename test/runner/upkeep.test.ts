@@ -99,7 +99,7 @@ test('mirrors are not tidied while there is work', async (t) => {
     return looks <= 3;
   };
   const { signal } = ending;
-  const tidying = tidyMirrors({ mirrors, isBusy, signal, log: assert.fail, lookEveryMs: 1 });
+  const tidying = tidyMirrors({ mirrors, isBusy, signal, log: assert.fail, checkEveryMs: 1 });
   while (existsSync(old)) await pause(5);
   assert.equal(looks, 4);
   ending.abort();

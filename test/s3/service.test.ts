@@ -158,7 +158,7 @@ describeInS3('a service', (service, runner, behind, { kind }) => {
   test('says that it is unavailable while S3 is away, loses nothing that it took, and goes on afterwards', async () => {
     const { task, id, path } = await runningBuild(alice, runner);
     const text = `${randomBytes(400_000).toString('hex')}\n`;
-    await task.say(text);
+    await task.writeLog(text);
     await task.exit(0);
     const { db, blobs } = service.store;
     await packLog(db, blobs, id);
@@ -182,7 +182,7 @@ describeInS3('a service', (service, runner, behind, { kind }) => {
     const fetching = fetchBlob(far.link, far.digest, file, patient);
     // What was said meanwhile is kept in the database, and packed later.
     const later = await runningBuild(alice, runner);
-    await later.task.say('said while S3 was away\n');
+    await later.task.writeLog('said while S3 was away\n');
     await later.task.exit(0);
     await assert.rejects(packLog(db, blobs, later.id), isUnavailable);
     assert.match((await alice.get(`${later.path}/log`)).text, /said while S3 was away/);
@@ -233,7 +233,7 @@ describeInS3('a service', (service, runner, behind, { kind }) => {
   ] as const) {
     testOnce(`passes on no garbage when S3 answers with ${what}`, async () => {
       const { task, id, path } = await runningBuild(alice, runner);
-      await task.say(`${randomBytes(200_000).toString('hex')}\n`);
+      await task.writeLog(`${randomBytes(200_000).toString('hex')}\n`);
       await task.exit(0);
       await packLog(service.store.db, service.store.blobs, id);
       behind.proxy.when((request) => (isGet(request) ? answer : undefined));
@@ -256,7 +256,7 @@ describeInS3('a service', (service, runner, behind, { kind }) => {
   testOnce('sends a browser that saves a long log to S3, and nobody else', async () => {
     const { task, id, path } = await runningBuild(alice, runner);
     const text = `${randomBytes(1_200_000).toString('hex')}\n`;
-    for (let at = 0; at < text.length; at += 1_000_000) await task.say(text.slice(at, at + 1_000_000));
+    for (let at = 0; at < text.length; at += 1_000_000) await task.writeLog(text.slice(at, at + 1_000_000));
     await task.exit(0);
     await packLog(service.store.db, service.store.blobs, id);
     const tab = new Tab(service);
@@ -301,7 +301,7 @@ describeInS3('a service', (service, runner, behind, { kind }) => {
     const { task, dependency } = await compiling(alice, runner);
     const result = await compiled(runner, task, 'a result');
     const build = await runningBuild(alice, runner);
-    await build.task.say('a log\n');
+    await build.task.writeLog('a log\n');
     await build.task.exit(0);
     await packLog(db, blobs, build.id);
     await collectBlobs(db, blobs, -1000);

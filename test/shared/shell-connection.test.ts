@@ -3,7 +3,7 @@ import test, { type TestContext } from 'node:test';
 import { ShellConnection, type ShellRoutes } from '../../src/shared/shell-connection.ts';
 import { shellFrame, shellFrameReader, textOf, type ShellFrame } from '../../src/shared/shell-frames.ts';
 
-const inWords = ({ letter, content }: ShellFrame): string => `${letter} ${textOf(content)}`;
+const frameText = ({ letter, content }: ShellFrame): string => `${letter} ${textOf(content)}`;
 const isPassing = (error: unknown): boolean => (error as Error).message === 'broken';
 async function* never(): AsyncGenerator<Buffer> {
   yield await new Promise(() => {});
@@ -37,7 +37,7 @@ test('what is typed arrives once and in order, where requests, parts of them and
   for (const frame of typed) void connection.type(frame.slice(2));
   void connection.send(shellFrame('e'));
   await all.promise;
-  assert.deepEqual(shellFrameReader()(heard).map(inWords), [...typed, 'e ']);
+  assert.deepEqual(shellFrameReader()(heard).map(frameText), [...typed, 'e ']);
 });
 
 test('what is shown comes once, where connections break in the middle of it', async (t) => {
@@ -46,7 +46,7 @@ test('what is shown comes once, where connections break in the middle of it', as
   const connection = connect(t, {
     async type({ offset, data }) {
       const bytes = Buffer.from(data, 'base64');
-      typed.push(...shellFrameReader()(bytes).map(inWords));
+      typed.push(...shellFrameReader()(bytes).map(frameText));
       return { taken: Number(offset) + bytes.length };
     },
     async *output(from) {
@@ -56,7 +56,7 @@ test('what is shown comes once, where connections break in the middle of it', as
   });
   const frames: string[] = [];
   for await (const frame of connection.frames()) {
-    frames.push(inWords(frame));
+    frames.push(frameText(frame));
     if (frame.letter === 'x') break;
   }
   assert.deepEqual(frames, ['d one', 'd two', 'x 0']);

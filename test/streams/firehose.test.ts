@@ -18,7 +18,7 @@ describeWithRunner('the firehose', (service, runner) => {
 
   test('of a build replays, follows and ends', async () => {
     const { task, path } = await runningBuild(alice, runner);
-    await task.say('before\n');
+    await task.writeLog('before\n');
     const listener = await Listener.open(alice, `${path}/firehose?callback=f`);
     const { headers } = listener.answer;
     assert.deepEqual(
@@ -27,7 +27,7 @@ describeWithRunner('the firehose', (service, runner) => {
     );
     assert.deepEqual(await listener.next(), { event: 'state', data: { state: 'running' } });
     assert.deepEqual(await listener.next(), { event: 'log', id: '7', data: { offset: 0, text: 'before\n' } });
-    await task.say('after\n');
+    await task.writeLog('after\n');
     assert.deepEqual(await listener.next(), { event: 'log', id: '13', data: { offset: 7, text: 'after\n' } });
     await task.exit(1);
     const [failed, end, ...more] = await listener.rest();
@@ -38,7 +38,7 @@ describeWithRunner('the firehose', (service, runner) => {
   test('of what is over has nothing more for who was told its end, and the rest for who was not', async () => {
     const { task, path, request, project } = await runningBuild(alice, runner);
     const silent = await runningBuild(alice, runner);
-    await task.say('word\n');
+    await task.writeLog('word\n');
     const whole = `/projects/${project.id}/build_requests/${request.id}`;
     const [build, all] = [
       await Listener.open(alice, `${path}/firehose`),
@@ -73,7 +73,7 @@ describeWithRunner('the firehose', (service, runner) => {
     await alice.post(`${whole}/rerun`);
     const more = await Listener.open(alice, `${whole}/firehose`, { 'last-event-id': last ?? '' });
     const next = await runner.take('run_suite');
-    await next.say('again\n');
+    await next.writeLog('again\n');
     await next.exit(0);
     const told = await more.rest();
     assert.deepEqual([logOf(told), statesOf(told).at(-1)], ['again\n', 'passed']);
@@ -83,8 +83,8 @@ describeWithRunner('the firehose', (service, runner) => {
     const { task, path } = await runningBuild(alice, runner);
     const listener = await Listener.open(alice, `${path}/firehose`);
     const said = Buffer.from('ä€😀 '.repeat(5));
-    for (const byte of said) await task.say(Uint8Array.of(byte));
-    await task.say(Uint8Array.of(0xf0, 0x9f));
+    for (const byte of said) await task.writeLog(Uint8Array.of(byte));
+    await task.writeLog(Uint8Array.of(0xf0, 0x9f));
     await task.exit(0);
     const told = await listener.rest();
     assert.equal(logOf(told), `${said.toString()}\ufffd`);
@@ -99,7 +99,7 @@ describeWithRunner('the firehose', (service, runner) => {
     for await (const _ of newEvents(parts, subject, place));
     assert.equal(place.over, undefined);
     const said = 'a word\n'.repeat(30_000);
-    await task.say(said);
+    await task.writeLog(said);
     await task.exit(0);
     let heard = '';
     for await (const event of newEvents(parts, subject, place)) {
@@ -120,7 +120,7 @@ describeWithRunner('the firehose', (service, runner) => {
     for (let round = 0; round < 8; round += 1) {
       const listener = await Listener.open(alice, `${path}/firehose?offset=0`, { 'last-event-id': last });
       for (const word of [`${round} über\n`, `${round} noch\n`]) {
-        await task.say(word);
+        await task.writeLog(word);
         spoken += word;
       }
       const told = await listener.until(({ event }) => event === 'log');
@@ -140,7 +140,7 @@ describeWithRunner('the firehose', (service, runner) => {
     const { task, path, id } = await runningBuild(alice, runner);
     const slow = await Listener.open(alice, `${path}/firehose`);
     const whole = Buffer.from('0123456789abcdef€\n'.repeat(300_000));
-    for (let at = 0; at < whole.length; at += 1_000_003) await task.say(whole.subarray(at, at + 1_000_003));
+    for (let at = 0; at < whole.length; at += 1_000_003) await task.writeLog(whole.subarray(at, at + 1_000_003));
     await task.exit(0);
     const { db, blobs } = service.store;
     // The slow one has read nothing yet: what the buffers do not hold, it gets from where the log lies by then.
@@ -159,7 +159,7 @@ describeWithRunner('the firehose', (service, runner) => {
     let spoken = '';
     const say = async (words: string): Promise<void> => {
       spoken += words;
-      await task.say(words);
+      await task.writeLog(words);
       await runner.dispatch.extend(runner.self, { claims: [task.order.claim] }, AbortSignal.abort()); // however long this takes
     };
     for (let line = 0; line < 20; line += 1) await say(`${line} früh\n`);
@@ -179,7 +179,7 @@ describeWithRunner('the firehose', (service, runner) => {
 
   test('comes as lines of JSON to those who ask for them', async () => {
     const { task, path } = await runningBuild(alice, runner);
-    await task.say('word\n');
+    await task.writeLog('word\n');
     await task.exit(0);
     const headers = { accept: 'application/x-ndjson' };
     const answer = await service.api.get(`${path}/firehose`, { as: alice.credentials, headers });
@@ -200,15 +200,15 @@ describeWithRunner('the firehose', (service, runner) => {
     const listener = await Listener.open(alice, path);
     assert.deepEqual(await listener.next(), { event: 'state', data: { state: 'enqueued' } });
     const fetch = await runner.take('fetch_commit');
-    await fetch.say('fetching\n');
+    await fetch.writeLog('fetching\n');
     await fetch.fetched();
     const tasks = [await runner.take('run_suite'), await runner.take('run_suite')] as const;
     const ids = tasks.map(({ order }) => order.work.environment.HEADRACE_BUILD_ID ?? '');
-    await tasks[0].say('one\n');
+    await tasks[0].writeLog('one\n');
     const first = await listener.until(({ data }) => data.text === 'one\n');
     assert.equal(first.at(-1)?.data.build_id_str, ids[0]);
     assert.equal(first.at(-1)?.id, `9,${ids[0]}:4`);
-    await tasks[1].say('two\n');
+    await tasks[1].writeLog('two\n');
     await tasks[0].exit(0);
     await tasks[1].exit(1);
     const told = [...first, ...(await listener.rest())];
@@ -233,7 +233,7 @@ describeWithRunner('the firehose', (service, runner) => {
     await listener.until(({ data }) => data.build_id_str === String(id) && data.state === 'running');
     await runner.dispatch.holderGone('doomed');
     const next = await runner.take('run_suite');
-    await next.say('again\n');
+    await next.writeLog('again\n');
     await next.exit(0);
     const told = await listener.rest();
     const again = told.find(({ event }) => event === 'log');

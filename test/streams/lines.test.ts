@@ -44,7 +44,7 @@ describeService('the lines of a log', (service) => {
   test('are numbered from 1, from the end with negative numbers, and the last needs no line break', async () => {
     const { task, path } = await runningBuild(alice, runner);
     assert.deepEqual(await linesOf(path), { from: 1, total: 0, complete: false, lines: [] });
-    await task.say('one\n\ntwo \x1b[31mred\r\nthr');
+    await task.writeLog('one\n\ntwo \x1b[31mred\r\nthr');
     const { lines, ...head } = await linesOf(path);
     assert.deepEqual(head, { from: 1, total: 4, complete: false });
     assert.deepEqual(
@@ -56,7 +56,7 @@ describeService('the lines of a log', (service) => {
         [4, 19, 'thr'],
       ],
     );
-    await task.say('ee\n');
+    await task.writeLog('ee\n');
     assert.deepEqual(texts(await linesOf(path, 'from=4')), ['three']);
     assert.deepEqual(texts(await linesOf(path, 'from=-1')), ['three']);
     assert.deepEqual((await linesOf(path, 'from=-2&limit=1')).from, 3);
@@ -77,10 +77,10 @@ describeService('the lines of a log', (service) => {
   test('know when their first byte came, also when the log is packed', async () => {
     const { task, path, id } = await runningBuild(alice, runner);
     const startedAt = Date.now();
-    await task.say('one\ntw');
+    await task.writeLog('one\ntw');
     while (Date.now() - startedAt < 40) await new Promise((resolve) => setTimeout(resolve, 5));
     const sinceFirst = Date.now();
-    await task.say('o\nthree\n');
+    await task.writeLog('o\nthree\n');
     const times = async (): Promise<(number | null)[]> => (await linesOf(path)).lines.map(({ at }) => at);
     const [one, two, three] = await times();
     assert.deepEqual([one, two], [0, 0], 'the second line began with the first bytes');
@@ -95,7 +95,7 @@ describeService('the lines of a log', (service) => {
     const { task, path, id } = await runningBuild(alice, runner);
     const words = Array.from({ length: 30_000 }, (_, n) => `line ${n + 1} ${'x'.repeat(n % 37)}`);
     const bytes = Buffer.from(`${words.join('\n')}\n`);
-    for (let at = 0; at < bytes.length; at += 99_991) await task.say(bytes.subarray(at, at + 99_991));
+    for (let at = 0; at < bytes.length; at += 99_991) await task.writeLog(bytes.subarray(at, at + 99_991));
     const probes = ['from=1&limit=2', 'from=14999&limit=3', 'from=29999', 'from=-3', 'from=2500&limit=5000'];
     const all = (): Promise<Lines[]> => Promise.all(probes.map((probe) => linesOf(path, probe)));
     const asCame = await all();
@@ -121,7 +121,7 @@ describeService('the lines of a log', (service) => {
 
   test('of a log that was removed say so', async () => {
     const { task, path, id } = await runningBuild(alice, runner);
-    await task.say('a\nb\nc\n'.repeat(50_000));
+    await task.writeLog('a\nb\nc\n'.repeat(50_000));
     await task.exit(0);
     const { db, blobs } = service.store;
     await packLog(db, blobs, id);
@@ -136,8 +136,8 @@ describeService('the lines of a log', (service) => {
   test('are found by what they say, in the order of the log, and further from where a search ended', async () => {
     const { task, path, id } = await runningBuild(alice, runner);
     const noise = 'nothing to be seen here\n'.repeat(60_000);
-    await task.say(`${noise}first \x1b[31mfai\x1b[0mlure: 12\n${noise}`);
-    await task.say(`second failure: x\n${noise}third FAILURE: 99 é`);
+    await task.writeLog(`${noise}first \x1b[31mfai\x1b[0mlure: 12\n${noise}`);
+    await task.writeLog(`second failure: x\n${noise}third FAILURE: 99 é`);
     /** However many requests it takes: how far one gets depends on the machine. */
     const numbers = async (query: string): Promise<number[]> => {
       const { matches, next } = await search(path, query);
@@ -180,7 +180,7 @@ describeService('the lines of a log', (service) => {
 
   test('of another account are not found', async () => {
     const { task, path } = await runningBuild(alice, runner);
-    await task.say('secret\n');
+    await task.writeLog('secret\n');
     const mallory = await service.user();
     assertNotFound(await mallory.get(`${path}/log/lines`));
     assertNotFound(await mallory.get(`${path}/log/search?q=secret`));
@@ -189,11 +189,11 @@ describeService('the lines of a log', (service) => {
   test('are read in bounded pieces, whatever a log holds', async () => {
     const { task, path, id } = await runningBuild(alice, runner);
     const long = Buffer.alloc(3 * 1024 * 1024, 'z');
-    await task.say(long);
-    await task.say(Buffer.from([0x0a, 0, 0xff, 0xc3, 0x0a]));
-    await task.say(Buffer.alloc(100_000, '\n'));
-    await task.say('\x1b[38;5;'.repeat(10_000));
-    await task.say('\nfound me\n');
+    await task.writeLog(long);
+    await task.writeLog(Buffer.from([0x0a, 0, 0xff, 0xc3, 0x0a]));
+    await task.writeLog(Buffer.alloc(100_000, '\n'));
+    await task.writeLog('\x1b[38;5;'.repeat(10_000));
+    await task.writeLog('\nfound me\n');
     for (const isPacked of [false, true]) {
       if (isPacked) {
         await task.exit(0);

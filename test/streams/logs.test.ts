@@ -25,7 +25,7 @@ describeWithRunner('the log of a build', (service, runner) => {
       complete: false,
       text: '',
     });
-    await task.say('one\n');
+    await task.writeLog('one\n');
     assert.deepEqual(await task.send(9, Buffer.from('late')), { expected: 4 });
     assert.deepEqual(await task.send(0, Buffer.from('one\n')), { taken: true });
     assert.deepEqual(await task.send(2, Buffer.from('e\ntwo\n')), { taken: true });
@@ -40,14 +40,14 @@ describeWithRunner('the log of a build', (service, runner) => {
   test('is cut where characters end, until nothing more is to come', async () => {
     const { task, path } = await runningBuild(alice, runner);
     const euro = Buffer.from('a€');
-    await task.say(euro.subarray(0, 3));
+    await task.writeLog(euro.subarray(0, 3));
     const text = async (query: string) => (await alice.get(`${path}/log?${query}`)).record;
     assert.deepEqual([(await text('')).text, (await text('')).next_offset], ['a', 1]);
-    await task.say(euro.subarray(3));
+    await task.writeLog(euro.subarray(3));
     assert.deepEqual([(await text('offset=1')).text, (await text('offset=1')).next_offset], ['€', 4]);
     assert.deepEqual([(await text('limit=3')).text, (await text('limit=3')).next_offset], ['a', 1]);
     assert.deepEqual([(await text('offset=1&limit=1')).text, (await text('offset=1&limit=1')).next_offset], ['€', 4]);
-    await task.say(Buffer.from([0xe2, 0x82]));
+    await task.writeLog(Buffer.from([0xe2, 0x82]));
     assert.equal((await text('offset=1')).next_offset, 4);
     await task.exit(0);
     const end = await text('offset=4');
@@ -66,7 +66,7 @@ describeWithRunner('the log of a build', (service, runner) => {
     const build = await runningBuild(alice, runner);
     const everyByte = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
     const whole = Buffer.concat([everyByte, Buffer.from('\u001B[31mred\u001B[0m\r\n'), Buffer.alloc(700_000, 'äb')]);
-    for (let at = 0; at < whole.length; at += 99_991) await build.task.say(whole.subarray(at, at + 99_991));
+    for (let at = 0; at < whole.length; at += 99_991) await build.task.writeLog(whole.subarray(at, at + 99_991));
 
     const check = async (state: string, size: string): Promise<void> => {
       const all = await alice.get(`${build.path}/log.txt`);

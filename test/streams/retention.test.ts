@@ -20,7 +20,7 @@ describeWithRunner('logs that are kept for some days', (service, runner) => {
     forgetOldLogs(service.store.db, days, Date.now() + passed * day);
   const finished = async (said: string) => {
     const build = await runningBuild(alice, runner);
-    await build.task.say(said);
+    await build.task.writeLog(said);
     await build.task.exit(0);
     return build;
   };
@@ -30,7 +30,7 @@ describeWithRunner('logs that are kept for some days', (service, runner) => {
     const [short, long] = [await finished('said in short\n'), await finished('said at length\n')];
     await packLog(db, blobs, long.id);
     const { task, path } = await runningBuild(alice, runner);
-    await task.say('not over\n');
+    await task.writeLog('not over\n');
     assert.equal(await forgetAfter(0, 10_000), 0, 'by default all are kept');
     assert.equal(await forgetAfter(7, 6), 0);
     assert.ok((await forgetAfter(7, 8)) >= 2);
@@ -49,7 +49,7 @@ describeWithRunner('logs that are kept for some days', (service, runner) => {
   test('count from their end: what was begun again is as old as its last end', async () => {
     const { db } = service.store;
     const { task, dependency } = await compiling(alice, runner);
-    await task.say('compiled\n');
+    await task.writeLog('compiled\n');
     await compiled(runner, task, 'result');
     const aged = { completed_at: BigInt(Date.now() - 100 * day) };
     await db.transaction((trx) => trx.updateTable('logs').set(aged).where('id', '=', dependency.id).execute());

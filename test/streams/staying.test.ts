@@ -36,7 +36,7 @@ describeWithRunner(
       ];
       await goes.leave();
       await ended.rest();
-      await build.task.say('still here?\n');
+      await build.task.writeLog('still here?\n');
       const told = await kept.until(({ event }) => event === 'log');
       assert.equal(told.at(-1)?.data.text, 'still here?\n');
       kept.leave();

@@ -8,7 +8,7 @@ export interface Balancer extends AsyncDisposable {
   address: string;
 }
 
-const lookEveryMs = 50;
+const checkEveryMs = 50;
 
 export async function startBalancer(ports: readonly number[], ca: string): Promise<Balancer> {
   const well = new Set<number>();
@@ -18,7 +18,7 @@ export async function startBalancer(ports: readonly number[], ca: string): Promi
     while (!stop.signal.aborted) {
       if (await isWell(port, ca)) well.add(port);
       else well.delete(port);
-      await pause(lookEveryMs);
+      await pause(checkEveryMs);
     }
   };
   const looking = ports.map(look);
@@ -31,7 +31,7 @@ export async function startBalancer(ports: readonly number[], ca: string): Promi
       const all = [...well];
       const port = all[turn % Math.max(1, all.length)];
       if (port === undefined) {
-        await pause(lookEveryMs);
+        await pause(checkEveryMs);
         continue;
       }
       const server = connect(port, '127.0.0.1');

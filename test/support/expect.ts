@@ -25,12 +25,12 @@ export function assertCreated(answer: Answer, fields: string): void {
   assertFields(answer.record, fields);
 }
 
-/** The record has exactly these fields, separated by blanks, in this order. Every ID has its exact twin. */
+/** The record has exactly these fields, separated by blanks, in this order. Every ID stands beside its exact text. */
 export function assertFields(record: Fields, names: string): void {
   assert.deepEqual(Object.keys(record), names.split(' '));
   for (const [name, value] of Object.entries(record)) {
-    const twin = record[`${name}_str`] ?? (name === 'id' ? record.id_ref : undefined);
-    if (typeof value === 'bigint') assert.equal(twin, String(value), `the twin of ${name}`);
+    const idString = record[`${name}_str`] ?? (name === 'id' ? record.id_ref : undefined);
+    if (typeof value === 'bigint') assert.equal(idString, String(value), `the text of ${name}`);
   }
 }
 

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { sealedPlace, type CommitRow } from '../../src/db/schema.ts';
+import { sealedLocation, type CommitRow } from '../../src/db/schema.ts';
 import { longest, most, mostRecords } from '../../src/shared/bounds.ts';
 import { writeListing } from '../../src/shared/ref-listings.ts';
 import { ClientThread, type Request_ } from './client-thread.ts';
@@ -106,7 +106,7 @@ async function* largestInputs(service: Service): AsyncGenerator<Largest> {
   await owner.createProject({ description: 'x'.repeat(700) });
   await copyRows(store, 'projects', mostRecords.projects.most - list.length - 1, (index, id) => ({
     name: `copy-${index}`,
-    ssh_public_key: store.vault.seal(String(list[0]?.ssh_public_key), sealedPlace(keyColumn, id)),
+    ssh_public_key: store.vault.seal(String(list[0]?.ssh_public_key), sealedLocation(keyColumn, id)),
   }));
   yield { name: 'a list of projects', request: get('/projects') };
   yield { name: 'the dashboard', request: page('/ui/') };

@@ -38,7 +38,7 @@ export async function startNetwork(): Promise<Network> {
   const subnet = `10.${randomInt(64, 128)}.${randomInt(256)}`;
   let last = 1;
   const free = (): string => `${subnet}.${(last += 1)}`;
-  const keepers: ChildProcess[] = [];
+  const holderProcesses: ChildProcess[] = [];
   const holders = new Map<string, Machine>();
   await ip('link', 'add', bridge, 'type', 'bridge');
   await ip('addr', 'add', `${subnet}.1/24`, 'dev', bridge);
@@ -47,15 +47,15 @@ export async function startNetwork(): Promise<Network> {
     address: `${subnet}.1`,
     free,
     async machine() {
-      const cable = `hrv${id}${keepers.length}`;
+      const cable = `hrv${id}${holderProcesses.length}`;
       const address = free();
       // The namespace lives as long as this process, which ends with the test. One with a name would be a mount that all
       // processes of this machine share, and that another test can take away.
-      const keeper = spawn('unshare', ['--net', 'sh', '-c', 'echo; exec cat'], { stdio: ['pipe', 'pipe', 'inherit'] });
-      keepers.push(keeper);
-      await once(keeper.stdout, 'data');
-      const within = ['nsenter', `--net=/proc/${keeper.pid}/ns/net`];
-      await ip('link', 'add', cable, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', String(keeper.pid));
+      const holder = spawn('unshare', ['--net', 'sh', '-c', 'echo; exec cat'], { stdio: ['pipe', 'pipe', 'inherit'] });
+      holderProcesses.push(holder);
+      await once(holder.stdout, 'data');
+      const within = ['nsenter', `--net=/proc/${holder.pid}/ns/net`];
+      await ip('link', 'add', cable, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', String(holder.pid));
       await ip('link', 'set', cable, 'master', bridge, 'up');
       await must(...within, 'ip', 'addr', 'add', `${address}/24`, 'dev', 'eth0');
       for (const device of ['lo', 'eth0']) await must(...within, 'ip', 'link', 'set', device, 'up');
@@ -74,7 +74,7 @@ export async function startNetwork(): Promise<Network> {
       await ip('neigh', 'flush', 'dev', bridge); // as who takes an address over tells the others
     },
     async close() {
-      for (const keeper of keepers) keeper.stdin?.end();
+      for (const holder of holderProcesses) holder.stdin?.end();
       await run('ip', ['link', 'del', bridge]);
     },
   };

@@ -73,8 +73,8 @@ export async function startPostgres(
   const cleaning =
     'cat >/dev/null; pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null) && kill -INT "$pid" && while kill -0 "$pid"; do sleep 0.05; done; rm -rf "$1"';
   const options = { ...user, cwd: folder, detached: true }; // so that Ctrl-C reaches the tests and not the database
-  const location = spawn('sh', ['-c', cleaning, 'sh', folder], { ...options, stdio: ['pipe', 'ignore', 'ignore'] });
-  letGo(location);
+  const cleaner = spawn('sh', ['-c', cleaning, 'sh', folder], { ...options, stdio: ['pipe', 'ignore', 'ignore'] });
+  letGo(cleaner);
 
   const given = [`listen_addresses=${within ? '*' : ''}`, 'max_connections=400', ...settings].flatMap((setting) => [
     '-c',
@@ -110,10 +110,10 @@ export async function startPostgres(
     },
     start,
     async close() {
-      if (location.exitCode !== null) return;
-      const gone = once(location, 'exit');
-      location.ref();
-      location.stdin?.end();
+      if (cleaner.exitCode !== null) return;
+      const gone = once(cleaner, 'exit');
+      cleaner.ref();
+      cleaner.stdin?.end();
       await gone;
     },
   };

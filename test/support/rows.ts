@@ -86,6 +86,7 @@ export async function addBuild(
     approved_by: '',
     concurrency_group: '',
     held: '',
+    deploy_id: null,
     ...fields,
   };
   await db.transaction((trx) => trx.insertInto('builds').values(build).execute());

@@ -125,8 +125,8 @@ export class Task<W extends Work = Work> {
     this.#size = order.logOffset;
   }
 
-  async say(said: string | Uint8Array): Promise<void> {
-    const bytes = Buffer.from(said as string);
+  async writeLog(text: string | Uint8Array): Promise<void> {
+    const bytes = Buffer.from(text as string);
     assert.deepEqual(await this.send(this.#size, bytes), { taken: true });
     this.#size += bytes.length;
   }

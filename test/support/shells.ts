@@ -2,7 +2,7 @@ import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import { findUser } from '../../src/auth/users.ts';
 import type { Services } from '../../src/api/call.ts';
 import { sealIn } from '../../src/db/sealing.ts';
-import { sealedPlace, type KeptBuildRow, type ShellRow } from '../../src/db/schema.ts';
+import { sealedLocation, type KeptBuildRow, type ShellRow } from '../../src/db/schema.ts';
 
 const location = 'a-location-without-a-runner';
 const holder = 'local nowhere';
@@ -15,7 +15,7 @@ interface Place {
 /** The files of the build in a world are kept by a runner. */
 export async function addKept({ db, vault }: Services, place: Place): Promise<KeptBuildRow> {
   const id = BigInt(place.path(':build_id'));
-  const sealed = sealedPlace({ table: 'kept_builds', column: 'key' }, id);
+  const sealed = sealedLocation({ table: 'kept_builds', column: 'key' }, id);
   return db.transaction(async (trx) => {
     const row: KeptBuildRow = {
       id,

@@ -14,7 +14,7 @@ export interface Cluster {
   /** What programs need in their environment to find it. */
   env: Record<string, string>;
   /** Runs one of Slurm's commands; answers what it said. */
-  say(program: string, ...args: string[]): Promise<string>;
+  runProgram(program: string, ...args: string[]): Promise<string>;
   /** Every job that was ever submitted, with its state; they are kept for the life of the cluster. */
   jobs(): Promise<{ id: string; state: string; node: string }[]>;
   stopController(): Promise<void>;
@@ -45,14 +45,14 @@ export async function startCluster(): Promise<Cluster> {
     child.kill('SIGTERM');
     await once(child, 'exit');
   };
-  const say = async (program: string, ...args: string[]): Promise<string> => {
+  const runProgram = async (program: string, ...args: string[]): Promise<string> => {
     const { status, stdout, stderr } = await run(program, args, { env });
     if (status !== 0) throw new Error(`${program} ${args.join(' ')}: ${stderr.toString()}`);
     return stdout.toString();
   };
   const startController = async (): Promise<void> => {
     start('controller', 'slurmctld', '-D', '-f', config);
-    await until(async () => /UP/.test(await say('scontrol', 'ping')));
+    await until(async () => /UP/.test(await runProgram('scontrol', 'ping')));
   };
 
   const place = (name: string): string => join(folder, name);
@@ -71,18 +71,18 @@ export async function startCluster(): Promise<Cluster> {
     '--seed-file',
     place('munge.seed'),
   );
-  await until(() => say('munge', '-n', '-S', socket));
+  await until(() => runProgram('munge', '-n', '-S', socket));
   await startController();
   for (const node of nodes) start(node, 'slurmd', '-D', '-N', node, '-f', config);
   await until(
     async () =>
-      (await say('sinfo', '-h', '-N', '-o', '%T')).split('\n').filter((state) => state === 'idle').length === 2,
+      (await runProgram('sinfo', '-h', '-N', '-o', '%T')).split('\n').filter((state) => state === 'idle').length === 2,
   );
   return {
     env: { SLURM_CONF: config },
-    say,
+    runProgram,
     async jobs() {
-      const lines = await say('squeue', '--noheader', '--array', '--states=all', '--format=%i %T %N');
+      const lines = await runProgram('squeue', '--noheader', '--array', '--states=all', '--format=%i %T %N');
       return lines
         .trim()
         .split('\n')
@@ -95,7 +95,7 @@ export async function startCluster(): Promise<Cluster> {
     startController,
     stopController: () => stop('controller'),
     async close() {
-      if (daemons.has('controller')) await say('scancel', '--user=root').catch(() => {});
+      if (daemons.has('controller')) await runProgram('scancel', '--user=root').catch(() => {});
       for (const name of [...daemons.keys()].reverse()) await stop(name);
       rmSync(folder, { recursive: true, force: true });
     },

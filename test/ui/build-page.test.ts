@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import type { TestReport } from '../../src/protocol/index.ts';
+import type { StepState, TestReport } from '../../src/protocol/index.ts';
 import { assertAccessible } from '../support/accessibility.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { addArtifact } from '../support/rows.ts';
@@ -33,6 +33,7 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
   let tab: Tab;
   /** It failed, with a long log, failed tests and many files. */
   let failed: RunningBuild;
+  let stepwise: RunningBuild;
   const logOf = (count: number): string => Array.from({ length: count }, (_, at) => `line ${at + 1}\n`).join('');
   const tellTests = ({ task }: RunningBuild) =>
     runner.dispatch.tests(runner.self, { claim: task.order.claim, start: 0, tests: reports, isLast: true });
@@ -41,7 +42,7 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
     tab = new Tab(service);
     await tab.signIn(alice.credentials);
     failed = await runningBuild(alice, runner, { name: 'unit tests' });
-    await failed.task.say(logOf(lines));
+    await failed.task.writeLog(logOf(lines));
     await tellTests(failed);
     for (let file = 0; file < 12; file += 1) await addArtifact(service.store, failed, `dist/${file}.deb`);
     await failed.task.exit(1);
@@ -152,6 +153,13 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
     assert.ok(isSeen, `${about}: line ${line} is at ${top} to ${bottom}, and ${least} to ${most} is seen`);
   };
 
+  /** Without scripts. */
+  const isInWindow = async (shown: Page, line: number): Promise<boolean> => {
+    const box = await shown.locator(`#L${line}`).boundingBox();
+    const bottom = box ? box.y + box.height : -1;
+    return bottom > 0 && bottom <= (shown.viewportSize()?.height ?? 0);
+  };
+
   test('has the last line of its log in the window, when it opens and after G, at every size', async () => {
     for (const [width, height] of sizes) {
       const shown = await browser.signIn(service.address, alice.credentials, { viewport: { width, height } });
@@ -172,14 +180,10 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
     const storageState = await signedIn.context().storageState();
     const viewport = { width: 1280, height: 800 };
     const shown = await browser.open({ javaScriptEnabled: false, viewport, storageState });
-    const bottomOf = async (line: number): Promise<number> => {
-      const box = await shown.locator(`#L${line}`).boundingBox();
-      return box ? box.y + box.height : -1;
-    };
     await shown.goto(`${service.address}/ui${failed.path}`);
-    assert.ok((await bottomOf(lines)) > 0 && (await bottomOf(lines)) <= viewport.height);
+    assert.ok(await isInWindow(shown, lines));
     await shown.goto(`${service.address}/ui${failed.path}?from=1`);
-    assert.ok((await bottomOf(1)) > 0 && (await bottomOf(1)) <= viewport.height);
+    assert.ok(await isInWindow(shown, 1));
     for (const one of [signedIn, shown]) await one.context().close();
   });
 
@@ -188,10 +192,10 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
     const shown = await browser.signIn(service.address, alice.credentials, { viewport: { width: 1280, height: 800 } });
     {
       await using _ = held(build, runner);
-      await build.task.say(logOf(300));
+      await build.task.writeLog(logOf(300));
       await shown.goto(`${service.address}/ui${build.path}`);
       await assertSeen(shown, 300, 'running');
-      await build.task.say('the end\n');
+      await build.task.writeLog('the end\n');
       await shown.locator('#count-log', { hasText: '301' }).waitFor();
       await tellTests(build);
     }
@@ -200,11 +204,82 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
     await shown.context().close();
   });
 
+  test('has a line for each step, with state and time, that opens its part of the log, with scripts and without', async () => {
+    const named = ['install', 'a step with a name that is longer than the window of a telephone', 'publish', 'tidy up'];
+    const fields = named.flatMap((name, at) => [
+      [`steps[${at}][name]`, name],
+      [`steps[${at}][command]`, 'true'],
+    ]);
+    stepwise = await runningBuild(alice, runner, { command: '', ...(Object.fromEntries(fields) as object) });
+    const [install = '', second = '', publish = '', tidy = ''] = named;
+    const failing = [
+      { name: install, state: 'passed', status: 0, from: 0, to: 2100, line: 1 },
+      { name: second, state: 'failed', status: 2, from: 2100, to: 65_100, line: 301 },
+      { name: publish, state: 'skipped' },
+    ] as const;
+    const tell = async (steps: StepState[]): Promise<void> => {
+      const { task } = stepwise;
+      assert.deepEqual(await runner.dispatch.steps(runner.self, { claim: task.order.claim, steps }), { taken: true });
+    };
+    const wide = await browser.signIn(service.address, alice.credentials, { viewport: { width: 1280, height: 800 } });
+    const list = (shown: Page) => shown.getByRole('region', { name: 'Steps' }).getByRole('listitem');
+    {
+      await using _ = held(stepwise, runner);
+      await wide.goto(`${service.address}/ui${stepwise.path}`);
+      assert.deepEqual(
+        await list(wide).allInnerTexts(),
+        named.map((name) => `waiting\n${name}`),
+      );
+      await stepwise.task.writeLog(logOf(lines));
+      await tell([...failing, { name: tidy, state: 'running', from: 65_100, line: lines + 1 }]);
+      await list(wide).getByText('running').waitFor();
+      await tell([...failing, { name: tidy, state: 'passed', status: 0, from: 65_100, to: 66_200, line: lines + 1 }]);
+      await list(wide).getByText('passed').nth(1).waitFor();
+    }
+    const storageState = await wide.context().storageState();
+    const bare = { javaScriptEnabled: false, storageState };
+    for (const [width, height] of [sizes[0], sizes[3]]) {
+      const plain = await browser.open({ ...bare, viewport: { width, height } });
+      await wide.setViewportSize({ width, height });
+      for (const shown of [wide, plain]) {
+        const about = `${width} × ${height}, ${shown === wide ? 'with' : 'without'} scripts`;
+        await shown.goto(`${service.address}/ui${stepwise.path}`);
+        assert.deepEqual(
+          (await list(shown).allInnerTexts()).map((text) => text.split('\n')),
+          [
+            ['passed', install, '2 s'],
+            ['failed', second, '1 min 3 s'],
+            ['skipped', publish],
+            ['passed', tidy, '1 s'],
+          ],
+          about,
+        );
+        assert.equal(await list(shown).getByRole('link').count(), 3, 'a step that did not run has no part of the log');
+        const steps = [
+          [install, 1],
+          [second, 301],
+          [tidy, lines], // it said nothing
+          [install, 1],
+        ] as const;
+        for (const [name, line] of steps) {
+          await list(shown).getByRole('link', { name }).click();
+          if (shown === wide) await assertSeen(shown, line, about);
+          else assert.ok(await isInWindow(shown, line), `${about}: line ${line}`);
+        }
+        assert.equal(await shown.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, about);
+      }
+      await plain.context().close();
+    }
+    await wide.context().close();
+  });
+
   test('can be used by everybody, in every tab', async () => {
     const addresses = ['', '/tests', '/tests?filter=gauge', '/artifacts', '/details'];
     await assertAccessible(
       (options) => browser.signIn(service.address, alice.credentials, options),
-      addresses.map((below) => `${service.address}/ui${failed.path}${below}`),
+      [...addresses.map((below) => `${failed.path}${below}`), stepwise.path].map(
+        (path) => `${service.address}/ui${path}`,
+      ),
     );
   });
 });

@@ -72,7 +72,7 @@ describeServiceOnOne('pages of dependencies and of operators', (service, databas
     const busy = await uploadAt(hers, at, await archiveOf({ hello: 'hello\n' }));
     assert.match(busy.text, /still being compiled/);
     const task = await runner.take('compile_dependency');
-    await task.say(`checking ${markup}\n`);
+    await task.writeLog(`checking ${markup}\n`);
     const compiling = await hers.get(at);
     assert.match(compiling.text, /compiling<\/span>[^]*checking &lt;img/);
     assert.ok(!compiling.text.includes(markup) && !compiling.text.includes('>Share<'));

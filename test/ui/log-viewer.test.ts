@@ -57,13 +57,13 @@ describeServiceOnOne('the log viewer', (service, database) => {
   const say = async ({ task }: RunningBuild, from: number, to: number): Promise<void> => {
     let words = '';
     for (let number = from; number <= to; number += 1) words += `line ${number}\n`;
-    await task.say(words);
+    await task.writeLog(words);
   };
 
   test('shows what a log holds as a terminal does, and nothing in it becomes markup', async () => {
     const build = await runningBuild(alice, runner);
     await using _ = held(build, runner);
-    await build.task.say(`${hostile.join('\n')}\n`);
+    await build.task.writeLog(`${hostile.join('\n')}\n`);
     await open(build);
     assert.equal(await text(1), hostile[0]);
     assert.equal(await page.evaluate('window.hacked'), undefined);
@@ -112,8 +112,10 @@ describeServiceOnOne('the log viewer', (service, database) => {
   test('opens at a line or a range, makes addresses of them, folds groups, and finds words and failures', async () => {
     const build = await runningBuild(alice, runner);
     const noise = (name: string): string => Array.from({ length: 5000 }, (_, n) => `${name} ${n}\n`).join('');
-    await build.task.say(`::group::install\n${noise('fetch')}::endgroup::\n--- tests\n${noise('test')}`);
-    await build.task.say(`FAIL src/a.test.ts\n\x1b[31mneedle\x1b[0m here\n--- more\n${noise('more')}error: at last\n`);
+    await build.task.writeLog(`::group::install\n${noise('fetch')}::endgroup::\n--- tests\n${noise('test')}`);
+    await build.task.writeLog(
+      `FAIL src/a.test.ts\n\x1b[31mneedle\x1b[0m here\n--- more\n${noise('more')}error: at last\n`,
+    );
     await build.task.exit(1);
     await packLog(service.store.db, service.store.blobs, build.id);
     await open(build, '#L7000-L7002');
@@ -173,7 +175,7 @@ describeServiceOnOne('the log viewer', (service, database) => {
   test('marks all that it finds, also where a busy server answers a search in parts', async () => {
     const build = await runningBuild(alice, runner);
     await using _ = held(build, runner);
-    await build.task.say('here\nhere\nnothing\nhere\n');
+    await build.task.writeLog('here\nhere\nnothing\nhere\n');
     await page.route('**/log/matches*', async (route) => {
       const response = await route.fetch();
       const { response: found } = (await response.json()) as { response: { matches: { number: number }[] } };
@@ -195,8 +197,8 @@ describeServiceOnOne('the log viewer', (service, database) => {
     const build = await runningBuild(alice, runner);
     await using _ = held(build, runner);
     const million = Buffer.alloc(1_000_000 * 2, 'x\n');
-    await build.task.say(million);
-    await build.task.say('last\n');
+    await build.task.writeLog(million);
+    await build.task.writeLog('last\n');
     await open(build);
     await line(1_000_001).waitFor();
     assert.ok((await page.locator('.log-space').evaluate((space) => space.getBoundingClientRect().height)) < 16e6);
@@ -257,7 +259,7 @@ describeServiceOnOne('the log viewer', (service, database) => {
       { length: 24 },
       (_n, at) => `\x1b[38;5;${16 + at * 10}mcube\x1b[7m inverse\x1b[0m \x1b[2mfaint\x1b[0m`,
     );
-    await build.task.say(`::group::colours\n${[...hostile, ...grounds, ...cube].join('\n')}\n`);
+    await build.task.writeLog(`::group::colours\n${[...hostile, ...grounds, ...cube].join('\n')}\n`);
     await open(build, '#L3-L5');
     await page.keyboard.press('/');
     await page.keyboard.type('colour|cube');
@@ -285,7 +287,7 @@ describeServiceOnOne('the log viewer', (service, database) => {
   test('is nothing to another account', async () => {
     const build = await runningBuild(alice, runner);
     await using _ = held(build, runner);
-    await build.task.say('secret\n');
+    await build.task.writeLog('secret\n');
     const other = await browser.open();
     await other.goto(`${service.address}/ui/`);
     await fillInSignIn(other, (await service.user()).credentials);

@@ -18,7 +18,7 @@ describeWithRunnerOnOne('the page of a request', (service, runner) => {
   /** What the page says of a build with this log, in which the runner told where its command's output is. */
   const saidOf = async (log: string, output?: FinishReport['output']): Promise<string> => {
     const { project, request, task } = await runningBuild(alice, runner);
-    await task.say(log);
+    await task.writeLog(log);
     const { claim } = task.order;
     const outcome = { kind: 'exited', status: 0 } as const;
     const report = { claim, outcome, logSize: Buffer.byteLength(log), ...(output && { output }) };

@@ -102,7 +102,7 @@ describe('the search', () => {
     test('leaves / to a log, where it searches the log; Ctrl-K opens it there too', async () => {
       const page = await browser.signIn(service.address, alice.credentials);
       const build = await runningBuild(alice, runner);
-      await build.task.say('one\ntwo\n');
+      await build.task.writeLog('one\ntwo\n');
       await page.goto(`${service.address}/ui${build.path}`);
       await page.locator('.log-loaded').waitFor();
       await page.keyboard.press('/');

@@ -74,7 +74,7 @@ describe('settings, deploys and dependencies in a real browser', () => {
       await page.getByText('Uploaded. It is compiled next.').waitFor();
       assert.ok(values.includes('Starting…') && values.includes('Sent. It is being stored…'), String(values));
       const task = await runner.take('compile_dependency');
-      await task.say('checking for a compiler\n');
+      await task.writeLog('checking for a compiler\n');
       await page.getByText('checking for a compiler').waitFor();
       await page.locator('#dependency-facts').getByText('compiling').waitFor();
       await task.finish({ kind: 'uncompilable' });
@@ -160,9 +160,9 @@ describe('settings, deploys and dependencies in a real browser', () => {
         commit_id: commit.id,
       });
       const push = await runner.take('push_deploy');
-      await push.say('pushing\n');
+      await push.writeLog('pushing\n');
       const { dependency, task } = await compiling(owner, runner, { name: 'lua' });
-      await task.say('making\n');
+      await task.writeLog('making\n');
       const blank = await owner.createProject();
       const [variable] = (await owner.get(`/projects/${project.id}/suites/${suite.id}/environment_variables`)).list;
       const settings = `/ui/projects/${project.id}/settings`;

@@ -317,7 +317,7 @@ describeServiceOnOne(
       const runner = await ScriptedRunner.start(service.store);
       database.afterwards(() => runner.dispatch.close());
       const task = await runner.take('push_deploy');
-      await task.say(`pushing ${markup}\n`);
+      await task.writeLog(`pushing ${markup}\n`);
       for (const page of [at, one]) {
         const { text } = await hers.get(page);
         assert.ok(text.includes(escaped) && !text.includes(markup), page);

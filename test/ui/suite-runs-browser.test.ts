@@ -57,7 +57,7 @@ describe('suites and their builds in a real browser', () => {
       await page.waitForURL(/requests/);
       await (await runner.take('fetch_commit')).fetched();
       for (const [variant, task] of await runs.take(5)) {
-        await task.say(`it is ${variant || 'lint'}\n`);
+        await task.writeLog(`it is ${variant || 'lint'}\n`);
         await task.exit(variant === 'NODE=20 DB=sqlite' || variant === '' ? 1 : 0);
       }
       await (await runner.take('run_suite')).exit(0);

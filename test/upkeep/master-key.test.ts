@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { sql } from 'kysely';
 import { isLockTimeout, olderTransactionsEnded, resealAll, whenNothingIsStale } from '../../src/db/reseal.ts';
 import type { Database, Queries } from '../../src/db/open.ts';
-import { sealedColumns, sealedPlace } from '../../src/db/schema.ts';
+import { sealedColumns, sealedLocation } from '../../src/db/schema.ts';
 import { sealIn } from '../../src/db/sealing.ts';
 import { addMasterKey, masterKeyNumbers, openVault, type Vault } from '../../src/lib/vault.ts';
 import { fillTables } from './rows.ts';
@@ -21,7 +21,7 @@ async function everySealedValue(db: Queries): Promise<Sealed[]> {
     const { rows } = await sql<{ id: bigint; sealed: string }>`
       select id, ${sql.ref(place.column)} as sealed from ${sql.table(place.table)}`.execute(db);
     assert.notEqual(rows.length, 0, `no row tests ${place.table}.${place.column}`);
-    values.push(...rows.map(({ id, sealed }) => ({ place: sealedPlace(place, id), sealed })));
+    values.push(...rows.map(({ id, sealed }) => ({ place: sealedLocation(place, id), sealed })));
   }
   return values;
 }
@@ -62,7 +62,7 @@ for (const kind of kinds) {
       const vault = openVault(installation.keyFile);
       await fillTables(db, vault);
       addMasterKey(installation.keyFile);
-      const place = sealedPlace(contentOne, 1n);
+      const place = sealedLocation(contentOne, 1n);
       const half = vault.seal(`secret of ${place}`, place);
       await db.transaction((trx) =>
         trx.updateTable('environment_variables').set({ content: half }).where('id', '=', 1n).execute(),
@@ -92,7 +92,7 @@ for (const kind of kinds) {
       const { installation, db } = await preparedInstallation(t, kind);
       const vault = openVault(installation.keyFile);
       await fillTables(db, vault);
-      const place = sealedPlace(contentOne, 1n);
+      const place = sealedLocation(contentOne, 1n);
       const sealedByWriter = Promise.withResolvers<void>();
       const go = Promise.withResolvers<void>();
       const order: string[] = [];

@@ -1,5 +1,5 @@
 import type { Database } from '../../src/db/open.ts';
-import { sealedPlace, type Schema } from '../../src/db/schema.ts';
+import { sealedLocation, type Schema } from '../../src/db/schema.ts';
 import { largestId } from '../../src/lib/ids.ts';
 import type { Vault } from '../../src/lib/vault.ts';
 
@@ -11,8 +11,8 @@ const commit = 9_007_199_254_740_993n;
 
 /** One row or more in every table, with values that are easy to get wrong. */
 export async function fillTables(db: Database, vault: Vault): Promise<void> {
-  const seal = (place: Parameters<typeof sealedPlace>[0], id: bigint): string =>
-    vault.seal(`secret of ${sealedPlace(place, id)}`, sealedPlace(place, id));
+  const seal = (place: Parameters<typeof sealedLocation>[0], id: bigint): string =>
+    vault.seal(`secret of ${sealedLocation(place, id)}`, sealedLocation(place, id));
   const requests = Array.from({ length: 1000 }, (_, at) => ({
     id: BigInt(at + 1),
     project_id: project,
@@ -38,6 +38,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     config_file: awkward,
     config_digest: awkward,
     variables: JSON.stringify({ AWKWARD: awkward }),
+    deploy_id: at % 2 === 0 ? largestId : null,
   }));
   await db.transaction(async (trx) => {
     const put = async <T extends keyof Schema>(table: T, ...rows: Schema[T][]): Promise<void> => {
@@ -165,7 +166,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('dependency_pins', { suite_dependency_id: 1n, relation_id: null, position: 0, ...pinned, digest: null });
     await put('dependency_pins', { suite_dependency_id: 1n, relation_id: null, position: 1, ...pinned });
     await put('dependency_pins', { suite_dependency_id: null, relation_id: 2n, position: 0, ...pinned });
-    const branches = { repository_url: 'g@h:p', local_branch: 'main', remote_branch: 'main' };
+    const branches = { repository_url: 'g@h:p', local_branch: 'main', remote_branch: 'main', suite_id: suite };
     await put('deploy_strategies', { id: 1n, project_id: project, name: 'n', strategy_type: 'git', ...branches });
     const person = { scm_author_name: awkward, scm_author_email: 'e', scm_authored_date: '2026-01-01T00:00:00+05:30' };
     await put('commits', {
@@ -221,6 +222,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       approved_by: awkward,
       concurrency_group: awkward,
       held: 'needs',
+      deploy_id: largestId,
     });
     const job = { subject_id: 1n, account_id: user, tries: 1, run_after: 0n, cancelled: 0, tags: 'gpu' };
     const free = {
@@ -378,6 +380,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       repository_url: 'git@x:y.git',
       local_branch: 'main',
       remote_branch: awkward,
+      suite_id: largestId,
     });
     await put('notifications', {
       id: 1n,

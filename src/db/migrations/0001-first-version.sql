@@ -229,6 +229,7 @@ create table deploy_strategies (
   repository_url text not null,
   local_branch text not null,
   remote_branch text not null,
+  suite_id bigint references suites (id),
   constraint deploy_strategies_name unique (project_id, name)
 );
 
@@ -440,7 +441,8 @@ create table build_requests (
   failure_reason text not null default '',
   before text not null default '',
   config_file text not null default '',
-  config_digest text not null default ''
+  config_digest text not null default '',
+  deploy_id bigint
 );
 create index build_requests_newest on build_requests (project_id, id);
 create index build_requests_by_commit on build_requests (commit_id);
@@ -493,13 +495,15 @@ create table builds (
   approval integer not null default 0,
   approved_by text not null default '',
   concurrency_group text not null default '',
-  held text not null default ''
+  held text not null default '',
+  deploy_id bigint
 );
 create index builds_of_commit on builds (commit_id, id);
 create index builds_of_project on builds (project_id, id);
 create index builds_of_request on builds (build_request_id, id);
 create index builds_in_group on builds (project_id, concurrency_group, id)
   where concurrency_group > '' and finished_at is null;
+create index builds_of_deploy on builds (deploy_id, id) where deploy_id is not null;
 create unique index builds_attempt on builds (commit_id, suite_name, variant, attempt);
 
 create table deploys (
@@ -513,7 +517,8 @@ create table deploys (
   finished_at bigint,
   repository_url text not null default '',
   local_branch text not null default '',
-  remote_branch text not null default ''
+  remote_branch text not null default '',
+  suite_id bigint
 );
 create index deploys_newest on deploys (project_id, id);
 create index deploys_of_commit on deploys (commit_id);

@@ -97,7 +97,6 @@ export interface RunnerRow {
 
 /** A runner that asked for work, or that a server tried to start on its machine; see auth/runner-heartbeats.ts. */
 export interface RunnerHeartbeatRow {
-  /** How much of an order it knows. */
   /** How many slots for builds it has; 0 where it has not said. */
   slots: number;
   /** The holder of its claims. */

@@ -17,7 +17,7 @@ export interface HookDeliveryRow {
   /** The sender's identifier of the delivery; null where it sends none. */
   delivery_key: string | null;
   received_at: bigint;
-  /** The content as JSON, in the form of inbound-hooks/facts.ts, so that it can be judged again. */
+  /** The content as JSON, in the form of inbound-hooks/facts.ts, so that it can be decided on again. */
   facts: string;
   outcome: string;
   reason: string;

@@ -157,9 +157,11 @@ export interface DependencyEventRow {
   created_at: bigint;
 }
 
-export interface DeployStrategyRow extends ColumnsOf<typeof strategyFields> {
+export interface DeployStrategyRow extends Omit<ColumnsOf<typeof strategyFields>, 'suite_id'> {
   id: bigint;
   project_id: bigint;
+  /** The suite that a deploy runs; null where it pushes. */
+  suite_id: bigint | null;
 }
 
 /** A receiver of events: of webhooks, or a forge that gets statuses. */

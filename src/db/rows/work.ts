@@ -32,6 +32,8 @@ export interface BuildRequestRow {
   suites: string;
   /** The variables that it was asked for with, as JSON. */
   variables: string;
+  /** The deploy that it is for, where a deploy runs a suite. */
+  deploy_id: bigint | null;
   /** Why its commit could not be fetched or built, in one word; blank where it could. */
   failure_reason: string;
   /** The SHA that its branch had before the push; `none` for a new branch; blank where nobody said. */
@@ -125,6 +127,8 @@ export interface BuildRow {
   concurrency_group: string;
   /** What keeps it out of the queue: `needs` or its `group`; blank where nothing does (lifecycle/held-back.ts). */
   held: string;
+  /** The deploy that it is made for: then its commit's state does not depend on it. */
+  deploy_id: bigint | null;
 }
 
 /** The commit of a branch or tag when it was last built. */
@@ -148,6 +152,7 @@ export interface DeployRow {
   repository_url: string;
   local_branch: string;
   remote_branch: string;
+  suite_id: bigint | null;
 }
 
 /** A check whether a project's repository can be reached. */

@@ -5,7 +5,7 @@ import { BlobsAwayError } from '../unavailable.ts';
 import { collect, remove, sweepIncoming } from './collect.ts';
 import { openS3Link, type S3Link, type S3Options } from './link.ts';
 import { blobPages } from './listing.ts';
-import type { S3Place } from './place.ts';
+import type { S3Location } from './location.ts';
 import { openBlob } from './read-object.ts';
 import { putObject, removeObject, storeContent, usualCopySize, usualPartSize } from './store-object.ts';
 
@@ -15,7 +15,7 @@ const wellForMs = 10_000;
 const proofMs = 4000;
 
 /** Blobs as objects in a bucket. Opening it asks nothing of S3: `prove` does. */
-export function openS3Blobs(place: S3Place, options: S3Options = {}): Blobs {
+export function openS3Blobs(place: S3Location, options: S3Options = {}): Blobs {
   const link = openS3Link(place, options);
   const { partSize = usualPartSize, copySize = usualCopySize, abandonedAfterMs = day } = options;
   let isProven = false;

@@ -8,13 +8,13 @@ import { copyObject, factsOf, removeObject } from './store-object.ts';
 /*
  * Removing blobs while others store them. The same content may be stored again at any moment, under the same key, and a
  * row may refer to it a moment later. S3 cannot rename, nor delete an object only if it is still the old one. So whoever
- * removes a blob first makes a copy of their own aside, at `removed/DIGEST/NAME`. Only then they delete the blob, and
- * after that it is looked once more whether it is wanted: if so, it is copied back. Content that was stored just before
+ * removes a blob first makes a copy aside, at `removed/DIGEST/NAME`. Only then is the blob deleted, and after that it is
+ * checked once more whether the blob is wanted: if so, it is copied back. Content that was stored just before
  * the deletion is therefore never lost. Until it is back, readers find the copy (findAside).
  *
- * Whoever stores a blob for a log counts as wanting it from before, so the look can follow at once (`remove`). Otherwise
- * the reference may come a while later, and the copy is kept for as long as a reference may take (`collect`). A process
- * that dies in between leaves a copy, which a later collection judges in the same way.
+ * Whoever stores a blob for a log counts as wanting it from before, so the check can follow at once (`remove`).
+ * Otherwise the reference may come a while later, and the copy is kept for as long as a reference may take (`collect`).
+ * A process that dies in between leaves a copy, which a later collection treats in the same way.
  */
 
 export interface CollectOptions {

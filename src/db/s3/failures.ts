@@ -1,7 +1,7 @@
 import { DiskFullError } from '../../lib/disk-reserve.ts';
 import { hasUntrustedIssuer } from '../../lib/untrusted-issuer.ts';
 import { BlobsAwayError } from '../unavailable.ts';
-import type { S3Place } from './place.ts';
+import type { S3Location } from './location.ts';
 
 /** There is no such object. The code is the one that the file system has for it. */
 export class NoSuchObjectError extends Error {
@@ -23,7 +23,7 @@ const unfit = new Set(['ERR_TLS_CERT_ALTNAME_INVALID', 'CERT_HAS_EXPIRED']);
  * An error of the SDK as one that the rest of the program knows. Nothing of the SDK's own error goes along but its code:
  * its objects refer to the request, with its signature.
  */
-export function translated(error: unknown, place: S3Place): Error {
+export function translated(error: unknown, place: S3Location): Error {
   if (!(error instanceof Error)) return new BlobsAwayError(`S3 failed: ${typeof error}`);
   if (error instanceof BlobsAwayError || error instanceof NoSuchObjectError) return error;
   const { name, code = '', $metadata: { httpStatusCode: status } = {} } = error as SdkError;
@@ -39,7 +39,7 @@ export function translated(error: unknown, place: S3Place): Error {
 }
 
 /** What somebody has to change, as the rest of a sentence that begins with S3; undefined where waiting may help. */
-function whyRefused(error: SdkError, { bucket, endpoint, pathStyle }: S3Place): string | undefined {
+function whyRefused(error: SdkError, { bucket, endpoint, pathStyle }: S3Location): string | undefined {
   const { name, code = '', message, $metadata: { httpStatusCode: status } = {} } = error;
   const host = endpoint === undefined ? 'AWS' : new URL(endpoint).host;
   switch (name) {

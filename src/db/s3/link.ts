@@ -1,7 +1,7 @@
 import { GetObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { isUnavailable } from '../unavailable.ts';
 import { NoSuchObjectError, translated } from './failures.ts';
-import { keysOf, type Keys, type S3Place } from './place.ts';
+import { keysOf, type Keys, type S3Location } from './location.ts';
 
 export interface S3Options {
   /** Called when S3 goes away, with the reason, and without one when it is back. */
@@ -16,10 +16,10 @@ export interface S3Options {
   abandonedAfterMs?: number;
 }
 
-/** The connection to a place in S3. */
+/** The connection to a location in S3. */
 export interface S3Link {
   client: S3Client;
-  place: S3Place;
+  place: S3Location;
   keys: Keys;
   /** Does something within a time, all tries together. Errors of the SDK do not leave it. */
   ask: <T>(work: (signal: AbortSignal) => Promise<T>, withinMs?: number) => Promise<T>;
@@ -38,7 +38,7 @@ const answerWithinMs = 60_000;
 /** As long as a person waits for a page. */
 const mostMs = 10_000;
 
-export function openS3Link(place: S3Place, { onChange, usualMs = mostMs }: S3Options): S3Link {
+export function openS3Link(place: S3Location, { onChange, usualMs = mostMs }: S3Options): S3Link {
   const client = new S3Client({
     ...(place.endpoint === undefined ? {} : { endpoint: place.endpoint }),
     ...(place.region === undefined ? {} : { region: place.region }),

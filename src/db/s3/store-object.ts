@@ -125,7 +125,7 @@ async function upload(
   }
 }
 
-/** Copies within S3, which is told to be larger than one copy can be in parts. A copy that is not as long is none. */
+/** Copies within S3, in parts where one copy cannot be that large. A copy of another length is refused. */
 export async function copyObject(
   link: S3Link,
   from: string,

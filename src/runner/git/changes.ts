@@ -4,7 +4,7 @@ import { expectSuccess } from './git.ts';
 import { remoteHead } from './refs.ts';
 import type { Session } from './session.ts';
 
-/** What git knows without having it, in repositories of either kind. */
+/** The empty tree, which git knows without storing it, by the length of the hashes of a repository. */
 const emptyTrees: Readonly<Record<number, string>> = {
   40: '4b825dc642cb6eb9a060e54bf8d69288fbee4904',
   64: '6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321',
@@ -25,7 +25,7 @@ export async function changesOf(
   if ('before' in compare && (await exists(session, `${compare.before}^{commit}`)))
     return between(session, compare.before, sha, `what ${branch ?? 'the branch'} had before`);
   const left = 'leaving' in compare ? compare.leaving : null;
-  // A default branch that is new has nothing that it could have left.
+  // A new default branch has no other branch that it began from.
   const isFirst = 'leaving' in compare && left === null && branch !== null && branch === commit.defaultBranch;
   if (isFirst) return between(session, null, sha, 'nothing: the branch is new');
   const named = left !== null && (await exists(session, `refs/heads/${left}^{commit}`));

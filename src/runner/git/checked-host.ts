@@ -6,10 +6,10 @@ import { notPublic } from './public-failures.ts';
 import { MasterError } from './ssh-master.ts';
 
 /**
- * The options with which ssh connects to a judged address of a host that a repository names, so that no second look-up
- * can give another one. What is judged is the place where the operator's configuration leads: a name in it opens nothing
- * to repositories. A jump host or proxy is asked for the judged address, too. Keys of hosts are remembered by name, as
- * without this.
+ * The options with which ssh connects to a checked address of a host that a repository names, so that no second lookup
+ * can give another one. The address is checked that the operator's configuration leads to: an alias there gives
+ * repositories no access to private hosts. A jump host or proxy, too, is asked for the checked address. Keys of hosts
+ * are still remembered by name.
  */
 export async function checkedHost(
   config: string,

@@ -36,7 +36,7 @@ export interface Found {
 const mostOfCommits = 16 * 1024 * 1024;
 
 /** Looks up all candidates with one process. */
-export async function lookUp(session: Session, candidates: readonly RefCandidate[]): Promise<Found[]> {
+export async function findCandidates(session: Session, candidates: readonly RefCandidate[]): Promise<Found[]> {
   const input = candidates.map((candidate) => `${candidate.name}^{commit}\n`).join('');
   const finished = await session.git(['cat-file', '--batch'], { input, maxOutput: mostOfCommits });
   if (finished.truncated) {

@@ -123,7 +123,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
   };
 }
 
-/** A connection belongs to one project, one key and one host; and for a host that was judged no other serves. */
+/** A connection belongs to one project, one key and one host; hosts that repositories name have their own. */
 function nameOf(
   { projectId, address, isNamed = false }: Pick<ConnectionRequest, 'projectId' | 'address' | 'isNamed'>,
   key: SshPrivateKey,

@@ -2,7 +2,7 @@ import type { CommitCache } from './commit-cache.ts';
 import type { Changes, Comparison, ConfigFile, DefaultHeadChange } from '../../protocol/index.ts';
 import { changesOf } from './changes.ts';
 import { readConfigFile } from './config-file.ts';
-import { descends, describe, lookUp, type Found, type KnownCommit } from './commits.ts';
+import { descends, describe, findCandidates, type Found, type KnownCommit } from './commits.ts';
 import { FetchError } from './failures.ts';
 import { noteUse } from './mirror.ts';
 import { inTime, mirrorOf, obtain, quoted, sourceOf, reportingTrouble, withRepair } from './obtain.ts';
@@ -90,7 +90,7 @@ function isOn({ branches, tags }: KnownCommit, by = ''): boolean {
 /** The branch or tag, if it points to the commit: then the commit is built for it. */
 async function endingIn(session: Session, by: string | undefined, sha: string): Promise<string | undefined> {
   if (by === undefined || !isBranchOrTag(by)) return undefined;
-  const [tip] = await lookUp(session, [{ kind: 'other', name: by }]);
+  const [tip] = await findCandidates(session, [{ kind: 'other', name: by }]);
   return tip?.sha === sha ? by : undefined;
 }
 
@@ -113,7 +113,7 @@ async function compareDefaultHead(
   { sha, onDefault }: KnownCommit,
   before: string,
 ): Promise<DefaultHeadChange> {
-  const [tip] = await lookUp(session, [{ kind: 'branch', name: remoteHead }]);
+  const [tip] = await findCandidates(session, [{ kind: 'branch', name: remoteHead }]);
   const isKept = tip !== undefined && (await descends(session, tip.sha, before));
   if (!onDefault) return isKept ? 'kept' : 'none';
   return isKept && !(await descends(session, sha, before)) ? 'kept' : 'this';

@@ -44,7 +44,7 @@ export interface Remote {
   longestSilenceMs: number;
   /** The error for a failure, in words for this remote. */
   failure(kind: RemoteFailure): FetchError;
-  /** The same by what programs said; undefined where that does not point to the remote. */
+  /** The same, from the output of programs; undefined where that does not point to the remote. */
   explain(said: GitOutput): FetchError | undefined;
 }
 

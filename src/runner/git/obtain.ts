@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { pathExists } from '../../lib/path-exists.ts';
 import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
 import type { OpenChannel, Service } from './channel.ts';
-import { descends, isAmbiguous, lookUp, type Found } from './commits.ts';
+import { descends, isAmbiguous, findCandidates, type Found } from './commits.ts';
 import type { Connections } from './connections.ts';
 import { blamesItself, explain, FetchError, recognize, tooSlow, wherePortsGo, type RemoteFailure } from './failures.ts';
 import { GitError } from './git.ts';
@@ -195,10 +195,10 @@ export async function obtain<T>(services: GitServices, source: Source, wanted: W
 /** Updates the mirror, and finds the wanted commit in it. */
 async function bring(session: Session, remote: Remote, source: Source, wanted: WantedRef): Promise<Found> {
   await update(session, remote);
-  let found = wanted.special === undefined ? await lookUp(session, wanted.candidates) : [];
+  let found = wanted.special === undefined ? await findCandidates(session, wanted.candidates) : [];
   for (const special of specialsOf(wanted)) {
     if (found.length > 0) break;
-    if (await fetchSpecial(session, remote, special)) found = await lookUp(session, wanted.candidates);
+    if (await fetchSpecial(session, remote, special)) found = await findCandidates(session, wanted.candidates);
   }
   const chosen = choose(wanted, found) ?? raise(await notFound(session, wanted, source));
   if (!(await isLedTo(session, wanted, chosen.sha))) {
@@ -220,7 +220,7 @@ function specialsOf({ special, by, fullSha }: WantedRef): string[] {
 /** Whether the branch or tag that came with a commit reaches it, as far as the mirror knows. */
 async function isLedTo(session: Session, { by }: WantedRef, sha: string): Promise<boolean> {
   if (by === undefined || !isBranchOrTag(by)) return true;
-  const [tip] = await lookUp(session, [{ kind: 'other', name: by }]);
+  const [tip] = await findCandidates(session, [{ kind: 'other', name: by }]);
   return tip !== undefined && (await descends(session, tip.sha, sha));
 }
 
@@ -233,11 +233,11 @@ async function ifKnown<T>(
 ): Promise<{ result: T } | undefined> {
   if (!(await pathExists(mirror.gitDir, 'directory'))) return undefined;
   return sessions.use({ directory: mirror.gitDir, access: 'read', signal }, async (session) => {
-    const look = async (): Promise<Found | undefined> => {
-      const [found] = await lookUp(session, wanted.candidates);
+    const findPresent = async (): Promise<Found | undefined> => {
+      const [found] = await findCandidates(session, wanted.candidates);
       return found !== undefined && (await isLedTo(session, wanted, found.sha)) ? found : undefined;
     };
-    const found = await look().catch((error: unknown) => {
+    const found = await findPresent().catch((error: unknown) => {
       if (error instanceof GitError) return undefined; // the following fetch handles the damage
       throw error;
     });

@@ -11,7 +11,7 @@ export const notPublic = 'its address is not public, and the operator of this ru
 const tooMuch = 'its host sends more than expected: it may not be larger than a checkout (HEADRACE_CHECKOUT_SIZE)';
 export const silent: Unavailable = { why: 'its host does not answer', isLasting: false };
 
-/** What git says of a host that does not speak its protocol, and has not the files of a repository either. */
+/** git's message about a host that neither speaks its protocol nor has the files of a repository. */
 export const notObtained = 'cannot obtain needed object';
 
 /** The messages of git and git-lfs, in lower case. The first match decides. */
@@ -25,7 +25,7 @@ const signs: readonly [phrases: readonly string[], why: string, isLasting: boole
   [['eof', 'hung up', 'rpc failed', 'transfer closed', 'broken pipe'], 'its host closed the connection early', false],
 ];
 
-/** What the end of git or git-lfs means that called public addresses. */
+/** What the end of a git or git-lfs that called public addresses means. */
 export function whyUnavailable(output: string, troubles: readonly ProxyTrouble[], other = silent): Unavailable {
   if (troubles.includes('forbidden')) return { why: notPublic, isLasting: true };
   if (troubles.includes('too_much')) return { why: tooMuch, isLasting: true };

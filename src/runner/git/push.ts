@@ -109,7 +109,7 @@ async function pushTo(
     remote.narrator.line('The branch moved in that very moment. Pushing once more.');
     return pushTo(session, remote, sha, branch, false);
   }
-  return judge(finished, result, remote, branch);
+  return outcomeOf(finished, result, remote, branch);
 }
 
 /**
@@ -143,7 +143,7 @@ function resultOf({ stdout }: GitOutput): Result | undefined {
 const mostLines = 100;
 const longestLine = 4096;
 
-function judge(finished: GitOutput, result: Result | undefined, remote: Remote, branch: string): PushOutcome {
+function outcomeOf(finished: GitOutput, result: Result | undefined, remote: Remote, branch: string): PushOutcome {
   const { flag, summary } = result ?? { flag: '', summary: '' };
   if (finished.status === 0) return { pushed: true, alreadyThere: flag === '=' };
   if (flag === '!') {

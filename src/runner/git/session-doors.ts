@@ -54,9 +54,9 @@ export async function openDoors(folder: string, options: DoorsOptions): Promise<
       await listen(service, (socket) => session.join(socket, open));
     if (way?.publicBytes === undefined) return { troubles: [], close: () => opened.disposeAsync() };
     if (ca !== undefined) await writeFile(join(folder, authoritiesFile), ca);
-    const judged = await openFilteringProxy({ ...proxy, folder, mostBytes: way.publicBytes, signal });
-    opened.defer(() => judged.close());
-    return { troubles: judged.troubles, close: () => opened.disposeAsync() };
+    const addressFilter = await openFilteringProxy({ ...proxy, folder, mostBytes: way.publicBytes, signal });
+    opened.defer(() => addressFilter.close());
+    return { troubles: addressFilter.troubles, close: () => opened.disposeAsync() };
   } catch (error) {
     await opened.disposeAsync();
     throw error;

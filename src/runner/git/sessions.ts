@@ -146,7 +146,7 @@ export function openSessions({ sandboxes, isolation, folder, limits, proxy, ca, 
   }
 
   /**
-   * A fetch writes one pack, which periodic looks at the disk could not stop in time, so the kernel limits the file
+   * A fetch writes one pack, which periodic checks of the disk could not stop in time, so the kernel limits the file
    * size. A disk that others have filled still has room for a small pack: its reserve is for that.
    */
   async function largestFile(): Promise<number> {

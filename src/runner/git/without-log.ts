@@ -6,12 +6,12 @@ export interface UnloggedRequest extends Omit<SourceRequest, 'writeLog'> {
   timeoutMs: number;
 }
 
-/** This much of what was said is told with a failure; some advice refers to it. */
+/** This much of the output is reported with a failure; some advice refers to it. */
 const longestOutput = 2000;
-/** A host that says more than this has nothing to say. */
-const mostSaid = 1024 * 1024;
+/** A host that writes more than this is cut off. */
+const mostOutput = 1024 * 1024;
 
-/** Asks a repository something for which there is no log. Time is bounded, and so is what the host says beside it. */
+/** Asks a repository something for which there is no log. Its time is bounded, and so is the host's other output. */
 export async function withoutLog<T>(request: UnloggedRequest, work: (source: Source) => Promise<T>): Promise<T> {
   const output = keepTail(longestOutput);
   const ending = new AbortController();
@@ -20,7 +20,7 @@ export async function withoutLog<T>(request: UnloggedRequest, work: (source: Sou
     const bytes = Buffer.from(text);
     output.add(bytes);
     size += bytes.length;
-    if (size > mostSaid) ending.abort(reason(source, 'remote_failed'));
+    if (size > mostOutput) ending.abort(reason(source, 'remote_failed'));
   };
   const signal = AbortSignal.any([request.signal, ending.signal]);
   const source = sourceOf({ ...request, writeLog, signal });

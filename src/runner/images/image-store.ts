@@ -57,7 +57,7 @@ interface Entry extends About {
 
 interface Flight {
   work: Promise<void>;
-  leave: AbortController;
+  aborting: AbortController;
   waiting: number;
 }
 
@@ -101,10 +101,10 @@ export async function openImageStore(
     const flightName = `${name} ${wanted.account}`;
     let flight = flights.get(flightName);
     if (!flight) {
-      const leave = new AbortController();
-      const work = bring(wanted, name, leave.signal).finally(() => flights.delete(flightName));
+      const aborting = new AbortController();
+      const work = bring(wanted, name, aborting.signal).finally(() => flights.delete(flightName));
       work.catch(() => {}); // those who wait get the error
-      flight = { work, leave, waiting: 0 };
+      flight = { work, aborting, waiting: 0 };
       flights.set(flightName, flight);
     }
     flight.waiting += 1;
@@ -113,7 +113,7 @@ export async function openImageStore(
     } finally {
       flight.waiting -= 1;
       if (flight.waiting === 0) {
-        flight.leave.abort(new Error('nobody waits for the image any more'));
+        flight.aborting.abort(new Error('nobody waits for the image any more'));
         if (flights.get(flightName) === flight) flights.delete(flightName);
         await flight.work.catch(() => {}); // what it made is removed
       }

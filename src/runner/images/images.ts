@@ -72,11 +72,11 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
   const store = await openImageStore(options.folder, options.mostBytes, log);
   await mkdir(options.sockets, { recursive: true, mode: 0o700 });
   const rules = { mayCall: publicAddressFilter(options.allow), resolve: createResolve() };
-  const look = openRegistryCheck(rules);
+  const registryCheck = openRegistryCheck(rules);
   const tools = openImageTools({ sandboxes: options.toolSandboxes, folder: options.sockets, rules, timeoutMs, log });
 
   const checked = async (source: RegistrySource, digest: string, signal: AbortSignal): Promise<Buffer> => {
-    const bytes = await tools.lookUp(source, signal);
+    const bytes = await tools.fetchManifest(source, signal);
     if (digestOf(bytes) !== digest) throw mismatch(source.reference);
     return bytes;
   };
@@ -132,20 +132,20 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     const { accountId: account } = order;
     const { host } = reference;
     const last = store.lastOf(account, order.reference);
-    // A digest stands for the same image for ever: who has had it needs nobody's leave to have it again.
+    // A digest stands for the same image for ever: an account that had it needs no permission to get it again.
     if (last !== undefined && reference.digest === last) {
       const image = store.holdIfHere(host, last);
       if (image) return logged(image);
     }
     const access = await accessFor(link, id, reference, signal);
     const source = { reference, address: imageAddress(reference), access };
-    if (last !== undefined && (await look.digestOf(source, signal)) === last) {
+    if (last !== undefined && (await registryCheck.digestOf(source, signal)) === last) {
       const image = store.holdIfHere(host, last);
       if (image) return logged(image);
     }
     refuseIf(await missingPrograms());
     try {
-      const described = await tools.lookUp(source, signal);
+      const described = await tools.fetchManifest(source, signal);
       const digest = digestOf(described);
       if (reference.digest !== undefined && reference.digest !== digest) throw mismatch(reference);
       const bring = (making: string, ending: AbortSignal): Promise<Brought> => pull(source, described, making, ending);

@@ -32,7 +32,7 @@ export function openRegistryCheck(rules: AddressRules, trust: RegistryTrust = re
       const { host, name, tag = 'latest', digest } = reference;
       const server = host === hub.name ? hub.server : host;
       const within = AbortSignal.any([signal, AbortSignal.timeout(answerWithinMs)]);
-      // Its connections serve this look alone.
+      // Its connections serve this check alone.
       const agent = new Agent({ keepAlive: true, maxSockets: 1 });
       const call = async (url: URL, of: string, method: string, authorization?: string): Promise<IncomingMessage> => {
         const secureContext = trust.contextFor(of);
@@ -91,7 +91,7 @@ interface Challenge {
 export function challengeOf(header: string): Challenge {
   const [, scheme = '', rest = ''] = /^(\w+) +(.*)$/s.exec(header) ?? [];
   const values = Object.fromEntries(
-    // A boundary before the name: without it, a long word would be looked through from each of its letters.
+    // A boundary before the name: without it, a long word would be searched from each of its letters.
     [...rest.matchAll(/\b(\w+)="([^"]*)"/g)].map(([, key = '', value = '']) => [key, value]),
   );
   return { scheme: scheme.toLowerCase(), values };

@@ -4,12 +4,12 @@ import { createSecureContext, type SecureContext } from 'node:tls';
 import { parse } from 'smol-toml';
 
 /**
- * What the machine's configuration for containers says about a registry, as far as the runner's own look at it needs it.
+ * What the machine's configuration for containers says about a registry, as far as registry-check.ts needs it.
  * The program that pulls images knows all of that configuration; where it has something out of the ordinary to say about
  * this registry (mirrors, other places, client certificates), only that program is asked.
  */
 export interface RegistryTrust {
-  /** The certificates that are trusted for this host; undefined where the look is not ours to do. */
+  /** The certificates that are trusted for this host; undefined where only the other program may ask it. */
   contextFor(host: string): SecureContext | undefined;
 }
 

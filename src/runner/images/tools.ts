@@ -22,10 +22,10 @@ import { sourceFile } from '../../lib/source-files.ts';
  */
 export interface ImageTools {
   /** The manifest or index that an address stands for, as the registry sent it. */
-  lookUp(source: RegistrySource, signal: AbortSignal): Promise<Buffer>;
+  fetchManifest(source: RegistrySource, signal: AbortSignal): Promise<Buffer>;
   /**
    * Fetches all parts of an image into an empty directory, each under its digest; returns the one that is named. Layers
-   * that are decompressed have the digest that they have then.
+   * that are decompressed go by the digest of their decompressed bytes.
    */
   copy(source: RegistrySource, into: string, what: Copied, bounds: Bounds): Promise<Buffer>;
   /** Unpacks a layout into an empty directory. It is the mount itself: the unpacker cannot put something else in its place. */
@@ -61,8 +61,8 @@ export interface ImageToolsOptions {
   log: (message: string) => void;
 }
 
-const lookUpMs = 60_000;
-const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 512, timeoutMs: lookUpMs };
+const manifestTimeoutMs = 60_000;
+const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 512, timeoutMs: manifestTimeoutMs };
 const relayProgram = quote(readFileSync(sourceFile('runner/proxy-relay.pl'), 'utf8'));
 const socketPlace = '/run/headrace/proxy';
 const layoutPlace = '/run/headrace/layout';
@@ -125,13 +125,13 @@ export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: Ima
   };
 
   return {
-    lookUp: (source, signal) =>
+    fetchManifest: (source, signal) =>
       skopeo(source, {
         command: `inspect --raw --authfile ${authFile} ${quote(`docker://${source.address}`)}`,
         print: 'cat /tmp/out',
         workspace: { empty: true },
         mostBytes: 4 * mostBytesOfDocument,
-        timeoutMs: lookUpMs,
+        timeoutMs: manifestTimeoutMs,
         signal,
       }),
     copy: (source, into, { part, decompress }, { mostBytes, signal }) =>

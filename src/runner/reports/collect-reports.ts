@@ -14,9 +14,9 @@ import { UnreadableReportError } from './unreadable.ts';
 /** More files or bytes of reports than a build has. */
 const mostReports = 10_000;
 const mostBytes = 1024 * 1024 * 1024;
-/** So much is parsed at a time: in between, the runner attends to its other jobs. */
+/** How much is parsed at a time: in between, the runner attends to its other jobs. */
 const pieceSize = 16 * 1024;
-/** So many reports that cannot be read are told by name. */
+/** How many unreadable reports the log names. */
 const mostTold = 20;
 
 export interface ReportOptions {

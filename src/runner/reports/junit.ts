@@ -15,7 +15,7 @@ import { UnreadableReportError } from './unreadable.ts';
  * can neither grow by its entities nor refer to a file or an address.
  */
 export interface JunitReader {
-  /** Throws `UnreadableReportError` at the first thing that is wrong; tests before it were told. */
+  /** Throws `UnreadableReportError` at the first thing that is wrong; tests before it were reported. */
   write(text: string): void;
   end(): void;
 }
@@ -139,7 +139,7 @@ export function createJunitReader(mask: Mask, onTest: (test: TestReport) => void
     ontext: append,
     oncdata: append,
     onerror(error: Error) {
-      throw new UnreadableReportError(inWords(error.message));
+      throw new UnreadableReportError(explainXmlError(error.message));
     },
   } satisfies Partial<sax.SAXParser>);
 
@@ -162,7 +162,7 @@ function saysSomething(message: string): boolean {
 }
 
 /** The parser tells line and column (from 0) on lines of their own. */
-function inWords(message: string): string {
+function explainXmlError(message: string): string {
   const [what = '', line = '', column = ''] = message.split('\n');
   if (what.startsWith('Max buffer length')) return 'one of its attributes, comments or declarations is too long';
   const place = [line, column].map((text) => Number(text.replace(/\D+/g, '')) + 1);

@@ -1,4 +1,5 @@
-# Removes what is left of runs, for mount-helper.pl.
+# Removes what is left of runs, for mount-helper.pl. In Perl because it gets namespaces as open
+# descriptors, which Node cannot receive.
 #
 # Closing a mount namespace for the last time waits until everything in it is unmounted, and removing a directory may wait
 # for the disk. Other runs would wait for the helper meanwhile. So this process does both, one request after the other. It

@@ -29,9 +29,9 @@ export async function watchDisk(folder: string, reserveBytes?: number): Promise<
   const reserve = { bytes: reserveBytes ?? Math.min(gibibyte, (blocks * bsize) / 20), files: files / 20 };
   const runs = new Set<Watched>();
   let timer: NodeJS.Timeout | undefined;
-  let looking = false;
+  let isMeasuring = false;
 
-  const look = async (): Promise<void> => {
+  const measure = async (): Promise<void> => {
     const { bavail, bsize, ffree } = await statfs(folder);
     if (bavail * bsize < reserve.bytes) await endLargest('bytes');
     else if (ffree < reserve.files) await endLargest('files'); // some file systems make inodes on demand, and report 0
@@ -44,11 +44,11 @@ export async function watchDisk(folder: string, reserveBytes?: number): Promise<
     if (largest && largest.size > reserve[what] / 100) largest.entry.end();
   };
   const tick = (): void => {
-    if (looking) return; // measuring a large workspace takes longer than the interval
-    looking = true;
-    look()
+    if (isMeasuring) return; // measuring a large workspace takes longer than the interval
+    isMeasuring = true;
+    measure()
       .catch(() => {}) // a failed measurement says nothing about the space
-      .finally(() => (looking = false));
+      .finally(() => (isMeasuring = false));
   };
   return {
     watch: (entry) => {

@@ -41,7 +41,7 @@ export function openImageOverlay({ namespaces, directories, overImages, owner }:
   let hasParts = false;
   let prepared: { tree: string; made: Promise<boolean> } | undefined;
 
-  /** What every image needs. A bind that fails is not told here: the overlay that needs it fails. */
+  /** What every image needs. A bind that fails is not reported here: the overlay that needs it fails. */
   const makeParts = (): void => {
     if (hasParts) return;
     hasParts = true;

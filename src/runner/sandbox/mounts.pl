@@ -1,4 +1,4 @@
-# The mounts of mount-helper.pl, which explains them.
+# The mounts of mount-helper.pl, which explains them. In Perl because Node cannot make these system calls.
 use strict;
 use warnings;
 

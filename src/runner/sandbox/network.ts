@@ -31,7 +31,7 @@ import type { Command } from './types.ts';
  */
 export const dnsAddress = '10.0.2.3';
 
-const lookEveryMs = 1000;
+const checkEveryMs = 1000;
 /** One more than are shown. */
 const mostRefused = 11;
 
@@ -57,9 +57,9 @@ interface OutsideOptions {
 export function openOutside({ root, allow = [], log }: OutsideOptions): Outsides {
   const connected = new Map<Outside, NamespacePaths>();
   let known = ownAddresses();
-  let looking: NodeJS.Timeout | undefined;
+  let timer: NodeJS.Timeout | undefined;
 
-  const look = (): void => {
+  const updateAddresses = (): void => {
     const now = ownAddresses();
     const gained = now.filter((address) => !known.includes(address));
     known = now;
@@ -72,22 +72,22 @@ export function openOutside({ root, allow = [], log }: OutsideOptions): Outsides
   };
   return {
     connect: async (namespaces) => {
-      look();
+      updateAddresses();
       await loadRules(entrance(namespaces, root), rules(known, allow));
       const outside = await startSlirp(namespaces, root);
       const own: Outside = {
         refused: () => readRefused(entrance(namespaces, root)),
         close: async () => {
           connected.delete(own);
-          if (connected.size === 0) clearInterval(looking);
+          if (connected.size === 0) clearInterval(timer);
           await outside.close();
         },
       };
       connected.set(own, namespaces);
-      if (connected.size === 1) looking = setInterval(look, lookEveryMs).unref();
+      if (connected.size === 1) timer = setInterval(updateAddresses, checkEveryMs).unref();
       return own;
     },
-    close: () => clearInterval(looking),
+    close: () => clearInterval(timer),
   };
 }
 

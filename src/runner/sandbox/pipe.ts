@@ -50,7 +50,7 @@ export function readPipe(fd: number): Reading {
 }
 
 const chunkSize = 64 * 1024;
-/** A process may make a pipe so large, and fill it again while it is read. */
+/** A process may enlarge a pipe to this size, and fill it again while it is read. */
 const largestPipe = 1024 * 1024;
 
 /** How many bytes could be read without waiting. */

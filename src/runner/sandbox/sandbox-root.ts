@@ -63,11 +63,11 @@ let known: Programs | undefined;
  * their meaning.
  */
 function ofTheMachine(): Programs {
-  known ??= lookUp();
+  known ??= findPrograms();
   return known;
 }
 
-function lookUp(): Programs {
+function findPrograms(): Programs {
   const directories: string[] = [];
   const links: Record<string, string> = {};
   for (const name of neededPrograms) {

@@ -1,4 +1,4 @@
-# Forks the processes of runs, for mount-helper.pl.
+# Forks the processes of runs, for mount-helper.pl. In Perl because Node cannot fork.
 #
 # After a fork both sides copy every page that they write to, and the helper writes to many. So this small process does
 # the forking: it writes to few pages, and only system calls lie between a fork and its program. The forked processes

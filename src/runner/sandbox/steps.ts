@@ -53,8 +53,8 @@ interface ScriptOptions {
 }
 
 /**
- * Variables are set in the process of each step alone: a shell is led by some of them, and this one is not the build's.
- * Names begin with HEADRACE, which no variable of a run can.
+ * Variables are set in the process of each step alone: some of them change what a shell does, and this one is not the
+ * build's. Names begin with HEADRACE, which no variable of a run can.
  */
 export function script({ steps, first = 0 }: Pick<Job, 'steps' | 'first'>, options: ScriptOptions = {}): string {
   const { preamble = [], variables = [], terminal } = options;

@@ -79,7 +79,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     mounting(namespaces.overlay(target, { lower: below.map((path) => layer(path)), upper }));
   }
 
-  /** Before it is mounted, so it is judged here in the same way: a directory, and no link in its path. */
+  /** Before it is mounted, so it is checked here in the same way: a directory, and no link in its path. */
   function give(directory: string): void {
     if (realpathSync.native(directory) !== directory || !lstatSync(directory).isDirectory())
       throw new Error(`${directory} is no directory`);

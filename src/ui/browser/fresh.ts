@@ -32,12 +32,13 @@ export function keepFresh(): void {
 
 const connectionLost = 'The connection is lost. Trying again…';
 
-function concerns(about: ReadonlySet<string>, { projects, logs, dependencies }: Changes): boolean {
+function concerns(about: ReadonlySet<string>, { projects, logs, builds, dependencies }: Changes): boolean {
   return (
     (about.has('projects') && projects.length > 0) ||
     (about.has('dependencies') && dependencies.length > 0) ||
     projects.some((id) => about.has(`project:${id}`)) ||
     logs.some((id) => about.has(`logs:${id}`)) ||
+    builds.some((id) => about.has(`build:${id}`)) ||
     dependencies.some((id) => about.has(`dependency:${id}`))
   );
 }

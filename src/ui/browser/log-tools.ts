@@ -7,7 +7,7 @@ export interface Tools {
   times: HTMLButtonElement;
   follow: HTMLButtonElement;
   /** Shows the result of a search. */
-  say(text: string): void;
+  showStatus(text: string): void;
   /** Shows that the connection is lost. */
   connection(text: string): void;
   showKeys(): void;
@@ -46,7 +46,7 @@ export function makeTools(command: (name: Command) => void): Tools {
     event.preventDefault();
     command('search');
   });
-  const said = make('span', { class: 'log-said', role: 'status' });
+  const status = make('span', { class: 'log-said', role: 'status' });
   const lost = make('span', { class: 'log-lost', role: 'status' });
   const times = button('Times', 'times', { 'aria-pressed': 'false' });
   const follow = button('Follow', 'follow', { 'aria-pressed': 'false' });
@@ -63,7 +63,7 @@ export function makeTools(command: (name: Command) => void): Tools {
     times,
     follow,
     help,
-    said,
+    status,
     lost,
     dialog,
   );
@@ -72,7 +72,7 @@ export function makeTools(command: (name: Command) => void): Tools {
     field,
     times,
     follow,
-    say: (text) => void (said.textContent === text || (said.textContent = text)),
+    showStatus: (text) => void (status.textContent === text || (status.textContent = text)),
     connection: (text) => void (lost.textContent === text || (lost.textContent = text)),
     showKeys: () => dialog.showModal(),
   };

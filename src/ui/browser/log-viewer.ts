@@ -83,6 +83,7 @@ class LogViewer {
       if (selection) this.#select(selection, true);
     });
     document.addEventListener('keydown', (event) => this.#key(event));
+    document.getElementById('steps')?.addEventListener('click', (event) => this.#openStep(event));
     this.#space.addEventListener('click', (event) => this.#click(event));
     this.#tools.field.addEventListener('keydown', (event) => {
       if (event.key === 'Escape') this.#view.focus();
@@ -197,12 +198,23 @@ class LogViewer {
     this.#select(selection, false);
   }
 
+  /** All of the log is on this page already. */
+  #openStep(event: MouseEvent): void {
+    const link = (event.target as Element).closest('a');
+    const selection = selectionIn(link?.hash ?? '');
+    if (!selection || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    history.replaceState(history.state, '', hashOf(selection));
+    this.#select(selection, true);
+    this.#root.scrollIntoView({ block: 'nearest' });
+  }
+
   async #fold(line: number): Promise<void> {
     if (this.#rows.isFolded(line)) this.#rows.unfold(line);
     else {
-      this.#tools.say('Looking for the end of the group…');
+      this.#tools.showStatus('Looking for the end of the group…');
       const end = await this.#endOfGroup(line);
-      this.#tools.say('');
+      this.#tools.showStatus('');
       if (end <= line) return;
       this.#rows.fold(line, end);
     }
@@ -249,7 +261,7 @@ class LogViewer {
     const { signal } = this.#searching;
     try {
       const count = await countMatches(this.#source, q, signal);
-      if (!signal.aborted) this.#tools.say(`Line ${found.toLocaleString('en')}; ${count} in all`);
+      if (!signal.aborted) this.#tools.showStatus(`Line ${found.toLocaleString('en')}; ${count} in all`);
     } catch {
       // another search has begun
     }
@@ -259,22 +271,22 @@ class LogViewer {
     this.#searching.abort();
     const searching = (this.#searching = new AbortController());
     if (wanted['q'] === '') {
-      this.#tools.say('');
+      this.#tools.showStatus('');
       return undefined;
     }
-    this.#tools.say('Searching…');
+    this.#tools.showStatus('Searching…');
     try {
       const finding = finder(this.#source, wanted, searching.signal);
       const found = await finding.find(this.#current, isForward, this.#rows.total);
       if (searching.signal.aborted) return undefined;
       const none = wanted['q'] === undefined ? 'No line reports a failure' : 'No match';
-      this.#tools.say(found === undefined ? none : `Line ${found.toLocaleString('en')}`);
+      this.#tools.showStatus(found === undefined ? none : `Line ${found.toLocaleString('en')}`);
       if (found === undefined) return undefined;
       history.replaceState(history.state, '', `#L${found}`);
       this.#select({ first: found, last: found }, true);
       return found;
     } catch (error) {
-      if (isRefused(error)) this.#tools.say('This is no regular expression that can be searched for');
+      if (isRefused(error)) this.#tools.showStatus('This is no regular expression that can be searched for');
       return undefined;
     }
   }

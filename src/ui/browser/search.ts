@@ -35,22 +35,22 @@ function makeDialog(form: HTMLFormElement): Dialog {
   copy.removeAttribute('id');
   const field = copy.querySelector('input');
   const list = document.createElement('div');
-  const said = document.createElement('p');
-  said.className = 'aside';
-  said.setAttribute('role', 'status');
-  dialog.append(copy, said, list);
+  const status = document.createElement('p');
+  status.className = 'aside';
+  status.setAttribute('role', 'status');
+  dialog.append(copy, status, list);
   document.body.append(dialog);
 
   const find = findings(form.action, (found, wanted) => {
     list.replaceChildren(...found);
     const count = list.querySelectorAll('a').length;
-    said.textContent = wanted === '' || count === 0 ? '' : `${count} found. Enter opens the first.`;
+    status.textContent = wanted === '' || count === 0 ? '' : `${count} found. Enter opens the first.`;
   });
   field?.addEventListener('input', () => find(field.value.trim()));
   // Enter leads to the first entry, as soon as the entries are those of the text; until then to the page with all.
   copy.addEventListener('submit', (event) => {
     const first = list.querySelector('a');
-    if (!first || said.textContent === '') return;
+    if (!first || status.textContent === '') return;
     event.preventDefault();
     first.click();
   });

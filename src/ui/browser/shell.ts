@@ -6,7 +6,7 @@ import { helloFrame, textOf, windowFrame } from '../../shared/shell-frames.ts';
 // A shell in the files of a failed build.
 
 const place = document.getElementById('shell');
-const told = document.getElementById('shell-told');
+const statusLine = document.getElementById('shell-told');
 const { at = '', key = '' } = place?.dataset ?? {};
 
 const basic = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
@@ -47,10 +47,10 @@ async function ask(method: string, path: string, fields: Record<string, string> 
     keepalive: method === 'DELETE',
     ...(method === 'POST' && { body: new URLSearchParams(fields) }),
   });
-  const said = (await answer.json()) as { response: unknown; error?: Record<string, unknown> };
-  if (answer.ok) return said.response;
+  const reply = (await answer.json()) as { response: unknown; error?: Record<string, unknown> };
+  if (answer.ok) return reply.response;
   if (answer.status >= 500) throw new Error('the server failed');
-  const [field = ''] = Object.keys(said.error ?? {});
+  const [field = ''] = Object.keys(reply.error ?? {});
   throw new Refusal(refusals[field] ?? 'The shell cannot be opened. Load the page again and retry.');
 }
 
@@ -125,11 +125,11 @@ async function show(element: HTMLElement): Promise<void> {
   shell.end();
   terminal.options.disableStdin = true;
   terminal.write('\u001b[?25l'); // nothing can be typed: it has no cursor any more
-  report([told?.textContent, end].join(' ').trim());
+  report([statusLine?.textContent, end].join(' ').trim());
 }
 
 function report(words: string): void {
-  if (told) told.textContent = words;
+  if (statusLine) statusLine.textContent = words;
 }
 
 if (place) show(place).catch((error: unknown) => report(error instanceof Refusal ? error.message : String(error)));

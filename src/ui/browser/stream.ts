@@ -1,6 +1,7 @@
 export interface Changes {
   projects: string[];
   logs: string[];
+  builds: string[];
   dependencies: string[];
 }
 

@@ -4,7 +4,7 @@
 const form = document.querySelector<HTMLFormElement>('#upload');
 const field = document.querySelector<HTMLInputElement>('#archive');
 const bar = document.querySelector<HTMLProgressElement>('#upload-progress progress');
-const told = document.getElementById('upload-told');
+const statusLine = document.getElementById('upload-told');
 const area = document.getElementById('upload-progress');
 const mistake = document.getElementById('archive-mistake');
 
@@ -17,7 +17,7 @@ form?.addEventListener('submit', (event) => {
   const file = field?.files?.[0];
   if (!file || form.dataset['sent'] !== undefined) return;
   event.preventDefault();
-  if (!field || !bar || !told || !area || !mistake) return;
+  if (!field || !bar || !statusLine || !area || !mistake) return;
   mistake.hidden = true;
   field.removeAttribute('aria-invalid');
   area.hidden = false;
@@ -106,7 +106,7 @@ function formKey(): string {
 }
 
 function show(text: string): void {
-  if (told) told.textContent = text;
+  if (statusLine) statusLine.textContent = text;
 }
 
 function inMegabytes(bytes: number): string {

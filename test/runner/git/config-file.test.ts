@@ -16,12 +16,14 @@ test('the file that a commit is built by is read from every commit but a fork’
   assert.deepEqual((await fetch(second, { configFile, defaultHead: second })).config, { text: 'name = "sécond"\n' });
   const older = await fetch(first, { configFile, defaultHead: second });
   assert.deepEqual([older.config, older.defaultHead], [{ text: 'name = "first"\n' }, 'kept']);
-  const branch = await repository.commit({ on: 'feature', after: second, files: { [configFile]: 'evil = true\n' } });
+  await repository.commit({ on: 'feature', after: second, files: { [configFile]: 'own = true\n' } });
   const elsewhere = await fetch('feature', { configFile, defaultHead: second });
-  assert.deepEqual([elsewhere.config, elsewhere.defaultHead], [{ text: 'evil = true\n' }, 'kept']);
-  await repository.git(['update-ref', 'refs/pull/7/head', branch]);
-  await repository.deleteBranch('feature');
-  const pull = await fetch(branch, { fetchRef: 'refs/pull/7/head', configFile, defaultHead: second });
+  assert.deepEqual([elsewhere.config, elsewhere.defaultHead], [{ text: 'own = true\n' }, 'kept']);
+  // No branch of the repository has ever had this one.
+  const theirs = await repository.commit({ on: 'fork', after: second, files: { [configFile]: 'evil = true\n' } });
+  await repository.git(['update-ref', 'refs/pull/7/head', theirs]);
+  await repository.deleteBranch('fork');
+  const pull = await fetch(theirs, { fetchRef: 'refs/pull/7/head', configFile, defaultHead: second });
   assert.equal(pull.config, undefined, 'it is from a fork');
 });
 

@@ -1,5 +1,5 @@
-/** A place for blobs in S3: what blob_url says. */
-export interface S3Place {
+/** Where blobs are in S3, as blob_url says. */
+export interface S3Location {
   bucket: string;
   /** Empty, or ends with a slash. */
   prefix: string;
@@ -12,7 +12,7 @@ export interface S3Place {
   browsers?: boolean;
 }
 
-/** The objects of a place: `aa/DIGEST` as in the folder, and two kinds that come and go. */
+/** The keys of the objects: `aa/DIGEST` as in the folder, and two kinds that come and go. */
 export interface Keys {
   of(digest: string): string;
   /** What is stored before its digest is known. */
@@ -21,7 +21,7 @@ export interface Keys {
   aside(digest: string, name: string): string;
 }
 
-export function keysOf({ prefix }: S3Place): Keys {
+export function keysOf({ prefix }: S3Location): Keys {
   return {
     of: (digest) => `${prefix}${checked(digest).slice(0, 2)}/${digest}`,
     incoming: (name) => `${prefix}incoming/${name}`,
