@@ -54,7 +54,7 @@ function suiteOf({ entry, at, children, dependencies }: Node): FileSuite {
     rules: rules as FileSuite['rules'],
     dependencies,
     needs: entry.needs as readonly string[],
-    filesFrom: String((entry.files_from as string | undefined) ?? ''),
+    filesFrom: (entry.files_from as string | undefined) ?? '',
   };
 }
 

@@ -28,7 +28,7 @@ interface Change {
 }
 
 const none: Names = { needs: [], filesFrom: '' };
-const nameOf = ({ entry }: Node): string => String(entry.name as string | number);
+const nameOf = ({ entry }: Node): string => `${entry.name as string | number}`;
 
 function changedNeeds(records: readonly Needing[], nodes: readonly Node[]): Change[] {
   const before = new Map(
@@ -42,7 +42,7 @@ function changedNeeds(records: readonly Needing[], nodes: readonly Node[]): Chan
     const name = nameOf(node);
     const to = {
       needs: node.entry.needs as readonly string[],
-      filesFrom: String((node.entry.files_from as string | undefined) ?? ''),
+      filesFrom: (node.entry.files_from as string | undefined) ?? '',
     };
     if (to.needs.some((needed) => !known.has(needed))) throw new ApiError('not_found', `${node.at}[needs]`);
     if (to.filesFrom !== '' && !known.has(to.filesFrom)) throw new ApiError('not_found', `${node.at}[files_from]`);
