@@ -91,7 +91,7 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
       if (code) errors[place(name)] ??= [code];
     }
   }
-  if (kind?.section === 'rules' && !fitsOperator(entry.operator as never, String(entry.value)))
+  if (kind?.section === 'rules' && !fitsOperator(entry.operator as never, `${entry.value as string | number}`))
     errors[place('value')] ??= ['invalid_format'];
   if (kind === suites) for (const [name, codes] of Object.entries(checkCommand(entry))) errors[place(name)] ??= codes;
   if (isVariable && !isSource(given.from_env)) errors[place('from_env')] = ['invalid_format'];

@@ -48,7 +48,7 @@ export function checkFile(file: DocumentFile): CheckedFile {
 function suiteOf({ entry, at, children, dependencies }: Node): FileSuite {
   const rules = (children.rules ?? []).map((rule) => columnsOf(ruleKind?.fields ?? [], rule.entry));
   return {
-    name: String(entry.name),
+    name: `${entry.name as string | number}`,
     at,
     settings: columnsOf(suites.fields, entry) as FileSuite['settings'],
     rules: rules as FileSuite['rules'],

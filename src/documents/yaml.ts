@@ -16,12 +16,12 @@ export function parseYaml(text: string): ParsedFile {
     const [error] = document.errors;
     if (error) return { problem: error.message, line: counter.linePos(error.pos[0]).line };
     const lines = new Map<string, number>();
+    const note = (own: readonly (string | number)[], at: unknown, inner: unknown): void => {
+      if (yaml.isNode(at) && at.range) lines.set(JSON.stringify(own), counter.linePos(at.range[0]).line);
+      walk(inner, own);
+    };
     const walk = (node: unknown, path: readonly (string | number)[]): void => {
       if (path.length > mostLevels) return;
-      const note = (own: readonly (string | number)[], at: unknown, inner: unknown): void => {
-        if (yaml.isNode(at) && at.range) lines.set(JSON.stringify(own), counter.linePos(at.range[0]).line);
-        walk(inner, own);
-      };
       if (yaml.isMap(node))
         for (const { key, value } of node.items)
           note([...path, String(yaml.isScalar(key) ? key.value : '')], key, value);
