@@ -3,6 +3,7 @@ import type { Queries } from '../db/open.ts';
 import type { BuildRow, KeptBuildRow } from '../db/schema.ts';
 import { advanceBuild } from '../lifecycle/builds.ts';
 import { askForPack, findLeaving, findLeft, forgetLeft, openKey } from '../lifecycle/kept-builds.ts';
+import { noteFiles } from '../lifecycle/held-back.ts';
 import { needAgain } from '../lifecycle/needed-again.ts';
 import type { FilesOrder, KeepOrder } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
@@ -29,7 +30,7 @@ export async function filesOrder(
   if (kept) {
     const order = await orderOf(context, kept, build, asker);
     if (order) {
-      await trx.updateTable('builds').set({ files_of: kept.id }).where('id', '=', build.id).execute();
+      await noteFiles(context, build.id, kept.id);
       return { files: order };
     }
     if (await isHolderAlive(db, kept.holder)) {
@@ -40,17 +41,18 @@ export async function filesOrder(
   }
   const suite = build.files_from;
   if (by && by === attempts[0] && build.files_of !== null && build.files_of !== by.id) {
-    await addLine(db, trx, build.id, `The files of ${suite} are not kept, also not after it has run again.`);
-    await advanceBuild(context, build, 'errored', { failure_reason: 'files_not_kept' });
-    return undefined;
+    return giveUp(context, build, `The files of ${suite} are not kept, also not after it has run again.`);
   }
   if (await needAgain(context, build, { accountId: job.account_id, gone: by })) {
     await addLine(db, trx, build.id, `The files of ${suite} are gone. It runs again first.`);
     return undefined;
   }
-  await addLine(db, trx, build.id, `The files of ${suite} are gone, and it is deleted.`);
+  return giveUp(context, build, `The files of ${suite} are gone, and it is deleted.`);
+}
+
+async function giveUp(context: JobContext, build: BuildRow, words: string): Promise<undefined> {
+  await addLine(context.db, context.trx, build.id, words);
   await advanceBuild(context, build, 'errored', { failure_reason: 'files_not_kept' });
-  return undefined;
 }
 
 /** Undefined where this runner cannot have them now. */

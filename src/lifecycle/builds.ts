@@ -16,7 +16,9 @@ import { holdAllForBuilds, holdForBuilds } from './apply-rollup.ts';
 import { groupOf, holdGroups, type Held } from './held-back.ts';
 import { buildMachine, isFinal, statesBeforeAgain, type BuildState } from './states.ts';
 
-/** How many attempts in a row may be lost through no fault of the code. */
+/** Why an attempt was lost through no fault of the code. */
+export type LossReason = 'runner_lost' | 'files_gone';
+/** How many attempts in a row may be. */
 export const mostTries = 3;
 
 /** Moves a build to another state, if its present state allows that. Answers whether it moved. */
@@ -224,7 +226,7 @@ export async function loseBuild(
   context: WriteContext,
   build: BuildRow,
   accountId: bigint,
-  { tries, reason = 'runner_lost' }: { tries: number; reason?: 'runner_lost' | 'files_gone' },
+  { tries, reason = 'runner_lost' }: { tries: number; reason?: LossReason },
 ): Promise<void> {
   if (!(await moveBuild(context, build, 'errored', { failure_reason: reason }))) return;
   const { retry, retries_left: retriesLeft, approved_by: approvedBy } = build;

@@ -199,3 +199,14 @@ export async function heldRequests(
 const forApproval = 'waits for approval';
 
 const isBehind = ({ held, build_state: state }: HeldBuild): boolean => held === 'needs' && state === 'enqueued';
+
+/** A build that was about to begin waits again for what it needs, because what that left is gone: that of this build, if any. */
+export async function holdAgain({ trx }: WriteContext, id: bigint, gone: bigint | undefined): Promise<void> {
+  const held = { held: 'needs', ...(gone !== undefined && { files_of: gone }) } as const;
+  await trx.updateTable('builds').set(held).where('id', '=', id).where('build_state', '=', 'enqueued').execute();
+}
+
+/** A build begins with the files of another. */
+export async function noteFiles({ trx }: WriteContext, id: bigint, by: bigint): Promise<void> {
+  await trx.updateTable('builds').set({ files_of: by }).where('id', '=', id).execute();
+}

@@ -1,6 +1,7 @@
 import type { BuildRow } from '../db/schema.ts';
 import { holdForBuilds } from './apply-rollup.ts';
 import { addBuilds, triedBefore } from './builds.ts';
+import { holdAgain } from './held-back.ts';
 import { rollUp } from './pending-effects.ts';
 import type { WriteContext } from './write-context.ts';
 
@@ -13,7 +14,6 @@ export async function needAgain(
   build: BuildRow,
   { accountId, gone }: { accountId: bigint; gone: BuildRow | undefined },
 ): Promise<boolean> {
-  const { trx } = context;
   const { project_id: projectId, commit_id: commitId, build_request_id: requestId } = build;
   await holdForBuilds(context, requestId, commitId);
   if (gone) {
@@ -21,8 +21,7 @@ export async function needAgain(
     if (next.some(({ isDeleted }) => isDeleted)) return false;
     await addBuilds(context, { projectId, accountId, commitId, requestId }, next);
   }
-  const held = { held: 'needs', ...(gone && { files_of: gone.id }) } as const;
-  await trx.updateTable('builds').set(held).where('id', '=', build.id).where('build_state', '=', 'enqueued').execute();
+  await holdAgain(context, build.id, gone?.id);
   rollUp(context, { commit: commitId, request: requestId });
   return true;
 }

@@ -36,7 +36,9 @@ describe('docs/troubleshooting.md', () => {
     const said = /failure_reason: '(\w+)'/g;
     const reasons = [
       ...words('dispatch/run-suite.ts', said),
+      ...words('dispatch/files.ts', said),
       ...words('lifecycle/builds.ts', said),
+      ...union('lifecycle/builds.ts', 'LossReason'),
       ...words('lifecycle/held-back.ts', /'skipped', '(\w+)'/g),
       ...words('runner/run-suite.ts', /\breason: '(\w+)'/g),
       ...union('runner/sandbox/types.ts', 'Reason'),
