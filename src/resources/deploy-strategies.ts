@@ -36,7 +36,10 @@ export async function findStrategy(db: Queries, projectId: bigint, id: bigint): 
 
 type Written = Partial<ValuesOf<typeof strategyFields>>;
 
-/** Each type has options of its own, and all of them are needed. The type of a strategy stays what it is. */
+/**
+ * Each type has options of its own, and all of them are needed; without a type, those of a push. The type of a strategy
+ * stays what it is.
+ */
 async function checkOptions(
   { db, database, project }: Pick<Call, 'database'> & { db: Queries; project: { id: bigint } },
   values: Written,
@@ -44,16 +47,16 @@ async function checkOptions(
 ): Promise<FieldErrors> {
   const { strategy_type: type = present?.strategy_type, 'options[suite_id]': suiteId } = values;
   if (present && type !== present.strategy_type) return { strategy_type: ['invalid_format'] };
-  if (type === undefined) return {};
+  const isSuite = type === 'suite';
   const errors: FieldErrors = {};
   for (const name of ['options[repository_url]', 'options[local_branch]', 'options[remote_branch]'] as const) {
     const isBlank = values[name] === '';
-    if (type === 'git' && isBlank) errors[name] = ['is_blank'];
-    if (type === 'suite' && values[name] !== undefined && !isBlank) errors[name] = ['invalid_format'];
+    if (!isSuite && isBlank) errors[name] = ['is_blank'];
+    if (isSuite && values[name] !== undefined && !isBlank) errors[name] = ['invalid_format'];
   }
   const name = 'options[suite_id]';
-  if (type === 'git' && suiteId !== undefined) errors[name] = ['invalid_format'];
-  if (type !== 'suite' || !(name in values)) return errors;
+  if (!isSuite && suiteId !== undefined) errors[name] = ['invalid_format'];
+  if (!isSuite || !(name in values)) return errors;
   await database.holdNumber(db as Transaction, project.id); // nobody deletes the suite meanwhile
   const suites = db.selectFrom('suites').select('manual').where('project_id', '=', project.id);
   const suite = suiteId === undefined ? undefined : await suites.where('id', '=', suiteId).executeTakeFirst();

@@ -66,7 +66,7 @@ describeService('deploy strategies', (service) => {
 
 describeService('deploys', (service) => {
   const full =
-    'id id_str state created_by deploy_strategy_id deploy_strategy_id_str commit_id commit_id_str deploy_started_at deploy_finished_at';
+    'id id_str state created_by deploy_strategy_id deploy_strategy_id_str commit_id commit_id_str build_id build_id_str deploy_started_at deploy_finished_at';
 
   test('are created in their first state, fetched and listed newest first', async () => {
     const [alice, bob] = [await service.user(), await service.user()];
@@ -87,6 +87,8 @@ describeService('deploys', (service) => {
       deploy_strategy_id_str: strategy.id_str,
       commit_id: commit.id,
       commit_id_str: String(commit.id),
+      build_id: null,
+      build_id_str: '',
       deploy_started_at: null,
       deploy_finished_at: null,
     });
