@@ -49,7 +49,8 @@ const recipes: Record<string, Recipe> = {
       test: { needs: ['/usr/bin/python3'] },
       installed: installed(
         'PIP_BREAK_SYSTEM_PACKAGES=1 pip3 install --user --no-index --no-build-isolation .',
-        '/usr/bin/pip3', ...['setuptools', 'wheel'].map((name) => `/usr/lib/python3/dist-packages/${name}`),
+        '/usr/bin/pip3',
+        ...['setuptools', 'wheel'].map((name) => `/usr/lib/python3/dist-packages/${name}`),
       ),
     },
   },
