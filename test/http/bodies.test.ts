@@ -174,7 +174,8 @@ describeServiceOnOne('a request body', (service) => {
     const put = (json: unknown): Promise<Answer> =>
       service.api.put(`${path}/${suite.id}`, { as: alice.credentials, json });
     assertWrongFields(await put({ command: 'y', comand: 'z' }), { comand: 'invalid_format' });
-    assertWrongFields(await put({ ...suite, command: 'y' }), { id: 'invalid_format', id_str: 'invalid_format' });
+    const ofAnswers = { id: 'invalid_format', id_str: 'invalid_format', files_from_id_str: 'invalid_format' };
+    assertWrongFields(await put({ ...suite, command: 'y' }), ofAnswers);
     assert.equal((await alice.get(`${path}/${suite.id}`)).record.command, 'x');
     // Node's client does not say by itself how long the body of a DELETE is.
     const remove = (body: string): Promise<Answer> => {
