@@ -57,6 +57,7 @@ const neverSoLong = new Set(['time_zone', 'image', 'document', 'offset', 'digest
 
 const entryOf: Record<string, (index: number) => string> = {
   suites: (index) => String(index + 1),
+  needs: (index) => String(index + 1),
   related_dependencies: (index) => String(index + 1),
   redirect_uris: (index) => `https://example.org/${index}`,
   matrix: (index) => `V${index}=a`,
@@ -190,14 +191,20 @@ describeService('a field', (service) => {
       boolean: [0, 1, [true]],
       integer: [true, 1.5, [1]],
       array: [1, true, [null], [true], [{}]],
+      object: [1, true, ['x'], { X: 1 }],
     };
+    // Of a list of records, the first is named.
+    const records = [1, true, [null], [true]];
+    const firstOf = (place: Place): Place => ({ ...place, name: `${place.name}[0]` });
     for (const place of places.filter(({ where }) => where === 'body')) {
       const [type = ''] = [place.schema.type ?? ''].flat();
-      const wrong = place.schema.format === 'int64' ? [true, 1.5, [1]] : others[type];
+      const isOfRecords = place.schema.items?.type === 'object';
+      const ofType = isOfRecords ? records : others[type];
+      const wrong = place.schema.format === 'int64' ? [true, 1.5, [1]] : ofType;
       assert.ok(wrong, titleOf(place));
       for (const value of wrong)
         assert.deepEqual(
-          errorsOf(await send(place, value), place),
+          errorsOf(await send(place, value), isOfRecords && Array.isArray(value) ? firstOf(place) : place),
           ['invalid_format'],
           `${titleOf(place)} ${JSON.stringify(value)}`,
         );

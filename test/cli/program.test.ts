@@ -140,7 +140,7 @@ describe('the program', () => {
     }
     const help = await headrace(['--help']);
     assert.equal(help.status, 0);
-    assert.match(help.stdout.toString(), /headrace serve/);
+    assert.match(help.stdout.toString(), /headrace help server/);
   });
 });
 

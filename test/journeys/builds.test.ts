@@ -60,7 +60,7 @@ onEveryDatabase((database) => {
     assert.equal(await project.log(build), 'it is [masked] in production, with-[masked]; all have [masked]\n');
   });
 
-  test('a push to the default branch brings the suites that its file names', async () => {
+  test('a commit is built by the file that it holds', async () => {
     await project.api().put(project.path, { config_file: '.headrace.toml' });
     const file = (command: string) => ({ '.headrace.toml': `[[suites]]\nname = "filed"\ncommand = "${command}"\n` });
     const last = async (): Promise<string> => {
@@ -72,7 +72,7 @@ onEveryDatabase((database) => {
     assert.equal(await last(), 'from the file\n');
     await project.repository.commit({ on: 'feature', files: file('echo from elsewhere') });
     assert.equal((await project.build('feature')).build_state, 'passed');
-    assert.equal(await last(), 'from the file\n');
+    assert.equal(await last(), 'from elsewhere\n');
     await project.repository.commit({ files: { '.headrace.toml': { link: '/etc/passwd' } } });
     assert.equal((await project.build('main')).build_state, 'errored');
     await project.api().put(project.path, { config_file: '' });

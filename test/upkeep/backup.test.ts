@@ -94,6 +94,7 @@ for (const kind of kinds) {
       assert.ok(suites);
       await db.transaction(async (trx) => {
         await trx.deleteFrom('suite_dependencies').execute();
+        await trx.updateTable('deploy_strategies').set({ suite_id: null }).execute();
         await trx.deleteFrom('suites').execute();
       });
       const seen: unknown[][] = [];

@@ -1,7 +1,6 @@
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { TestContext } from 'node:test';
 import { removeTree } from '../../../src/lib/remove-tree.ts';
 import { FetchError, type FetchFailure } from '../../../src/runner/git/failures.ts';
 import type { FetchedCommit, FetchRequest } from '../../../src/runner/git/fetch.ts';
@@ -36,7 +35,11 @@ export interface Workplace {
   openMirrors: (options?: Partial<MirrorsOptions>) => Promise<Mirrors>;
 }
 
-export async function workplace(t: TestContext, options: Partial<MirrorsOptions> = {}): Promise<Workplace> {
+/** `t` cleans up, as a test does at its end. */
+export async function workplace(
+  t: { after(cleanUp: () => Promise<void>): void },
+  options: Partial<MirrorsOptions> = {},
+): Promise<Workplace> {
   const folder = await mkdtemp(join(tmpdir(), 'git-test-'));
   const stateDir = await mkdtemp(join(tmpdir(), 'git-test-sandboxes-'));
   const opened: Mirrors[] = [];
