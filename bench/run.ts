@@ -4,6 +4,7 @@ import { cli } from './cli.ts';
 import { fetches } from './fetches.ts';
 import { largestHolds } from './holds.ts';
 import { builds } from './builds.ts';
+import { incremental } from './incremental.ts';
 import { graphs } from './graphs.ts';
 import { outputs } from './outputs.ts';
 import { reads } from './reads.ts';
@@ -31,6 +32,7 @@ const benchmarks: Benchmark[] = [
   logs,
   followers,
   workspaces,
+  incremental,
   uploads,
   software,
   outputs,
