@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { sql } from 'kysely';
 import { migrate } from '../src/db/migrate.ts';
 import { openDatabase, type Database } from '../src/db/open.ts';
-import { slotOf } from '../src/shared/runner-slots.ts';
+import { slotOf } from '../src/domain/runner-slots.ts';
 import { workKinds } from '../src/protocol/index.ts';
 import { claim, enqueue, remove } from '../src/queue/queue.ts';
 import { onBoth, type Databases } from './support/databases.ts';

@@ -3,7 +3,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
-import { bytes as mostBytes } from '../src/shared/bounds.ts';
+import { bytes as mostBytes } from '../src/domain/bounds.ts';
 import { insertUser } from '../src/auth/users.ts';
 import { openStore, type Store } from '../src/cli/store.ts';
 import { readConfig } from '../src/config.ts';

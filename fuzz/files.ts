@@ -6,7 +6,7 @@ import { gzipSync, zstdCompressSync } from 'node:zlib';
 import * as fc from 'fast-check';
 import { ArchiveError, readArchive, writeArchive } from '../src/cli/backup-archive.ts';
 import { compressSeekable, CorruptSeekableError, openSeekable } from '../src/lib/seekable-zstd.ts';
-import { archiveKind, archiveTypes } from '../src/shared/source-archives.ts';
+import { archiveKind, archiveTypes } from '../src/domain/source-archives.ts';
 import { tarOf } from '../test/support/tar.ts';
 import { damage, damaged, mutated } from './mutations.ts';
 import { anyProperty, pure, type Target } from './target.ts';

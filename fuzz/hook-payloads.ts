@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
-import { most } from '../src/shared/bounds.ts';
+import { most } from '../src/domain/bounds.ts';
 import { PayloadError, type Facts } from '../src/inbound-hooks/facts.ts';
 import { openBody } from '../src/inbound-hooks/payload.ts';
 import { providers, type Provider } from '../src/inbound-hooks/providers.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
-import { most } from '../src/shared/bounds.ts';
+import { most } from '../src/domain/bounds.ts';
 import { readCall } from '../src/dispatch/read-message.ts';
-import { createMask } from '../src/shared/masking.ts';
+import { createMask } from '../src/domain/masking.ts';
 import type { TestReport } from '../src/protocol/index.ts';
 import { createReportDecoder } from '../src/runner/reports/decoding.ts';
 import { createJunitReader } from '../src/runner/reports/junit.ts';

@@ -4,11 +4,11 @@ import { cpus, totalmem } from 'node:os';
 import { isAbsolute, join, normalize, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse as parseToml } from 'smol-toml';
-import { most } from './shared/bounds.ts';
-import { readEnvironmentFile } from './shared/environment-file.ts';
+import { most } from './domain/bounds.ts';
+import { readEnvironmentFile } from './domain/environment-file.ts';
 import { messageOf } from './lib/error-code.ts';
 import { isLoopback } from './lib/networks.ts';
-import { readTags, tagRule } from './shared/tags.ts';
+import { readTags, tagRule } from './domain/tags.ts';
 
 /**
  * One table of every setting. A value comes from a flag, else from the environment, else from headrace.toml in the data

@@ -4,7 +4,7 @@ import type { Database, Transaction } from '../db/open.ts';
 import { sealedLocation } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
 import type { Answer, Incoming } from '../http/route.ts';
-import { longest } from '../shared/bounds.ts';
+import { longest } from '../domain/bounds.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import type { Services } from './call.ts';
 

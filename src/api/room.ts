@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
-import { mostRecords, type BoundedTable } from '../shared/bounds.ts';
+import { mostRecords, type BoundedTable } from '../domain/bounds.ts';
 
 export function isBounded(created: string): created is BoundedTable {
   return Object.hasOwn(mostRecords, created);

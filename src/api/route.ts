@@ -5,7 +5,7 @@ import type { FieldSet, NoFields, ValuesOf } from '../records/fields.ts';
 import type { Static, TArray, TSchema } from 'typebox';
 import type { PageOf } from '../http/paging.ts';
 import type { RouteDescription, StreamAnswer, WithHeaders } from '../http/route.ts';
-import type { BoundedTable } from '../shared/bounds.ts';
+import type { BoundedTable } from '../domain/bounds.ts';
 import type { Call, RouteName, WithCaller, WithProject, WithUpload } from './call.ts';
 
 /** A route of the API. Plain data: the services it needs come with each call. */
@@ -36,7 +36,7 @@ export interface Route<
 }
 
 /**
- * What a route creates. Records have a bound (shared/bounds.ts); accounts are made by operators, of work there is as much as
+ * What a route creates. Records have a bound (domain/bounds.ts); accounts are made by operators, of work there is as much as
  * may wait (lifecycle/full-queue.ts), and an upload replaces the last one of its dependency.
  */
 export type Created = BoundedTable | 'account' | 'work' | 'upload';

@@ -1,5 +1,5 @@
 import type { Transaction } from '../db/open.ts';
-import { mostKept } from '../shared/bounds.ts';
+import { mostKept } from '../domain/bounds.ts';
 
 /** Deletes what a person has beyond the bound, the oldest first: what was forgotten somewhere is not kept for ever. */
 export async function keepNewest(trx: Transaction, table: keyof typeof mostKept, userId: bigint): Promise<void> {

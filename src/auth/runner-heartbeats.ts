@@ -1,8 +1,8 @@
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
-import { fetchKinds, fetchSlots, waitsForItsTurn, slotOf } from '../shared/runner-slots.ts';
+import { fetchKinds, fetchSlots, waitsForItsTurn, slotOf } from '../domain/runner-slots.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
-import { hasTags, tagsIn } from '../shared/tags.ts';
+import { hasTags, tagsIn } from '../domain/tags.ts';
 import { allRunners, type RegisteredRunner, type Runner } from './runners.ts';
 
 /**

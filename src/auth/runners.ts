@@ -4,7 +4,7 @@ import type { RunnerRow } from '../db/schema.ts';
 import type { Incoming } from '../http/route.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { hashSecret, randomSecret } from '../lib/passwords.ts';
-import type { SlotKind } from '../shared/runner-slots.ts';
+import type { SlotKind } from '../domain/runner-slots.ts';
 
 /**
  * Runners on other machines and their tokens. A token is valid until it is replaced or the runner is revoked. To make

@@ -1,6 +1,6 @@
 import type { Database } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
-import { longest } from '../shared/bounds.ts';
+import { longest } from '../domain/bounds.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { hashPassword, matchesNothing, verifyPassword } from '../lib/passwords.ts';
 import { inBrowser, recordAudit, type Deed } from './audit.ts';

@@ -1,7 +1,7 @@
 import { ApiError } from '../errors.ts';
 import { isUniqueViolation, type Queries, type Transaction } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
-import { longest } from '../shared/bounds.ts';
+import { longest } from '../domain/bounds.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { hashPassword, hashSecret, randomPassword, randomSecret } from '../lib/passwords.ts';
 import { dropLinkOf } from './password-links.ts';

@@ -12,7 +12,7 @@ import { insertLink } from '../auth/password-links.ts';
 import { isSocketPath, type Config } from '../config.ts';
 import type { Queries } from '../db/open.ts';
 import type { UserRow } from '../db/schema.ts';
-import { publicUrl } from '../shared/public-url.ts';
+import { publicUrl } from '../domain/public-url.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import type { Call } from './call.ts';
 import { addressOfServer } from './folder-lock.ts';

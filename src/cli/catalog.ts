@@ -1,6 +1,6 @@
 import { Option } from 'commander';
 import { Command, only, repeated } from '../commands/program.ts';
-import { tagForm, tagRule } from '../shared/tags.ts';
+import { tagForm, tagRule } from '../domain/tags.ts';
 import type { Call } from './call.ts';
 
 /** Some options say what a setting would say, or where the settings are. */

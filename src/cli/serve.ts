@@ -9,7 +9,7 @@ import { version } from '../protocol/index.ts';
 import { recordAudit } from '../auth/audit.ts';
 import { insertUser, makeCredentials, type Credentials } from '../auth/users.ts';
 import { startServer, type RunningServer } from '../server/server.ts';
-import { publicUrl } from '../shared/public-url.ts';
+import { publicUrl } from '../domain/public-url.ts';
 import { failWith, type Call } from './call.ts';
 import { lockDataFolder } from './folder-lock.ts';
 import { keepLocalRunner } from './local-runner.ts';

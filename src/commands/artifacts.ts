@@ -6,7 +6,7 @@ import type { Answered } from '../client/operations.ts';
 import { formatBytes } from '../lib/byte-units.ts';
 import { codeOf } from '../lib/error-code.ts';
 import { isPlainPath } from '../lib/file-types.ts';
-import { globMatcher } from '../shared/globs.ts';
+import { globMatcher } from '../domain/globs.ts';
 import type { Call } from './call.ts';
 import { download } from './download.ts';
 import { WrongUse } from './errors.ts';

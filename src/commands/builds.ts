@@ -1,4 +1,4 @@
-import { nameWithVariant } from '../shared/matrix.ts';
+import { nameWithVariant } from '../domain/matrix.ts';
 import type { Call } from './call.ts';
 import { ago, painted, tookFrom } from './states.ts';
 

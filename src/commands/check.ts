@@ -1,7 +1,7 @@
 import { readFile as readBytes } from 'node:fs/promises';
 import { checkFile } from '../documents/file.ts';
 import { readFile, RefusedError } from '../documents/mistakes.ts';
-import { bytes } from '../shared/bounds.ts';
+import { bytes } from '../domain/bounds.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
 import { clean, words } from './text.ts';

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { Failure } from '../client/failure.ts';
 import { messageOf } from '../lib/error-code.ts';
 import type { Answered, Project } from '../client/operations.ts';
-import { variablesIn, variantsOf } from '../shared/matrix.ts';
+import { variablesIn, variantsOf } from '../domain/matrix.ts';
 import type { EndedSuite } from '../runner/exec-suite.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';

@@ -1,6 +1,6 @@
 import type { Build, BuildRequest } from '../client/operations.ts';
 import type { StreamedEvent } from '../client/events.ts';
-import { nameWithVariant } from '../shared/matrix.ts';
+import { nameWithVariant } from '../domain/matrix.ts';
 import { colourOf, duration, isUnderWay, resultOf, signOf } from './states.ts';
 import type { Screen } from './screen.ts';
 import { clean, fit, LogFilter, padded, width, words } from './text.ts';

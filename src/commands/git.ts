@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { parseAddress, type RepositoryAddress } from '../shared/repository-address.ts';
+import { parseAddress, type RepositoryAddress } from '../domain/repository-address.ts';
 
 const execute = promisify(execFile);
 

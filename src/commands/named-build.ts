@@ -1,5 +1,5 @@
 import type { Build, Project } from '../client/operations.ts';
-import { nameWithVariant } from '../shared/matrix.ts';
+import { nameWithVariant } from '../domain/matrix.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
 import { findRequest, ifThere } from './project.ts';

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { Failure } from '../client/failure.ts';
 import type { Build } from '../client/operations.ts';
-import { ShellConnection } from '../shared/shell-connection.ts';
-import { helloFrame, shellFrame, textOf, windowFrame } from '../shared/shell-frames.ts';
+import { ShellConnection } from '../domain/shell-connection.ts';
+import { helloFrame, shellFrame, textOf, windowFrame } from '../domain/shell-frames.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
 import { findBuild } from './named-build.ts';

@@ -1,5 +1,5 @@
 import type { BuildRequest, Commit } from '../client/operations.ts';
-import { nameWithVariant } from '../shared/matrix.ts';
+import { nameWithVariant } from '../domain/matrix.ts';
 import type { Call } from './call.ts';
 import { findRequest } from './project.ts';
 import { ago, painted, tookFrom } from './states.ts';

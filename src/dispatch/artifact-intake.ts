@@ -5,7 +5,7 @@ import type { Database } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { DiskFullError } from '../lib/disk-reserve.ts';
 import { contentTypeOf, isPlainPath } from '../lib/file-types.ts';
-import { BrokenFramesError, frameReader, type Frame } from '../shared/file-frames.ts';
+import { BrokenFramesError, frameReader, type Frame } from '../domain/file-frames.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { addArtifacts, type NewArtifact } from '../lifecycle/artifacts.ts';
 import type { Kept } from '../protocol/index.ts';

@@ -3,7 +3,7 @@ import type { Runner } from '../auth/runners.ts';
 import { LeaseLapsedError } from '../db/node-lease.ts';
 import { BlobsAwayError, isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
-import { most } from '../shared/bounds.ts';
+import { most } from '../domain/bounds.ts';
 import {
   blobsAwayField,
   callNames,

@@ -10,8 +10,8 @@ import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';
 import type { Asker, Elsewhere, JobContext } from './job-handler.ts';
 
-/** How often another runner looks whether it can have what is being packed for it. */
-const lookAgainMs = 10_000;
+/** How often another runner asks whether it can have what is being packed for it. */
+const checkAgainMs = 10_000;
 
 /** What an order says about the files of another suite; undefined where the build does not begin now. */
 export async function filesOrder(
@@ -35,7 +35,7 @@ export async function filesOrder(
     }
     if (await isHolderAlive(db, kept.holder)) {
       await askForPack(context, kept, job);
-      return { location: kept.location, until: Date.now() + lookAgainMs };
+      return { location: kept.location, until: Date.now() + checkAgainMs };
     }
     await forgetLeft(trx, kept.id);
   }

@@ -1,5 +1,5 @@
 import { ApiError } from '../errors.ts';
-import { readTags, tagsIn } from '../shared/tags.ts';
+import { readTags, tagsIn } from '../domain/tags.ts';
 import { claim, matching } from '../protocol/index.ts';
 import { reader } from './read-message.ts';
 

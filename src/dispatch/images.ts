@@ -1,7 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import { sealedLocation, type JobRow } from '../db/schema.ts';
-import { parseImageReference } from '../shared/image-reference.ts';
+import { parseImageReference } from '../domain/image-reference.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { ImageOrder, RegistryAccess } from '../protocol/index.ts';
 import { jobOf } from '../queue/queue.ts';

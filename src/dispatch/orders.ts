@@ -1,7 +1,7 @@
 import { holdRunner, type Runner } from '../auth/runners.ts';
 import { isUniqueViolation, type Transaction } from '../db/open.ts';
 import { isUnavailable } from '../db/unavailable.ts';
-import { slotOf, type SlotKind } from '../shared/runner-slots.ts';
+import { slotOf, type SlotKind } from '../domain/runner-slots.ts';
 import * as protocol from '../protocol/index.ts';
 import type { Order, WorkKind } from '../protocol/index.ts';
 import type { Serving } from '../queue/accounts.ts';

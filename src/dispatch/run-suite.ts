@@ -9,7 +9,7 @@ import { settingsOf } from '../lifecycle/file-suites.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
-import { variablesIn } from '../shared/matrix.ts';
+import { variablesIn } from '../domain/matrix.ts';
 import type { Outcome, StepOrder } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';

@@ -1,4 +1,4 @@
-import { bytes, most } from '../shared/bounds.ts';
+import { bytes, most } from '../domain/bounds.ts';
 import { isDatabaseFull, type Database } from '../db/open.ts';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
 import { noteFlakes } from '../lifecycle/flaky-tests.ts';

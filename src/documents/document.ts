@@ -1,7 +1,7 @@
 import { ApiError, type ErrorCode, type FieldErrors } from '../errors.ts';
 import { columnName, isBlank, type Field } from '../records/fields.ts';
-import { most } from '../shared/bounds.ts';
-import { fitsOperator } from '../shared/rule-expressions.ts';
+import { most } from '../domain/bounds.ts';
+import { fitsOperator } from '../domain/rule-expressions.ts';
 import { checkCommand } from '../records/suite.ts';
 import {
   areVariables,

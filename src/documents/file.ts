@@ -1,8 +1,8 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { valuesIn, type ColumnsOf } from '../records/fields.ts';
 import { matrixFields, type ruleFields, type suiteFields } from '../records/suite.ts';
-import { most } from '../shared/bounds.ts';
-import { variantsOf } from '../shared/matrix.ts';
+import { most } from '../domain/bounds.ts';
+import { variantsOf } from '../domain/matrix.ts';
 import { readTable, type Node } from './document.ts';
 import { rawOf, strategies, suites, type DocumentField, type Entry } from './kinds.ts';
 import { linesOf, mistake, RefusedError, type DocumentFile } from './mistakes.ts';

@@ -1,5 +1,5 @@
 import { ApiError } from '../errors.ts';
-import { longest } from '../shared/bounds.ts';
+import { longest } from '../domain/bounds.ts';
 
 const identifier = String.raw`[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*`;
 const identifierPath = new RegExp(String.raw`^${identifier}(\.${identifier})*$`, 'u');

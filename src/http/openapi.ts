@@ -5,7 +5,7 @@ import { pageFields } from './paging.ts';
 import { scopes, type RouteDescription } from './route.ts';
 import { envelope } from './server.ts';
 import { idInPath, type JsonSchema } from '../records/schema.ts';
-import { longest } from '../shared/bounds.ts';
+import { longest } from '../domain/bounds.ts';
 
 /**
  * The OpenAPI 3.1 document, made only of the routes and the service's address. Routes outside the envelope have their own

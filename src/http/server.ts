@@ -28,7 +28,7 @@ import { drainBody } from './unread-bodies.ts';
 import { takeUpgrades } from './upgrades.ts';
 import { withRawBodies } from './uploads.ts';
 import { headCheck, routeOddRequests, wireErrors } from './wire-errors.ts';
-import { bytes } from '../shared/bounds.ts';
+import { bytes } from '../domain/bounds.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {

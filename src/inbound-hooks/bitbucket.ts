@@ -12,7 +12,7 @@ import {
 } from './facts.ts';
 import { at, firstText, listOf, textOf, type Json } from './json.ts';
 import { areSame, repositoryNames, completeFacts, type Reader } from './payload-readers.ts';
-import { most } from '../shared/bounds.ts';
+import { most } from '../domain/bounds.ts';
 
 /** Bitbucket Cloud, and Bitbucket Data Center, whose payloads have other field names. */
 export const readBitbucket: Reader = (event, payload) => {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ApiError } from '../errors.ts';
-import { bytes } from '../shared/bounds.ts';
+import { bytes } from '../domain/bounds.ts';
 
 /**
  * Reads the bodies of calls from forges. The proof covers every byte, so a body is held whole before the sender is

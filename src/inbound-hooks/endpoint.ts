@@ -5,7 +5,7 @@ import { sealedLocation, type HookDeliveryRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import type { PlainAnswer, PlainCall, PlainRoutes, Head } from '../http/plain-routes.ts';
 import { addressOf } from '../http/client-address.ts';
-import { longest } from '../shared/bounds.ts';
+import { longest } from '../domain/bounds.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import { parseId, type IdSource } from '../lib/ids.ts';
 import { isLoopback, networkOf } from '../lib/networks.ts';

@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../errors.ts';
-import { isRefName } from '../shared/ref-names.ts';
+import { isRefName } from '../domain/ref-names.ts';
 import { madeByPush } from '../lifecycle/request-changes.ts';
 import { skipMark } from '../lifecycle/skip-marks.ts';
 import type { Hook } from '../records/trigger.ts';

@@ -1,6 +1,6 @@
 import { tidy, type Facts, type RepositoryNames } from './facts.ts';
 import { at, listOf, textOf, type Json } from './json.ts';
-import { longest, most } from '../shared/bounds.ts';
+import { longest, most } from '../domain/bounds.ts';
 
 /** Reads a payload. Throws a PayloadError where it makes no sense. */
 export type Reader = (event: string, payload: Json) => Facts;

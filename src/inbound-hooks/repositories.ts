@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { parseAddress } from '../shared/repository-address.ts';
+import { parseAddress } from '../domain/repository-address.ts';
 import type { RepositoryNames } from './facts.ts';
 
 /**

@@ -3,7 +3,7 @@ import { piecesOf, type Blobs } from '../db/blobs.ts';
 import { doomSent } from '../db/doomed-blobs.ts';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { ArchiveUploadRow } from '../db/schema.ts';
-import { most } from '../shared/bounds.ts';
+import { most } from '../domain/bounds.ts';
 import type { IdSource } from '../lib/ids.ts';
 
 /**

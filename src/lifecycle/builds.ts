@@ -2,7 +2,7 @@ import { sql, type SqlBool } from 'kysely';
 import { insertRows } from '../db/insert.ts';
 import { runAgain } from '../db/open.ts';
 import type { BuildRow, SuiteRow } from '../db/schema.ts';
-import { amongVariants } from '../shared/matrix.ts';
+import { amongVariants } from '../domain/matrix.ts';
 import { matrixFields } from '../records/suite.ts';
 import { cancel, enqueue, retag, type Cancelled } from '../queue/queue.ts';
 import { addLine, beginLogs } from '../streams/logs.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, CommitRow, SuiteRow } from '../db/schema.ts';
-import { variantsOf } from '../shared/matrix.ts';
+import { variantsOf } from '../domain/matrix.ts';
 import { valuesIn } from '../records/fields.ts';
 import { matrixFields, suiteFields } from '../records/suite.ts';
 import { allowedFailures, type Tried } from './builds.ts';

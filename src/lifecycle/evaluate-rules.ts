@@ -3,7 +3,7 @@ import { memoized } from '../db/memo.ts';
 import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
 import { UnavailableError } from '../db/unavailable.ts';
 import { BusyThreadError, createWorkerThread, type WorkerThread } from '../lib/worker-thread.ts';
-import { isExpression } from '../shared/rule-expressions.ts';
+import { isExpression } from '../domain/rule-expressions.ts';
 import { isQuick, evaluate, type RuleResult, type Question, type Texts } from './rules.ts';
 import type { WriteContext } from './write-context.ts';
 

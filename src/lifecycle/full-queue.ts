@@ -1,5 +1,5 @@
 import type { Queries } from '../db/open.ts';
-import { mostWaitingJobs } from '../shared/bounds.ts';
+import { mostWaitingJobs } from '../domain/bounds.ts';
 
 /**
  * Whether as many jobs of the account that owns a project wait as may. Those who ask at the same moment may all be let

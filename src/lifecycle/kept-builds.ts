@@ -30,10 +30,10 @@ export interface KeptFiles {
 
 export const openable: ReadonlySet<string> = new Set(['failed', 'timed_out', 'errored']);
 
-const keyPlace = (id: bigint): string => sealedLocation({ table: 'kept_builds', column: 'key' }, id);
+const keyLocation = (id: bigint): string => sealedLocation({ table: 'kept_builds', column: 'key' }, id);
 
 export function openKey(vault: Vault, { id, key }: Pick<KeptBuildRow, 'id' | 'key'>): string {
-  return vault.open(key, keyPlace(id));
+  return vault.open(key, keyLocation(id));
 }
 
 interface Keeping {
@@ -57,7 +57,7 @@ export async function noteKept(
   if (!build) return;
   const isOpenable = openable.has(build.build_state) && hours > 0;
   if (!isOpenable && !forSuites) return;
-  const key = await sealIn(trx, vault, files.key, keyPlace(buildId));
+  const key = await sealIn(trx, vault, files.key, keyLocation(buildId));
   const row: KeptBuildRow = {
     id: buildId,
     project_id: build.project_id,

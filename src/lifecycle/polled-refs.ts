@@ -1,6 +1,6 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import { bytes } from '../shared/bounds.ts';
-import { digestOf, readListing, type Refs } from '../shared/ref-listings.ts';
+import { bytes } from '../domain/bounds.ts';
+import { digestOf, readListing, type Refs } from '../domain/ref-listings.ts';
 import { madeByPush } from './request-changes.ts';
 
 /** The difference between two listings of a repository's refs, and which of the moved refs are built. */

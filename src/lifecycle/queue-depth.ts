@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import { timeOfId } from '../lib/ids.ts';
-import { fetchKinds, slotKinds, type SlotKind } from '../shared/runner-slots.ts';
-import { hasTags } from '../shared/tags.ts';
+import { fetchKinds, slotKinds, type SlotKind } from '../domain/runner-slots.ts';
+import { hasTags } from '../domain/tags.ts';
 
 /**
  * How much work there is for runners. What waits is what a runner could begin now: work that was put off, or waits for

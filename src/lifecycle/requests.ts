@@ -3,7 +3,7 @@ import { cancel, enqueue } from '../queue/queue.ts';
 import { addLine, beginLog, completeLog, reopenLog } from '../streams/logs.ts';
 import { valuesIn } from '../records/fields.ts';
 import { matrixFields } from '../records/suite.ts';
-import { nameWithVariant, variantsOf } from '../shared/matrix.ts';
+import { nameWithVariant, variantsOf } from '../domain/matrix.ts';
 import { applying, askForFiles, suitesFor, type Chosen } from './chosen-suites.ts';
 import { addBuilds, cancelHeld, cancelQueued, triedBefore, type Subject } from './builds.ts';
 import { fetchFailed, recordEvent, reportLeftOut, rollUp, applyEffects } from './pending-effects.ts';

@@ -13,8 +13,8 @@
  */
 
 import { expressionSize } from '../lib/expression-size.ts';
-import { engine, isExpression } from '../shared/rule-expressions.ts';
-import { operators, subjects } from '../shared/rule-operators.ts';
+import { engine, isExpression } from '../domain/rule-expressions.ts';
+import { operators, subjects } from '../domain/rule-operators.ts';
 
 export type Subject = (typeof subjects)[number];
 export type Operator = (typeof operators)[number];

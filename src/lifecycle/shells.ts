@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { KeptBuildRow, ProjectRow, ShellRow } from '../db/schema.ts';
-import { mostShells, mostShellsOfAccount } from '../shared/shell-limits.ts';
+import { mostShells, mostShellsOfAccount } from '../domain/shell-limits.ts';
 import type { Vault } from '../lib/vault.ts';
 import { openKey } from './kept-builds.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Transaction } from '../db/open.ts';
 import type { BuildRow, CommitRow } from '../db/schema.ts';
-import { nameWithVariant } from '../shared/matrix.ts';
+import { nameWithVariant } from '../domain/matrix.ts';
 import { reasonInWords } from './reasons.ts';
 import { isAllowedFailure } from './rollup.ts';
 import { ruleText, type Rule } from './rules.ts';

@@ -1,6 +1,6 @@
 import type { BuildRequestRow, JobRow } from '../db/schema.ts';
 import { timeOfId } from '../lib/ids.ts';
-import { nameWithVariant } from '../shared/matrix.ts';
+import { nameWithVariant } from '../domain/matrix.ts';
 import {
   formatTraceparent,
   newSpanId,

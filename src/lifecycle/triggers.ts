@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { BuildRequestRow, ProjectRow, UserRow } from '../db/schema.ts';
-import { mostWaitingJobs } from '../shared/bounds.ts';
+import { mostWaitingJobs } from '../domain/bounds.ts';
 import { isQueueFull } from './full-queue.ts';
 import { callOff, openRequest, type Trigger } from './requests.ts';
 import type { WriteContext } from './write-context.ts';

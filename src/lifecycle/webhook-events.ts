@@ -4,7 +4,7 @@ import { insertRows } from '../db/insert.ts';
 import type { WebhookDeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import type { IdSource } from '../lib/ids.ts';
-import { waitsForItsTurn } from '../shared/runner-slots.ts';
+import { waitsForItsTurn } from '../domain/runner-slots.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { ensureDeliveryJobs } from '../queue/delivery-jobs.ts';
 import { buildView } from '../views/build.ts';

@@ -1,7 +1,7 @@
 import type { Queries, Transaction } from '../db/open.ts';
 import type { OauthClientRow } from '../db/schema.ts';
 import { commandLineId, commandLineName } from '../db/command-line-client.ts';
-import { longest, most } from '../shared/bounds.ts';
+import { longest, most } from '../domain/bounds.ts';
 import { parseId, type IdSource } from '../lib/ids.ts';
 import { hashSecret, randomSecret, secretMatches } from '../lib/passwords.ts';
 import { isLoopbackAddress, isRedirectAddress } from './redirects.ts';

@@ -1,4 +1,4 @@
-import { longest } from '../shared/bounds.ts';
+import { longest } from '../domain/bounds.ts';
 
 /** The address where an application gets its answer, and how the answer is added to it. */
 

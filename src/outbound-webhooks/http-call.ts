@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import https from 'node:https';
-import { bytes as bounds } from '../shared/bounds.ts';
+import { bytes as bounds } from '../domain/bounds.ts';
 import { http } from '../lib/http.ts';
-import type { Mask } from '../shared/masking.ts';
+import type { Mask } from '../domain/masking.ts';
 import { allowedLookup, type AddressRules } from '../lib/address-filter.ts';
 import type { Attempt } from '../lifecycle/webhook-deliveries.ts';
 

@@ -1,6 +1,6 @@
 import type { Database } from '../db/open.ts';
 import type { IdSource } from '../lib/ids.ts';
-import { createMask, type Mask } from '../shared/masking.ts';
+import { createMask, type Mask } from '../domain/masking.ts';
 import {
   giveUpOn,
   headOfLine,

@@ -1,8 +1,8 @@
 import * as Type from 'typebox';
 import type { Static, TSchema, TUnsafe } from 'typebox';
-import { bytes, most } from '../shared/bounds.ts';
-import { slotKinds } from '../shared/runner-slots.ts';
-import { mostShells } from '../shared/shell-limits.ts';
+import { bytes, most } from '../domain/bounds.ts';
+import { slotKinds } from '../domain/runner-slots.ts';
+import { mostShells } from '../domain/shell-limits.ts';
 import { pollReport, mostPolls, type PollOrder } from './polls.ts';
 import type { Order, RegistryAccess } from './orders.ts';
 import { finishReport, stepState, uploadReport, type Receipt } from './outcomes.ts';

@@ -19,7 +19,7 @@ export * from './schema.ts';
  * sides notice when the other is silent for too long.
  *
  * A runner has a number of executors: some for builds and what else takes long, some for fetches and connection checks,
- * so that these never wait behind builds (shared/runner-slots.ts). One that has nothing to do calls *next*, which says that it is
+ * so that these never wait behind builds (domain/runner-slots.ts). One that has nothing to do calls *next*, which says that it is
  * free, and for which *slot*; the answer is an order. It does the work, sends its output as *log* chunks, and reports the
  * outcome with *finish*. While there is work, the runner calls *extend* again and again, which names its claims and shows
  * the server that it is alive. It is answered at once when one of these claims, or one that the runner got since, is to be
@@ -54,7 +54,7 @@ export * from './schema.ts';
  * without saying so.
  *
  * The files that a suite keeps of its build are *kept* before the outcome is reported: under its claim, many files go in
- * one request, as frames (shared/file-frames.ts, the letter F with size and path). The server stores them and notes them with the
+ * one request, as frames (domain/file-frames.ts, the letter F with size and path). The server stores them and notes them with the
  * build. A file that is there already under its path is passed over, so a request that broke off can be repeated. The
  * order says how much may be kept, and the server holds to that too: it answers `refused` with the reason, and what it
  * took before stays. The files of a build that is lost are removed.
@@ -100,7 +100,7 @@ export * from './schema.ts';
  * with the outcome who keeps them (the name of its folder), that name, and the key with which it has encrypted what it wrote
  * down about the build, so that no secret lies open on its disk. While it keeps files, it calls for *shells* in them, which
  * is answered when somebody opens one. A shell is no work of the queue: it has no claim. Its bytes go through
- * the server in both directions (shared/shell-frames.ts): the runner asks for the *input* from a position on, which also says
+ * the server in both directions (domain/shell-frames.ts): the runner asks for the *input* from a position on, which also says
  * that it has everything before, and sends *output* with its position, until the answer says that the person's side has it.
  *
  * Files of a build are kept in the same way where other suites begin with them. A runner that keeps such files says so with

@@ -46,7 +46,7 @@ export interface FetchOrder {
 
 /** The image whose files stand in the sandbox instead of the machine's programs. */
 export interface ImageOrder {
-  /** As it was set; shared/image-reference.ts has the form. */
+  /** As it was set; domain/image-reference.ts has the form. */
   reference: string;
   /** The account whose image it is: no other account's pull serves for it. */
   accountId: string;

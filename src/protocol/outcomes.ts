@@ -1,7 +1,7 @@
 import type { Static } from 'typebox';
-import { bytes, longest, most } from '../shared/bounds.ts';
-import { boundedMessage, boundedNames, boundedPerson } from '../shared/commit-bounds.ts';
-import { stepStates } from '../shared/step-states.ts';
+import { bytes, longest, most } from '../domain/bounds.ts';
+import { boundedMessage, boundedNames, boundedPerson } from '../domain/commit-bounds.ts';
+import { stepStates } from '../domain/step-states.ts';
 import {
   claim,
   cutList,

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox';
-import { bytes } from '../shared/bounds.ts';
+import { bytes } from '../domain/bounds.ts';
 import type { Source } from './orders.ts';
 import { claim, eitherOf, id, literal, object, reason, text, message } from './schema.ts';
 
@@ -16,7 +16,7 @@ export const mostPolls = 256;
 export interface PollOrder {
   claim: string;
   source: Source;
-  /** The digest of the last listing (shared/ref-listings.ts); null where there is none. */
+  /** The digest of the last listing (domain/ref-listings.ts); null where there is none. */
   digest: string | null;
   /** When the next poll is due, if nothing happens. */
   againAfterMs: number;

@@ -1,6 +1,6 @@
 import * as Type from 'typebox';
 import type { Static, TArray, TObject, TProperties, TSchema, TString, TUnsafe } from 'typebox';
-import { longest } from '../shared/bounds.ts';
+import { longest } from '../domain/bounds.ts';
 
 /**
  * The parts of which the messages of runners are made. A message is defined once, with TypeBox: its TypeScript type follows

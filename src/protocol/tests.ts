@@ -1,5 +1,5 @@
 import type { Static } from 'typebox';
-import { bytesOfTest, most } from '../shared/bounds.ts';
+import { bytesOfTest, most } from '../domain/bounds.ts';
 import { claim, flag, listOf, object, oneOf, optional, textOfBytes, whole } from './schema.ts';
 
 export const testStates = ['passed', 'failed', 'skipped'] as const;

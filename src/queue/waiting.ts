@@ -1,6 +1,6 @@
 import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database, Queries } from '../db/open.ts';
-import { fetchKinds } from '../shared/runner-slots.ts';
+import { fetchKinds } from '../domain/runner-slots.ts';
 import { laneIsFree } from './lanes.ts';
 
 /**

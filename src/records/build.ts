@@ -15,7 +15,7 @@ import {
   string,
   idWithString,
 } from './schema.ts';
-import { stepStates } from '../shared/step-states.ts';
+import { stepStates } from '../domain/step-states.ts';
 import { buildStates, testStates } from './states.ts';
 import { waitingReason } from './waiting.ts';
 

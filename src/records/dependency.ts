@@ -1,6 +1,6 @@
 import type { Static } from 'typebox';
 import { ApiError } from '../errors.ts';
-import { normalHost } from '../shared/image-reference.ts';
+import { normalHost } from '../domain/image-reference.ts';
 import { answersOf, refined, required, text, withDefault } from './fields.ts';
 import { command, description, image, name } from './forms.ts';
 import {

@@ -1,7 +1,7 @@
 import * as Type from 'typebox';
 import type { TUnsafe } from 'typebox';
 import { ApiError } from '../errors.ts';
-import { bytes, longest, most, type ListBound, type TextBound } from '../shared/bounds.ts';
+import { bytes, longest, most, type ListBound, type TextBound } from '../domain/bounds.ts';
 import { parseId } from '../lib/ids.ts';
 import { sentId, type JsonSchema } from './schema.ts';
 

@@ -1,10 +1,10 @@
 import { ApiError } from '../errors.ts';
-import { areCachePaths } from '../shared/cache-paths.ts';
-import { compileGlob } from '../shared/globs.ts';
-import { parseImageReference } from '../shared/image-reference.ts';
-import { readMatrix, readVariant, textOfAxis, textOfVariant, type Axis } from '../shared/matrix.ts';
-import { tagForm } from '../shared/tags.ts';
-import { isReservedVariable, variableNameForm } from '../shared/variable-names.ts';
+import { areCachePaths } from '../domain/cache-paths.ts';
+import { compileGlob } from '../domain/globs.ts';
+import { parseImageReference } from '../domain/image-reference.ts';
+import { readMatrix, readVariant, textOfAxis, textOfVariant, type Axis } from '../domain/matrix.ts';
+import { tagForm } from '../domain/tags.ts';
+import { isReservedVariable, variableNameForm } from '../domain/variable-names.ts';
 import { lines, refined, text, words, type Field } from './fields.ts';
 
 /** Forms of fields: those that several records share, and those that take more than a line. */

@@ -1,5 +1,5 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
-import { most, type ListBound } from '../shared/bounds.ts';
+import { most, type ListBound } from '../domain/bounds.ts';
 import { isBlank, type Field, type FieldSet, type ValuesOf } from './fields.ts';
 import type { JsonSchema } from './schema.ts';
 

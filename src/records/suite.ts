@@ -1,7 +1,7 @@
 import type { Static } from 'typebox';
-import { most } from '../shared/bounds.ts';
-import { variantsOf } from '../shared/matrix.ts';
-import { operators, subjects } from '../shared/rule-operators.ts';
+import { most } from '../domain/bounds.ts';
+import { variantsOf } from '../domain/matrix.ts';
+import { operators, subjects } from '../domain/rule-operators.ts';
 import type { FieldErrors } from '../errors.ts';
 import {
   answersOf,

@@ -5,7 +5,7 @@ import type { ArchiveUploadRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { required, wholeNumber } from '../records/fields.ts';
 import { WithHeaders, type Incoming } from '../http/route.ts';
-import { headSize } from '../shared/source-archives.ts';
+import { headSize } from '../domain/source-archives.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import {
   addPart,

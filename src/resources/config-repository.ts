@@ -25,9 +25,10 @@ import { entryOf, planFor, planningWith, runSteps } from './config-plan.ts';
 import type { Step } from './config-steps.ts';
 
 /**
- * Files in repositories, by which commits are built, and projects configured: by that of the newest commit of the default
- * branch. Whoever can push there writes it, so it does what a collaborator may do, and nothing that cannot be taken back by another commit: it makes and changes
- * suites, deploy strategies and schedules. Secrets, hooks, notifications and the project itself stay with its owner.
+ * Files in repositories. Each commit is built by its own, and that of the newest commit of the default branch is applied to
+ * the project. Whoever can push there writes it. So it does what a collaborator may do, and nothing that another commit
+ * cannot take back: it makes and changes suites, deploy strategies and schedules. Secrets, hooks, notifications and the
+ * project itself stay with its owner.
  */
 
 /** What reads the files of commits, and applies them to their projects (dispatch/repository-config.ts). */

@@ -6,7 +6,7 @@ import { projectsSeenBy } from '../auth/projects.ts';
 import { whyNobodyTakes } from '../auth/runner-heartbeats.ts';
 import type { Queries } from '../db/open.ts';
 import { described, oneOf, text } from '../records/fields.ts';
-import { most } from '../shared/bounds.ts';
+import { most } from '../domain/bounds.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { dashboardRecord, type ProjectLine } from '../records/overview.ts';
 import { startOfMessage, withIdString } from './common.ts';

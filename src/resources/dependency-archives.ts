@@ -4,7 +4,7 @@ import { ApiError } from '../errors.ts';
 import { isMultipart, onlyFile, type SentFile } from '../http/multipart.ts';
 import type { Incoming } from '../http/route.ts';
 import { canTakeArchive, compileAgain, takeArchive, type Archive } from '../lifecycle/dependencies.ts';
-import { archiveKind, archiveTypes, headSize, type ArchiveKind } from '../shared/source-archives.ts';
+import { archiveKind, archiveTypes, headSize, type ArchiveKind } from '../domain/source-archives.ts';
 import { dependencyRecord, uploadedDependencyRecord } from '../records/dependency.ts';
 import { writeContextOf } from './common.ts';
 import { loadDependency, reloaded, uploadedView, viewWithRelated } from './dependency-views.ts';

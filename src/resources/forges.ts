@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import { parseAddress } from '../shared/repository-address.ts';
+import { parseAddress } from '../domain/repository-address.ts';
 import { forgeRecord, type Forge } from '../records/overview.ts';
 
 /** Where the forge of a project's repository shows its commits, branches and pull requests. */

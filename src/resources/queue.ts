@@ -1,6 +1,6 @@
 import { accountRoute } from '../api/route.ts';
 import { runnersNow } from '../auth/runner-heartbeats.ts';
-import { tagsIn } from '../shared/tags.ts';
+import { tagsIn } from '../domain/tags.ts';
 import { oldestWaiting, workByTags } from '../lifecycle/queue-depth.ts';
 import { queueRecord } from '../records/installation.ts';
 

@@ -5,7 +5,7 @@ import type { ShellRow } from '../db/schema.ts';
 import type { Subscriptions } from '../db/subscriptions.ts';
 import { ApiError } from '../errors.ts';
 import { described, text, wholeNumber } from '../records/fields.ts';
-import { shellFrame } from '../shared/shell-frames.ts';
+import { shellFrame } from '../domain/shell-frames.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { findKept, openable } from '../lifecycle/kept-builds.ts';
 import { endShell, insertShell, isNew, checkEveryMs, noteClient, whyOver } from '../lifecycle/shells.ts';

@@ -3,8 +3,8 @@ import type { ProjectRow, SuiteRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
 import { valuesIn, type ValuesOf } from '../records/fields.ts';
 import { suiteFields } from '../records/suite.ts';
-import { most } from '../shared/bounds.ts';
-import { variantsOf } from '../shared/matrix.ts';
+import { most } from '../domain/bounds.ts';
+import { variantsOf } from '../domain/matrix.ts';
 
 /* Suites that begin with the files of another one. */
 

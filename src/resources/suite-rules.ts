@@ -1,7 +1,7 @@
 import { projectRoute } from '../api/route.ts';
 import type { SuiteRow, SuiteRuleRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
-import { fitsOperator } from '../shared/rule-expressions.ts';
+import { fitsOperator } from '../domain/rule-expressions.ts';
 import { valuesIn, type ValuesOf } from '../records/fields.ts';
 import { ruleFields, ruleRecord } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';

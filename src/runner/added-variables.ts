@@ -1,5 +1,5 @@
-import { bytes, longest } from '../shared/bounds.ts';
-import { isReservedVariable, variableNameForm } from '../shared/variable-names.ts';
+import { bytes, longest } from '../domain/bounds.ts';
+import { isReservedVariable, variableNameForm } from '../domain/variable-names.ts';
 
 /** What a step wrote to add variables. */
 export interface AddedVariables {

@@ -1,5 +1,5 @@
 import { DiskFullError } from '../lib/disk-reserve.ts';
-import { frameHead } from '../shared/file-frames.ts';
+import { frameHead } from '../domain/file-frames.ts';
 import type { Kept, Link } from '../protocol/index.ts';
 import type { CollectedFile } from './collector.ts';
 import { RejectedError, StoreAwayError } from './failures.ts';

@@ -6,7 +6,7 @@
 #
 # Arguments: how many files to skip; the most files, bytes in all of them, and entries of directories to look at; then the
 # patterns, each the number of the glob that it belongs to, and an expression for each name on the way or "**" (see
-# shared/globs.ts), with slashes between them.
+# domain/globs.ts), with slashes between them.
 #
 # The stream is made of frames: a letter, the length of a text (4 bytes), a number (8 bytes), the text.
 #   F  a file: its size and path; its bytes follow, exactly as many as the size says

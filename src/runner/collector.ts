@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { frameReader } from '../shared/file-frames.ts';
-import { compileGlob } from '../shared/globs.ts';
+import { frameReader } from '../domain/file-frames.ts';
+import { compileGlob } from '../domain/globs.ts';
 import { handOver } from './hand-over.ts';
 import { quote } from './sandbox/steps.ts';
 import type { Ended, RunFiles } from './sandbox/types.ts';

@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { DiskFullError, type DiskReserve } from '../lib/disk-reserve.ts';
 import { messageOf } from '../lib/error-code.ts';
-import { BrokenFramesError, frameReader } from '../shared/file-frames.ts';
+import { BrokenFramesError, frameReader } from '../domain/file-frames.ts';
 import { orAborted } from '../lib/or-aborted.ts';
 import type { Link, UploadReport } from '../protocol/index.ts';
 import { inRequests, LostClaimError, oneRequest } from './artifact-requests.ts';

@@ -3,7 +3,7 @@ import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { keepReserve } from '../lib/disk-reserve.ts';
 import { tryLockFile } from '../lib/file-lock.ts';
-import { parseImageReference } from '../shared/image-reference.ts';
+import { parseImageReference } from '../domain/image-reference.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { Link, Software, StepOrder, StepState } from '../protocol/index.ts';
 import { openDependencyCache } from './dependency-cache.ts';

@@ -1,4 +1,4 @@
-import { createMask } from '../shared/masking.ts';
+import { createMask } from '../domain/masking.ts';
 
 /** The log of a build, without its secrets, of which there may come more while it runs. */
 export interface MaskedLog {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
-import { frameHead } from '../shared/file-frames.ts';
+import { frameHead } from '../domain/file-frames.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { SavedCache } from '../protocol/index.ts';
 import type { CollectedFile } from './collector.ts';

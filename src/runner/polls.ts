@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { messageOf } from '../lib/error-code.ts';
 import { orAborted } from '../lib/or-aborted.ts';
-import { bytes } from '../shared/bounds.ts';
+import { bytes } from '../domain/bounds.ts';
 import { longestPollMs, mostPolls, type Link, type PollOrder, type PollReport } from '../protocol/index.ts';
 import { isFinal } from './retry.ts';
 import { FetchError } from './git/failures.ts';

@@ -1,5 +1,5 @@
 import { messageOf } from '../lib/error-code.ts';
-import { EnvironmentFileError } from '../shared/environment-file.ts';
+import { EnvironmentFileError } from '../domain/environment-file.ts';
 import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
 import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';

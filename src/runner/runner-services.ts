@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { keepReserve, reserveOf, type DiskReserve } from '../lib/disk-reserve.ts';
 import type { Link } from '../protocol/index.ts';
-import { readEnvironmentFile } from '../shared/environment-file.ts';
+import { readEnvironmentFile } from '../domain/environment-file.ts';
 import { openCacheStore } from './cache-store.ts';
 import { openCheckouts } from './checkouts.ts';
 import { openMirrors } from './git/mirrors.ts';

@@ -1,6 +1,6 @@
-import { bytes } from '../shared/bounds.ts';
+import { bytes } from '../domain/bounds.ts';
 import { ByteSender } from '../lib/byte-sender.ts';
-import { shellFrame, shellFrameReader, type FrameLetter, type ShellFrame } from '../shared/shell-frames.ts';
+import { shellFrame, shellFrameReader, type FrameLetter, type ShellFrame } from '../domain/shell-frames.ts';
 import type { Link } from '../protocol/index.ts';
 import { untilAnswered } from './retry.ts';
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { messageOf } from '../lib/error-code.ts';
-import { bounded, readWindow, textOf, type Hello } from '../shared/shell-frames.ts';
+import { bounded, readWindow, textOf, type Hello } from '../domain/shell-frames.ts';
 import type { ShellEnd, ShellOrder, SuiteOrder } from '../protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
 import type { OpenedBuild } from './kept-builds.ts';

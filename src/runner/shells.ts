@@ -1,6 +1,6 @@
 import { messageOf } from '../lib/error-code.ts';
 import { orAborted } from '../lib/or-aborted.ts';
-import { mostShells } from '../shared/shell-limits.ts';
+import { mostShells } from '../domain/shell-limits.ts';
 import type { Link, ShellOrder } from '../protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { untilAnswered } from './retry.ts';

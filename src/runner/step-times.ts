@@ -1,4 +1,4 @@
-import { most } from '../shared/bounds.ts';
+import { most } from '../domain/bounds.ts';
 import type { StepReport } from '../protocol/index.ts';
 
 /** When the parts of a job began and ended, since the runner got its order. */

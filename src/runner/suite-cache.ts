@@ -1,6 +1,6 @@
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
-import { locateCachePath } from '../shared/cache-paths.ts';
+import { locateCachePath } from '../domain/cache-paths.ts';
 import { isNoSpace } from '../lib/disk-reserve.ts';
 import { messageOf } from '../lib/error-code.ts';
 import type { CacheOrder, Repository, SavedCache } from '../protocol/index.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { most } from '../shared/bounds.ts';
+import { most } from '../domain/bounds.ts';
 import { messageOf } from '../lib/error-code.ts';
 import { isId } from '../lib/ids.ts';
 import type { Link } from '../protocol/index.ts';

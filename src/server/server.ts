@@ -36,7 +36,7 @@ import { socketPath } from '../lib/sockets.ts';
 import { tokenEndpoint } from '../oauth/token-endpoint.ts';
 import { configuringFrom } from '../resources/config-repository.ts';
 import { pageRoutes, routes } from '../resources/index.ts';
-import { publicUrl } from '../shared/public-url.ts';
+import { publicUrl } from '../domain/public-url.ts';
 import { publicAddressFilter } from '../lib/address-filter.ts';
 import { startSender } from '../outbound-webhooks/sender.ts';
 import { retryPolicy, type RetryPolicy } from '../outbound-webhooks/retry-policy.ts';

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import type { RE2JS } from 're2js';
-import { longest } from '../shared/bounds.ts';
+import { longest } from '../domain/bounds.ts';
 import { expressionSize } from '../lib/expression-size.ts';
 import { countBreaks } from './line-scan.ts';
 import { requiredTexts, type Required } from './required-text.ts';

@@ -1,5 +1,5 @@
 import { scopes } from '../http/route.ts';
-import { longest, mostRecords } from '../shared/bounds.ts';
+import { longest, mostRecords } from '../domain/bounds.ts';
 import type { Application, Authorization, SecretApplication } from '../records/application.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';

@@ -1,4 +1,4 @@
-import { nameWithVariant } from '../shared/matrix.ts';
+import { nameWithVariant } from '../domain/matrix.ts';
 import type { Build } from '../records/build.ts';
 import { html, type Html } from './html.ts';
 import { buildWord } from './states.ts';

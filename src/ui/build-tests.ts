@@ -1,7 +1,7 @@
 import type { PageOf } from '../http/paging.ts';
 import type { Build, Test } from '../records/build.ts';
 import { html, type Html } from './html.ts';
-import { longest } from '../shared/bounds.ts';
+import { longest } from '../domain/bounds.ts';
 import { durationInWords } from './browser/time-words.ts';
 import { empty, table } from './parts.ts';
 import type { ProjectVisit } from './project-pages.ts';

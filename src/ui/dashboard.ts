@@ -1,4 +1,4 @@
-import { longest } from '../shared/bounds.ts';
+import { longest } from '../domain/bounds.ts';
 import type { ProjectLine } from '../records/overview.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';

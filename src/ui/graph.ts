@@ -1,4 +1,4 @@
-import { nameWithVariant } from '../shared/matrix.ts';
+import { nameWithVariant } from '../domain/matrix.ts';
 import { durationInWords } from './browser/time-words.ts';
 import { html, type Html } from './html.ts';
 import { buildWord, lookOfBuild, shapes, type Look } from './states.ts';

@@ -1,5 +1,5 @@
 import { ApiError, type ErrorCode } from '../errors.ts';
-import { bytes } from '../shared/bounds.ts';
+import { bytes } from '../domain/bounds.ts';
 import { emptyGroup, isGroup, type Raw, type RawGroup } from '../http/raw.ts';
 import { pageForError } from './answers.ts';
 import type { Refused } from './forms.ts';

@@ -1,4 +1,4 @@
-import { longest } from '../shared/bounds.ts';
+import { longest } from '../domain/bounds.ts';
 import type { BuiltCommit, Overview, RequestLine } from '../records/overview.ts';
 import type { Build } from '../records/build.ts';
 import { pageForm } from './forms.ts';

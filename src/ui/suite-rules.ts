@@ -1,4 +1,4 @@
-import { operators, subjects } from '../shared/rule-operators.ts';
+import { operators, subjects } from '../domain/rule-operators.ts';
 import type { Rule } from '../records/suite.ts';
 import { html, type Html } from './html.ts';
 import { pageForm, type PageForm } from './forms.ts';

@@ -1,9 +1,9 @@
 import type { Suite } from '../records/suite.ts';
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
-import { most } from '../shared/bounds.ts';
+import { most } from '../domain/bounds.ts';
 import { counted } from './parts.ts';
-import { variantsOf, type Matrix } from '../shared/matrix.ts';
+import { variantsOf, type Matrix } from '../domain/matrix.ts';
 
 export function runGroups(form: PageForm, suite?: Suite): Html {
   const shown = (name: keyof Matrix): string[] => form.shownList(name, suite?.[name] ?? []);

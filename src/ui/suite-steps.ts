@@ -1,5 +1,5 @@
 import type { Suite } from '../records/suite.ts';
-import { most } from '../shared/bounds.ts';
+import { most } from '../domain/bounds.ts';
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { counted } from './parts.ts';

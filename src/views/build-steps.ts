@@ -1,7 +1,7 @@
 import type { BuildRow } from '../db/schema.ts';
 import { timestampOrNull } from '../lib/timestamps.ts';
 import type { Build } from '../records/build.ts';
-import type { stepStates } from '../shared/step-states.ts';
+import type { stepStates } from '../domain/step-states.ts';
 
 /** A step in the row of its build. Times are milliseconds since the build began. */
 export interface StoredStep {

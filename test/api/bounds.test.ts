@@ -4,7 +4,7 @@ import { updateUser } from '../../src/auth/users.ts';
 import { openApiDocument } from '../../src/http/openapi.ts';
 import { pageFields } from '../../src/http/paging.ts';
 import type { JsonSchema } from '../../src/records/schema.ts';
-import { bytes, longest } from '../../src/shared/bounds.ts';
+import { bytes, longest } from '../../src/domain/bounds.ts';
 import { routes } from '../../src/resources/index.ts';
 import type { Answer } from '../support/client.ts';
 import { describeService } from '../support/service.ts';

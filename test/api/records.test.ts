@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { insertUser } from '../../src/auth/users.ts';
-import { longest, mostRecords, mostWaitingJobs, type BoundedTable } from '../../src/shared/bounds.ts';
+import { longest, mostRecords, mostWaitingJobs, type BoundedTable } from '../../src/domain/bounds.ts';
 import { triggerRequest } from '../../src/lifecycle/triggers.ts';
 import { routes } from '../../src/resources/index.ts';
 import { registerApplication } from '../support/applications.ts';

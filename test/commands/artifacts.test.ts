@@ -4,7 +4,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { frameHead } from '../../src/shared/file-frames.ts';
+import { frameHead } from '../../src/domain/file-frames.ts';
 import { describeCommands } from '../support/commands.ts';
 
 type Files = Record<string, string | Buffer>;

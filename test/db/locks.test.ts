@@ -9,7 +9,7 @@ import { Receiver, reply } from '../support/receiver.ts';
 import { aCommit, ScriptedRunner, Task } from '../support/runner.ts';
 import { Service } from '../support/service.ts';
 import type { User } from '../support/user.ts';
-import { writeListing } from '../../src/shared/ref-listings.ts';
+import { writeListing } from '../../src/domain/ref-listings.ts';
 import type { CommitReport, Order } from '../../src/protocol/index.ts';
 
 /**

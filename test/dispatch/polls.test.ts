@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
 import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import { insertRunner } from '../../src/auth/runners.ts';
-import { digestOf, writeListing } from '../../src/shared/ref-listings.ts';
+import { digestOf, writeListing } from '../../src/domain/ref-listings.ts';
 import { claimPolls, type ClaimedPoll } from '../../src/lifecycle/poll-claims.ts';
 import { pollStrandedNow } from '../../src/lifecycle/polls.ts';
 import { waitAfter, withJitter } from '../../src/lifecycle/poll-waits.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readCall } from '../../src/dispatch/read-message.ts';
-import { longest } from '../../src/shared/bounds.ts';
+import { longest } from '../../src/domain/bounds.ts';
 import type { CallName } from '../../src/protocol/index.ts';
 import { aCommit } from '../support/runner.ts';
 

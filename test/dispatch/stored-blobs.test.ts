@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { isUnavailable } from '../../src/db/unavailable.ts';
-import { frameHead } from '../../src/shared/file-frames.ts';
+import { frameHead } from '../../src/domain/file-frames.ts';
 import { removeDoomedBlobs } from '../../src/lifecycle/collect.ts';
 import type { Stored } from '../../src/protocol/index.ts';
 import { compiled, compiling } from '../support/compiling.ts';

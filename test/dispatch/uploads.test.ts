@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { frameHead } from '../../src/shared/file-frames.ts';
+import { frameHead } from '../../src/domain/file-frames.ts';
 import { forgetOldUploads, loseUploadsOf } from '../../src/lifecycle/uploads.ts';
 import type { Kept, Outcome, Receipt, SuiteOrder, UploadReport } from '../../src/protocol/index.ts';
 import { assertDestroyed } from '../support/expect.ts';

@@ -73,7 +73,7 @@ describe('docs/troubleshooting.md', () => {
     const others = [
       'resources/waiting.ts',
       'resources/build-requests.ts',
-      'shared/runner-slots.ts',
+      'domain/runner-slots.ts',
       'lifecycle/held-back.ts',
     ].flatMap((path) => words(path, /['`](waits for [^'`]+)['`]/g));
     const rows = listed('Why something waits');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { bytes, longest, most } from '../../src/shared/bounds.ts';
+import { bytes, longest, most } from '../../src/domain/bounds.ts';
 import type { Record_ } from '../support/client.ts';
 import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
 import { isQuick, evaluate, type Operator, type Rule, type Texts, type Subject } from '../../src/lifecycle/rules.ts';
-import { fitsOperator, largestExpression } from '../../src/shared/rule-expressions.ts';
-import { operators, subjects } from '../../src/shared/rule-operators.ts';
+import { fitsOperator, largestExpression } from '../../src/domain/rule-expressions.ts';
+import { operators, subjects } from '../../src/domain/rule-operators.ts';
 
 const facts: Texts = {
   message: 'Fix the pump\n\nIt leaked.\n',

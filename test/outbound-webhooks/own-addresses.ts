@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { run } from '../../src/lib/processes.ts';
 import { publicAddressFilter } from '../../src/lib/address-filter.ts';
-import { createMask } from '../../src/shared/masking.ts';
+import { createMask } from '../../src/domain/masking.ts';
 import { makeCall } from '../../src/outbound-webhooks/http-call.ts';
 import { createResolve } from '../../src/lib/resolve.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { most } from '../../src/shared/bounds.ts';
+import { most } from '../../src/domain/bounds.ts';
 import { forgetOldArchiveUploads } from '../../src/lifecycle/archive-uploads.ts';
 import { removeDoomedBlobs } from '../../src/lifecycle/collect.ts';
 import type { Answer, Record_ } from '../support/client.ts';

@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import { frameHead } from '../../src/shared/file-frames.ts';
+import { frameHead } from '../../src/domain/file-frames.ts';
 import { run } from '../../src/lib/processes.ts';
 import { forgetOldArtifacts } from '../../src/lifecycle/artifacts.ts';
 import { collectBlobs } from '../../src/lifecycle/collect.ts';

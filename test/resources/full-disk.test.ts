@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import { frameHead } from '../../src/shared/file-frames.ts';
+import { frameHead } from '../../src/domain/file-frames.ts';
 import { assertRefused } from '../support/expect.ts';
 import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';

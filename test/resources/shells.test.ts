@@ -4,7 +4,7 @@ import { entryView } from '../../src/auth/audit.ts';
 import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import { openStore } from '../../src/cli/store.ts';
 import { endLeftShells } from '../../src/dispatch/shells.ts';
-import { shellFrame, shellFrameReader, textOf, type ShellFrame } from '../../src/shared/shell-frames.ts';
+import { shellFrame, shellFrameReader, textOf, type ShellFrame } from '../../src/domain/shell-frames.ts';
 import { graceMs } from '../../src/lifecycle/shells.ts';
 import type { ShellOrder } from '../../src/protocol/index.ts';
 import { scopes, type Scope } from '../../src/http/route.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { most } from '../../src/shared/bounds.ts';
+import { most } from '../../src/domain/bounds.ts';
 import { readCall } from '../../src/dispatch/read-message.ts';
 import { forgetOldTests } from '../../src/lifecycle/test-results.ts';
 import type { SuiteOrder, TestReceipt, TestReport } from '../../src/protocol/index.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { DiskFullError } from '../../src/lib/disk-reserve.ts';
-import { frameReader } from '../../src/shared/file-frames.ts';
+import { frameReader } from '../../src/domain/file-frames.ts';
 import type { Kept, Link } from '../../src/protocol/index.ts';
 import { StoreAwayError } from '../../src/runner/failures.ts';
 import { keepArtifacts } from '../../src/runner/keep-artifacts.ts';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { isUnavailable } from '../../src/db/unavailable.ts';
-import { frameHead } from '../../src/shared/file-frames.ts';
+import { frameHead } from '../../src/domain/file-frames.ts';
 import { collectBlobs, removeDoomedBlobs } from '../../src/lifecycle/collect.ts';
 import { randomName } from '../../src/lib/random-name.ts';
 import { followsHeader } from '../../src/protocol/index.ts';

@@ -7,7 +7,7 @@ import {
   textOf,
   type FrameLetter,
   type ShellFrame,
-} from '../../src/shared/shell-frames.ts';
+} from '../../src/domain/shell-frames.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';

@@ -1,7 +1,7 @@
 import { FetchError } from './failures.ts';
 import { expectSuccess, GitError, type GitOutput } from './git.ts';
-import { most } from '../../shared/bounds.ts';
-import { boundedNames } from '../../shared/commit-bounds.ts';
+import { most } from '../../domain/bounds.ts';
+import { boundedNames } from '../../domain/commit-bounds.ts';
 import type { CommitMetadata } from '../../protocol/index.ts';
 import { readCommitObject } from './commit-object.ts';
 import { remoteHead, type RefCandidate } from './refs.ts';

@@ -1,4 +1,4 @@
-import { bytes } from '../../shared/bounds.ts';
+import { bytes } from '../../domain/bounds.ts';
 import type { ConfigFile } from '../../protocol/index.ts';
 import { expectSuccess } from './git.ts';
 import type { Session } from './session.ts';

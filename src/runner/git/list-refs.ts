@@ -1,6 +1,6 @@
-import { bytes, most } from '../../shared/bounds.ts';
-import { digestOf, writeListing, type Refs } from '../../shared/ref-listings.ts';
-import { isRefName } from '../../shared/ref-names.ts';
+import { bytes, most } from '../../domain/bounds.ts';
+import { digestOf, writeListing, type Refs } from '../../domain/ref-listings.ts';
+import { isRefName } from '../../domain/ref-names.ts';
 import type { Limiter } from '../../lib/limiter.ts';
 import type { Connections } from './connections.ts';
 import { FetchError } from './failures.ts';

@@ -1,7 +1,7 @@
 import { lstat, mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isNoSpace, type DiskReserve } from '../../lib/disk-reserve.ts';
-import { imageAddress, parseImageReference, type ImageReference } from '../../shared/image-reference.ts';
+import { imageAddress, parseImageReference, type ImageReference } from '../../domain/image-reference.ts';
 import { publicAddressFilter } from '../../lib/address-filter.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { createResolve } from '../../lib/resolve.ts';

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DiskFullError } from '../../lib/disk-reserve.ts';
-import type { ImageReference } from '../../shared/image-reference.ts';
+import type { ImageReference } from '../../domain/image-reference.ts';
 import type { AddressRules } from '../../lib/address-filter.ts';
 import { randomName } from '../../lib/random-name.ts';
 import { sweepTree } from '../../lib/remove-tree.ts';

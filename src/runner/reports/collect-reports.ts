@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { most } from '../../shared/bounds.ts';
+import { most } from '../../domain/bounds.ts';
 import { messageOf } from '../../lib/error-code.ts';
-import { createMask, type Mask } from '../../shared/masking.ts';
+import { createMask, type Mask } from '../../domain/masking.ts';
 import type { Link } from '../../protocol/index.ts';
 import { collectFiles, type CollectedFile, type Collection } from '../collector.ts';
 import type { RunFiles } from '../sandbox/types.ts';

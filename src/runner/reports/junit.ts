@@ -1,6 +1,6 @@
 import sax from 'sax';
-import type { Mask } from '../../shared/masking.ts';
-import { bytesOfTest } from '../../shared/bounds.ts';
+import type { Mask } from '../../domain/masking.ts';
+import { bytesOfTest } from '../../domain/bounds.ts';
 import type { TestReport } from '../../protocol/index.ts';
 import { millisecondsIn } from './durations.ts';
 import { feed } from './feed.ts';

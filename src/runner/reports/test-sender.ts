@@ -1,4 +1,4 @@
-import { bytes, most } from '../../shared/bounds.ts';
+import { bytes, most } from '../../domain/bounds.ts';
 import type { Link, TestRefusal, TestReport, TestState } from '../../protocol/index.ts';
 import { untilAnswered } from '../retry.ts';
 

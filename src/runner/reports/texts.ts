@@ -1,4 +1,4 @@
-import type { Mask } from '../../shared/masking.ts';
+import type { Mask } from '../../domain/masking.ts';
 import { cutBytes } from '../../lib/cut-bytes.ts';
 
 /**

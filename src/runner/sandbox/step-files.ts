@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs';
-import { bytes } from '../../shared/bounds.ts';
+import { bytes } from '../../domain/bounds.ts';
 
 /**
  * The files through which a step adds variables to the environment of the steps after it. They are opened before the run

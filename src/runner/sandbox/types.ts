@@ -1,4 +1,4 @@
-import type { WindowSize } from '../../shared/shell-frames.ts';
+import type { WindowSize } from '../../domain/shell-frames.ts';
 import type { Written } from './step-files.ts';
 import type { Terminal } from './terminal.ts';
 

@@ -1,7 +1,7 @@
 import { FitAddon } from '@xterm/addon-fit';
 import { Terminal, type ITheme } from '@xterm/xterm';
-import { ShellConnection } from '../../shared/shell-connection.ts';
-import { helloFrame, textOf, windowFrame } from '../../shared/shell-frames.ts';
+import { ShellConnection } from '../../domain/shell-connection.ts';
+import { helloFrame, textOf, windowFrame } from '../../domain/shell-frames.ts';
 
 // A shell in the files of a failed build.
 

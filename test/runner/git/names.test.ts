@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { isRefName } from '../../../src/shared/ref-names.ts';
+import { isRefName } from '../../../src/domain/ref-names.ts';
 import { parseCommitRef } from '../../../src/runner/git/refs.ts';
 import { parseRepositoryUrl, resolveSubmoduleUrl } from '../../../src/runner/git/repository-url.ts';
 

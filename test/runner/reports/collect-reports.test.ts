@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { after, before, describe, test } from 'node:test';
-import { most } from '../../../src/shared/bounds.ts';
+import { most } from '../../../src/domain/bounds.ts';
 import type { TestBatch, TestReceipt, TestReport } from '../../../src/protocol/index.ts';
 import { RejectedError } from '../../../src/runner/failures.ts';
 import { collectReports } from '../../../src/runner/reports/collect-reports.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { createMask } from '../../../src/shared/masking.ts';
+import { createMask } from '../../../src/domain/masking.ts';
 import type { TestReport } from '../../../src/protocol/index.ts';
 import { createReportDecoder } from '../../../src/runner/reports/decoding.ts';
 import { millisecondsIn } from '../../../src/runner/reports/durations.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { createMask } from '../../src/shared/masking.ts';
+import { createMask } from '../../src/domain/masking.ts';
 import { run } from '../../src/lib/processes.ts';
-import { secretForms } from '../../src/shared/secret-forms.ts';
+import { secretForms } from '../../src/domain/secret-forms.ts';
 
 const key = [
   '-----BEGIN SAMPLE KEY-----',
@@ -148,7 +148,7 @@ describe('the forms of a secret', () => {
 
   it('hides what a shell prints of it', async () => {
     const value = "it's a  secret 'word'";
-    const traced = await run('bash', ['-xc', 'test -n "$VALUE"'], { env: { ...process.env, VALUE: value } });
+    const traced = await run('bash', ['--norc', '-xc', 'test -n "$VALUE"'], { env: { ...process.env, VALUE: value } });
     assert.equal(hidden(value, traced.stderr.toString()), "+ test -n '[masked]'\n");
     assert.equal(hidden(value, await output('echo $VALUE', value)), '[masked]\n');
   });

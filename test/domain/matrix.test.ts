@@ -9,7 +9,7 @@ import {
   textOfAxis,
   variablesIn,
   variantsOf,
-} from '../../src/shared/matrix.ts';
+} from '../../src/domain/matrix.ts';
 
 const of = (matrix: string[], matrix_include: string[] = [], matrix_exclude: string[] = []): string[] =>
   variantsOf({ matrix, matrix_include, matrix_exclude });

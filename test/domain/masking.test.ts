@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { createMask } from '../../src/shared/masking.ts';
+import { createMask } from '../../src/domain/masking.ts';
 
 const secret = 'correct-horse/battery';
 

@@ -5,7 +5,7 @@ import { run } from '../../src/lib/processes.ts';
 
 describe('the kind of an archive', () => {
   it('is found in little memory, also of a start that unpacks to gigabytes [promise: archive-unpacking]', async () => {
-    const lib = fileURLToPath(new URL('../../src/shared/source-archives.ts', import.meta.url));
+    const lib = fileURLToPath(new URL('../../src/domain/source-archives.ts', import.meta.url));
     // Four bytes for each 128 KiB.
     const program = `
       const { archiveKind, headSize } = await import(${JSON.stringify(lib)});

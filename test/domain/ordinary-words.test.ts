@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isOrdinary } from '../../src/shared/ordinary-words.ts';
+import { isOrdinary } from '../../src/domain/ordinary-words.ts';
 
 test('ordinary words are known by their looks', () => {
   const ordinary = [

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
-import { readEnvironmentFile } from '../../src/shared/environment-file.ts';
+import { readEnvironmentFile } from '../../src/domain/environment-file.ts';
 import { temporaryFolder } from '../support/databases.ts';
 
 test('a file of variables is read line by line, and a mistake is told with its line and without its value', (t) => {

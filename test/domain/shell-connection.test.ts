@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test, { type TestContext } from 'node:test';
-import { ShellConnection, type ShellRoutes } from '../../src/shared/shell-connection.ts';
-import { shellFrame, shellFrameReader, textOf, type ShellFrame } from '../../src/shared/shell-frames.ts';
+import { ShellConnection, type ShellRoutes } from '../../src/domain/shell-connection.ts';
+import { shellFrame, shellFrameReader, textOf, type ShellFrame } from '../../src/domain/shell-frames.ts';
 
 const frameText = ({ letter, content }: ShellFrame): string => `${letter} ${textOf(content)}`;
 const isPassing = (error: unknown): boolean => (error as Error).message === 'broken';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { compileGlob, globMatcher } from '../../src/shared/globs.ts';
+import { compileGlob, globMatcher } from '../../src/domain/globs.ts';
 
 /** As bytes, which is how expressions and names meet. */
 const bytes = (text: string): string => Buffer.from(text).toString('latin1');
