@@ -1,15 +1,12 @@
 import type { BuildRequestRow, BuildRow, CommitRow, ProjectRow } from '../db/schema.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
-import { addLine, beginLog, completeLog, reopenLog } from '../streams/logs.ts';
+import { addLine, beginLog, completeLog } from '../streams/logs.ts';
 import { valuesIn } from '../records/fields.ts';
 import { matrixFields } from '../records/suite.ts';
 import { nameWithVariant, variantsOf } from '../domain/matrix.ts';
 import { applying, askForFiles, suitesFor, type Chosen } from './chosen-suites.ts';
-import { addBuilds, cancelHeld, cancelQueued, triedBefore, type Subject } from './builds.ts';
+import { addBuilds, cancelHeld, cancelQueued } from './builds.ts';
 import { fetchFailed, recordEvent, reportLeftOut, rollUp, applyEffects } from './pending-effects.ts';
-import { needing } from './held-back.ts';
-import { withNeeded } from './needs.ts';
-import { newestAttempts } from './rollup.ts';
 import { whySkipped } from './skip-marks.ts';
 import { leftOutReport } from './status-reports.ts';
 import type { WriteContext } from './write-context.ts';
@@ -17,18 +14,8 @@ import { builtBefore, byProject, type BuiltBy } from './file-suites.ts';
 import { isForeign } from './forks.ts';
 import { comparedAlike, notCompared, storeChanges, withChanges, type Changes } from './request-changes.ts';
 import { holdForBuilds } from './apply-rollup.ts';
-import { beginTrace, beginTraceAgain } from './traces.ts';
-import {
-  buildMachine,
-  buildRequestMachine,
-  fetchMachine,
-  isFinal,
-  statesBefore,
-  statesBeforeAgain,
-  type BuildRequestState,
-  type BuildState,
-  type FetchState,
-} from './states.ts';
+import { beginTrace } from './traces.ts';
+import { buildRequestMachine, fetchMachine, isFinal, statesBefore, type FetchState } from './states.ts';
 
 export type Owned = Pick<ProjectRow, 'id' | 'owner_id' | 'config_file'>;
 
@@ -136,7 +123,7 @@ function announceRequest(
   recordEvent(context, { projectId, subjectId: id, type: 'build_request', state });
 }
 
-async function enqueueFetch({ db, trx, ids }: WriteContext, project: Owned, requestId: bigint): Promise<void> {
+export async function enqueueFetch({ db, trx, ids }: WriteContext, project: Owned, requestId: bigint): Promise<void> {
   await enqueue(db, trx, ids, { kind: 'fetch_commit', subjectId: requestId, accountId: project.owner_id });
 }
 
@@ -301,110 +288,7 @@ export async function callOff(context: WriteContext, requests: readonly BuildReq
   await cancelHeld(context, held);
 }
 
-/** Runs all suites again, or those that did not pass. False while any part of the request is unfinished. */
-export async function rerunRequest(
-  context: WriteContext,
-  project: Owned,
-  request: BuildRequestRow,
-  { failedOnly, traceparent }: { failedOnly: boolean; traceparent?: unknown },
-): Promise<boolean> {
-  // To deploy again is another deploy.
-  if (request.deploy_id !== null || !isFinal(buildRequestMachine, request.build_state as BuildRequestState))
-    return false;
-  await beginTraceAgain(context, request, traceparent);
-  await startAgain(context, project, request, failedOnly);
-  await applyEffects(context);
-  return true;
-}
-
-async function startAgain(
-  context: WriteContext,
-  project: Owned,
-  request: BuildRequestRow,
-  failedOnly: boolean,
-): Promise<void> {
-  if (request.commit_id === null) {
-    await context.trx
-      .updateTable('build_requests')
-      .set({ fetch: fetchMachine.initial })
-      .where('id', '=', request.id)
-      .where('fetch', 'in', statesBeforeAgain(fetchMachine, fetchMachine.initial))
-      .execute();
-    await reopenLog(context.trx, request.id);
-    rollUp(context, { request: request.id });
-    await enqueueFetch(context, project, request.id);
-    return;
-  }
-  const earlier = await buildsOf(context, request);
-  if (earlier.length === 0) {
-    // No suite applied the last time. One that was made since may apply now.
-    const commits = context.trx.selectFrom('commits').selectAll().where('id', '=', request.commit_id);
-    const { branch } = request;
-    await startSuites(context, project, request, await commits.executeTakeFirstOrThrow(), { branch });
-    return;
-  }
-  const newest = new Map(earlier.map((build) => [JSON.stringify([build.suite_name, build.variant]), build]));
-  const wanted = [...newest.values()].filter((build) => !failedOnly || build.build_state !== 'passed');
-  const place = {
-    projectId: project.id,
-    accountId: project.owner_id,
-    commitId: request.commit_id,
-    requestId: request.id,
-  };
-  await holdForBuilds(context, request.id, request.commit_id);
-  await addBuilds(context, place, await triedBefore(context, request.commit_id, wanted));
-  rollUp(context, { commit: request.commit_id, request: request.id });
-}
-
-/**
- * Makes another attempt at one build's suite and variant; undefined while one is under way. What was skipped behind it is
- * run again, too, and before it what it needs and did not pass.
- */
-export async function restartBuild(
-  context: WriteContext,
-  project: Owned,
-  build: BuildRow,
-  traceparent?: unknown,
-): Promise<BuildRow | undefined> {
-  await holdForBuilds(context, build.build_request_id, build.commit_id);
-  const unfinished = await context.trx
-    .selectFrom('builds')
-    .select('id')
-    .where('commit_id', '=', build.commit_id)
-    .where('suite_name', '=', build.suite_name)
-    .where('variant', '=', build.variant)
-    .where('deploy_id', 'is', null)
-    .where(
-      'build_state',
-      'in',
-      buildMachine.states.filter((state) => !isFinal(buildMachine, state)),
-    )
-    .executeTakeFirst();
-  if (unfinished || !isFinal(buildMachine, build.build_state as BuildState)) return undefined;
-  const requests = context.trx.selectFrom('build_requests').select(['id', 'trace', 'build_state', 'deploy_id']);
-  const request = await requests.where('id', '=', build.build_request_id).executeTakeFirstOrThrow();
-  if (request.deploy_id !== null) return undefined; // to deploy again is another deploy
-  // While others of its builds are under way, the request's own span is too.
-  if (isFinal(buildRequestMachine, request.build_state as BuildRequestState))
-    await beginTraceAgain(context, request, traceparent);
-  const place = {
-    projectId: project.id,
-    accountId: project.owner_id,
-    commitId: build.commit_id,
-    requestId: build.build_request_id,
-  };
-  const all = (await buildsOf(context, { id: build.build_request_id })).map(needing);
-  const isOwn = (one: Subject): boolean => one.suite_name === build.suite_name && one.variant === build.variant;
-  const wanted = withNeeded(newestAttempts(all).filter(isOwn), all);
-  const tried = await triedBefore(context, build.commit_id, wanted);
-  const possible = tried.filter(({ isDeleted }) => !isDeleted);
-  const made = await addBuilds(context, place, possible);
-  rollUp(context, { commit: build.commit_id, request: build.build_request_id });
-  await applyEffects(context);
-  return made.find(isOwn);
-}
-
 /** The builds of a request, oldest attempt first. */
-async function buildsOf({ trx }: WriteContext, request: Pick<BuildRequestRow, 'id'>): Promise<BuildRow[]> {
+export async function buildsOf({ trx }: WriteContext, request: Pick<BuildRequestRow, 'id'>): Promise<BuildRow[]> {
   return trx.selectFrom('builds').selectAll().where('build_request_id', '=', request.id).orderBy('id').execute();
 }

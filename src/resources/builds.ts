@@ -12,7 +12,7 @@ import { loadCommit } from './commits.ts';
 import { approveBuild, cancelBuilds } from '../lifecycle/builds.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import { heldReasons } from '../lifecycle/held-back.ts';
-import { restartBuild } from '../lifecycle/requests.ts';
+import { restartBuild } from '../lifecycle/reruns.ts';
 import { newestAttempts, ofLastSeries } from '../lifecycle/rollup.ts';
 import { buildView } from '../views/build.ts';
 import { writeContextOf, orNotFound } from './common.ts';
