@@ -5,6 +5,7 @@ import { diskReserveBytes, type Config } from '../config.ts';
 import { holdFolder } from '../runner/leftovers.ts';
 import { openLink, type OpenLink, type ServerAddress } from '../runner/link.ts';
 import { startRunner, type Runner } from '../runner/runner.ts';
+import { createTlsTrust } from '../lib/tls-trust.ts';
 import { openRunnerServices } from '../runner/runner-services.ts';
 import { WrongUse } from '../commands/errors.ts';
 import type { Call } from './call.ts';
@@ -76,7 +77,9 @@ async function work({ config, options, warn, stopping: { asked: stopping, again 
     buildPaths: config.build_paths,
     buildEnvironment: config.build_env,
     dependencyCacheBytes: config.dependency_cache * 1024 * 1024,
+    gitAllow: config.git_allow,
     registryAllow: config.registry_allow,
+    trust: createTlsTrust(config.trust_file),
     imageBytes: config.image_size * 1024 * 1024,
     imageCacheBytes: config.image_cache * 1024 * 1024,
     fetchTimeoutMs: config.fetch_timeout * 1000,

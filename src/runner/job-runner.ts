@@ -23,7 +23,7 @@ export interface RunnerServices {
   /** What builds left for other suites, as it was unpacked from blobs. */
   trees: CacheStore;
   /** For data that orders and outcomes do not carry. */
-  link: Pick<Link, 'read' | 'store' | 'keep' | 'key' | 'tests'>;
+  link: Pick<Link, 'read' | 'store' | 'keep' | 'access' | 'tests'>;
   images: Images;
   outbox: Outbox;
   /** The files of builds; undefined where none can be kept. */

@@ -2,7 +2,7 @@ import { messageOf } from '../lib/error-code.ts';
 import { EnvironmentFileError } from '../domain/environment-file.ts';
 import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
-import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
+import type { Access, Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
 import { CannotMountError, type Ended, type RunFiles } from './sandbox/types.ts';
@@ -33,7 +33,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (
   // failure.
   const tail = keepTail(mostTail);
   try {
-    const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
+    const access = (): Promise<Access> => accessFor(link, id, signal);
+    const source = {
+      ...order.source,
+      privateKey: async () => (await access()).privateKey,
+      credential: async () => (await access()).credential,
+    };
     // The registry is asked while the workspace is prepared.
     let aboutImage = '';
     const { image: wanted } = order;
@@ -194,10 +199,10 @@ async function keepFiles(
 }
 
 /** Requested only where the commit is not here yet, and not kept. */
-async function keyFor(link: Pick<Link, 'key'>, claim: string, signal: AbortSignal): Promise<string> {
-  const key = await untilAnswered(signal, () => link.key({ claim }, signal));
-  if (key === undefined) throw new Error('the claim expired');
-  return key;
+async function accessFor(link: Pick<Link, 'access'>, claim: string, signal: AbortSignal): Promise<Access> {
+  const access = await untilAnswered(signal, () => link.access({ claim }, signal));
+  if (access === undefined) throw new Error('the claim expired');
+  return access;
 }
 
 function failureOf(name: string, { exitStatus, reason }: Ended): string {
