@@ -9,7 +9,7 @@ import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import type { ApiError } from '../errors.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
-import { judgeKept } from '../lifecycle/kept-builds.ts';
+import { checkKeptFiles } from '../lifecycle/kept-builds.ts';
 import { noteSteps } from '../lifecycle/build-steps.ts';
 import { releasePollsOf } from '../lifecycle/poll-claims.ts';
 import { claimSeconds, holdSeconds, type ClaimSignal, type Receipt, type WorkKind } from '../protocol/index.ts';
@@ -179,7 +179,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     registry: ({ holder }, { claim }) => registryOf(db.read, vault, holder, claim),
     gone: (runner, { projects }) => goneProjects(db, runner, projects),
     stale: (runner, { trees }) => staleTrees(db, runner, trees),
-    kept: ({ holder }, asked) => judgeKept(db.read, { ...asked, holder }),
+    kept: ({ holder }, asked) => checkKeptFiles(db.read, { ...asked, holder }),
 
     async extend(runner, { claims }, signal) {
       const { holder } = runner;

@@ -2,7 +2,7 @@ import { isHolderAlive } from '../auth/runner-heartbeats.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow, KeptBuildRow } from '../db/schema.ts';
 import { advanceBuild } from '../lifecycle/builds.ts';
-import { askForPack, findLeaving, findLeft, forgetLeft, openKey } from '../lifecycle/kept-builds.ts';
+import { askForPack, findLeaving, findFilesForSuite, forgetKept, openKey } from '../lifecycle/kept-builds.ts';
 import { noteFiles } from '../lifecycle/held-back.ts';
 import { needAgain } from '../lifecycle/needed-again.ts';
 import type { FilesOrder, KeepOrder } from '../protocol/index.ts';
@@ -26,7 +26,7 @@ export async function filesOrder(
   // It was left out of this request: the build begins with the checkout.
   if (attempts.length === 0) return {};
   const by = attempts.find(({ finished_at: end }) => end !== null);
-  const kept = by && by === attempts[0] ? await findLeft(trx, by.id, context.filesHours) : undefined;
+  const kept = by && by === attempts[0] ? await findFilesForSuite(trx, by.id, context.filesHours) : undefined;
   if (kept) {
     const order = await orderOf(context, kept, build, asker);
     if (order) {
@@ -37,7 +37,7 @@ export async function filesOrder(
       await askForPack(context, kept, job);
       return { location: kept.location, until: Date.now() + checkAgainMs };
     }
-    await forgetLeft(trx, kept.id);
+    await forgetKept(trx, kept.id);
   }
   const suite = build.files_from;
   if (by && by === attempts[0] && build.files_of !== null && build.files_of !== by.id) {

@@ -1,5 +1,5 @@
 import type { KeptBuildRow } from '../db/schema.ts';
-import { forgetLeft, never, notePacked, openKey } from '../lifecycle/kept-builds.ts';
+import { forgetKept, never, notePacked, openKey } from '../lifecycle/kept-builds.ts';
 import { makeAccountDue, type ClaimedJob } from '../queue/queue.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { sourceOf } from './sources.ts';
@@ -31,7 +31,7 @@ export const packFiles: JobHandler = {
     const { db, trx } = context;
     // A runner creates a blob and cannot choose one: otherwise it could name another account's.
     const isStored = outcome.kind === 'packed' && outcome.digest === job.stored_blob;
-    if (outcome.kind === 'files_gone') await forgetLeft(trx, job.subject_id);
+    if (outcome.kind === 'files_gone') await forgetKept(trx, job.subject_id);
     else if (isStored) await notePacked(trx, job.subject_id, { digest: outcome.digest, size: job.stored_bytes ?? 0n });
     else await notePacked(trx, job.subject_id);
     await makeAccountDue(db, trx, job.account_id, ['run_suite']);

@@ -4,7 +4,7 @@ import { sealedLocation, type BuildRequestRow, type BuildRow, type ProjectRow, t
 import { dropArtifacts } from '../lifecycle/artifacts.ts';
 import { noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
 import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
-import { forgetLeft } from '../lifecycle/kept-builds.ts';
+import { forgetKept } from '../lifecycle/kept-builds.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
@@ -181,7 +181,7 @@ function stepsOf(command: string, steps: string): StepOrder[] {
 async function loseFiles(context: JobContext, job: ClaimedJob): Promise<void> {
   const build = await buildOf(context, job.subject_id);
   if (!build) return;
-  if (build.files_of !== null) await forgetLeft(context.trx, build.files_of);
+  if (build.files_of !== null) await forgetKept(context.trx, build.files_of);
   await loseBuild(context, build, job.account_id, { tries: job.tries, reason: 'files_gone' });
 }
 
