@@ -30,7 +30,7 @@ export const runSuite: JobHandler = {
       return undefined;
     }
     const {
-      repository_url: repositoryUrl,
+      clone_url: repositoryUrl,
       sha,
       command,
       suite_steps: suiteSteps,
@@ -255,7 +255,7 @@ type Settings = Pick<SuiteRow, (typeof settings)[number]>;
 
 type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pick<
     ProjectRow,
-    'repository_url' | 'default_branch' | 'branch_secrets'
+    'clone_url' | 'default_branch' | 'branch_secrets'
   > &
   Pick<
     BuildRequestRow,
@@ -304,7 +304,7 @@ const findParts = (db: Queries, build: bigint): Promise<Found | undefined> =>
       'suites.steps as suite_steps',
       ...settings.map((name) => `suites.${name}` as const),
     ])
-    .select(['projects.repository_url', 'projects.default_branch', 'projects.branch_secrets'])
+    .select(['projects.clone_url', 'projects.default_branch', 'projects.branch_secrets'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])

@@ -29,7 +29,10 @@ const ofBoth =
 
 /** What is as it would be without being said is left out. */
 function saidOf(fields: readonly DocumentField[], entry: Entry): Record<string, unknown> {
-  const said = fields.filter(({ name, isRequired, fallback }) => isRequired || !isSame(entry[name], fallback));
+  const said = fields.filter(
+    ({ name, isRequired, fallback, isImplied }) =>
+      isRequired || !(isSame(entry[name], fallback) || isImplied?.(entry) === true),
+  );
   return Object.fromEntries(said.map(({ name }) => [name, entry[name]]));
 }
 
