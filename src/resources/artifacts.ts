@@ -7,6 +7,7 @@ import { ApiError } from '../errors.ts';
 import { pageOf } from '../http/paging.ts';
 import { readRange } from '../http/ranges.ts';
 import type { Incoming, StreamAnswer } from '../http/route.ts';
+import { begun, nothing } from '../lib/begun.ts';
 import { attachmentHeader } from '../lib/content-disposition.ts';
 import { contentTypes } from '../lib/file-types.ts';
 import { zip, zipNames } from '../lib/zip.ts';
@@ -141,18 +142,3 @@ async function* bytesOf(blobs: Blobs, digest: string, from: number, to: number):
   await using blob = await blobs.open(digest);
   yield* piecesOf(blob, from, to);
 }
-
-/** Reads the first piece before the answer begins, so that an error can still be answered. */
-async function begun(pieces: AsyncGenerator<Buffer>): Promise<AsyncGenerator<Buffer>> {
-  const first = await pieces.next();
-  return (async function* all() {
-    try {
-      if (first.done !== true) yield first.value;
-      yield* pieces;
-    } finally {
-      await pieces.return(undefined);
-    }
-  })();
-}
-
-async function* nothing(): AsyncGenerator<Buffer> {}

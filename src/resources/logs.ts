@@ -12,6 +12,7 @@ import { wholeCharacters } from '../streams/tail.ts';
 import { logLinesRecord, logRecord, logSearchRecord } from '../records/log.ts';
 import { string } from '../records/schema.ts';
 import { orNotFound } from './common.ts';
+import { begun, nothing } from '../lib/begun.ts';
 import { linesOf, linesQuery, matchesOf, searchQuery } from './log-lines.ts';
 
 /** A project's record that has a log with the same identifier. */
@@ -192,21 +193,6 @@ export async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint)
   };
   return { contentType, status: 206, headers: { ...headers, ...part }, body: await read(from, to) };
 }
-
-/** Reads the first piece before the answer begins, so that an error can still be answered. */
-async function begun(pieces: AsyncGenerator<Buffer>): Promise<AsyncGenerator<Buffer>> {
-  const first = await pieces.next();
-  return (async function* all() {
-    try {
-      if (first.done !== true) yield first.value;
-      yield* pieces;
-    } finally {
-      await pieces.return(undefined);
-    }
-  })();
-}
-
-async function* nothing(): AsyncGenerator<Buffer> {}
 
 /**
  * Whether a person saves the log with a browser that unpacks the compressed log completely. Not every browser that
