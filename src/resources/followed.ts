@@ -16,10 +16,10 @@ interface Row {
   sequence: bigint | null;
 }
 
-type Looking = (db: Queries, id: bigint, after: bigint) => Promise<readonly Readonly<Row>[]>;
+type ReadEvents = (db: Queries, id: bigint, after: bigint) => Promise<readonly Readonly<Row>[]>;
 
 // In one query: a record's events after a sequence, whether the record exists, and the size of its log.
-const buildEvents: Looking = (db, id, after) =>
+const buildEvents: ReadEvents = (db, id, after) =>
   db
     .selectFrom('builds as record')
     .leftJoin('logs', 'logs.id', 'record.id')
@@ -29,7 +29,7 @@ const buildEvents: Looking = (db, id, after) =>
     .orderBy('events.sequence')
     .execute();
 const deployEvents =
-  (log: bigint): Looking =>
+  (log: bigint): ReadEvents =>
   (db, id, after) =>
     db
       .selectFrom('deploys as record')
@@ -41,7 +41,7 @@ const deployEvents =
       .execute();
 
 // Events of dependencies have a table of their own, because they may concern no project, or many.
-const dependencyEvents: Looking = (db, id, after) =>
+const dependencyEvents: ReadEvents = (db, id, after) =>
   db
     .selectFrom('dependencies as record')
     .leftJoin('logs', 'logs.id', 'record.id')
@@ -65,7 +65,12 @@ export function followedDeploy(db: Queries, id: bigint, log: bigint): Followed {
   return { ...followed(db, id, deployEvents(log), deployMachine), log };
 }
 
-function followed<State extends string>(db: Queries, id: bigint, events: Looking, machine: Machine<State>): Followed {
+function followed<State extends string>(
+  db: Queries,
+  id: bigint,
+  events: ReadEvents,
+  machine: Machine<State>,
+): Followed {
   return {
     id,
     isFinal: (state) => isFinal(machine, state as State),
@@ -81,7 +86,7 @@ function sightOf(rows: readonly Readonly<Row>[], after: bigint | undefined): Sna
     state === null || sequence === null || sequence <= (after ?? 0n) ? [] : [{ state, sequence }],
   );
   if (after !== undefined) return { states: seen, size };
-  // A record from before there were events has none until its next change.
+  // A dependency has no event before its first change.
   return { states: [seen.at(-1) ?? { state: first.now, sequence: 0n }], size };
 }
 

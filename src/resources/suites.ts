@@ -40,7 +40,7 @@ export function inSuite({ suite }: { suite: SuiteRow }) {
   return { suite: suite.name, suite_id_str: String(suite.id) };
 }
 
-/** One request builds all combinations of all suites, so those of a project have a bound together. */
+/** One request builds all combinations of all suites, so there is a bound for all suites of a project together. */
 async function holdVariants(db: Queries, project: { id: bigint }, changed: Partial<SuiteRow>): Promise<void> {
   if (changed.matrix === undefined && changed.matrix_include === undefined) return;
   const rows = await db
@@ -61,7 +61,7 @@ function checkTimeout({ buildTimeout }: { buildTimeout: number }, { timeout = 0 
   return timeout > buildTimeout ? { timeout: ['invalid_format'] } : {};
 }
 
-/** The command that is sent takes the place of the steps, and the other way round. */
+/** A command that is sent replaces the steps, and the other way round. */
 function replacing({ command, steps }: Sent): Pick<Sent, 'command' | 'steps'> {
   if (command !== undefined && command !== '' && steps === undefined) return { steps: [] };
   return steps !== undefined && steps.length > 0 && command === undefined ? { command: '' } : {};
@@ -164,7 +164,7 @@ export const routes = [
     audit: { action: 'suite.deleted', subject: ({ suite }) => suite },
     async handle(call) {
       const { db, suite } = call;
-      // This also holds the right to change caches of the project: the suite's go with it (lifecycle/caches.ts).
+      // This also holds the project's number, which deleting the suite's caches needs (lifecycle/caches.ts).
       if ((await isNeeded(call, suite)) || (await isDeployed(db, suite)))
         throw new ApiError('resource_temporary_unavailable');
       await db.deleteFrom('suites').where('id', '=', suite.id).execute();

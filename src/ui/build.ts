@@ -16,7 +16,9 @@ import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
 import { buildBadge, buildMark, isUnderWay } from './states.ts';
 
-/** One attempt at one suite on one commit: what became of it, and a tab each for its log and what else it left. */
+/**
+ * One attempt at one suite on one commit: its result, and a tab each for its log, its tests, its files and its details.
+ */
 
 /** Everything that the tabs show of a build. */
 interface ShownBuild {
@@ -124,7 +126,7 @@ async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, cur
   </nav>`;
 }
 
-/** What is known of a build beside its log, its tests and its files. */
+/** The facts about a build that are not in its log, its tests and its files. */
 function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownBuild): Html {
   const { build, commit, request, links } = shown;
   const { started_at: started, finished_at: finished, exit_status: status, failure_reason: reason } = build;
@@ -156,7 +158,7 @@ function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownB
   </section>`;
 }
 
-/** How to look around in a build that failed, while a shell can be opened in its files. */
+/** How to open a shell in the files of a failed build, while that is possible. */
 function shellPart({ id_str: id, files_kept_until: until }: ShownBuild['build'], path: string): Html | false {
   if (until === undefined) return false;
   return html`<p class="aside">Its files are kept until ${moment(until)}.</p>

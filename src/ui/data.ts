@@ -14,12 +14,13 @@ import { protect } from './answers.ts';
 import { fitsFormKey, isFromOurPages, type Cookies } from './visitor.ts';
 
 /**
- * The data for the scripts of our pages: every GET route of the API again, under `/ui/data`, for the user signed in in
- * this browser. The API itself takes no cookie, because it answers pages of other sites too. These routes do not: no
- * JSON-P, no CORS, and a request from another site's page is refused. What a script changes comes with the key of a form.
+ * The data for the scripts of our pages: every GET route of the API again, under `/ui/data`, for the user who is signed
+ * in in this browser. The API itself takes no cookie, because it answers pages of other sites too. These routes do not
+ * answer them: no JSON-P, no CORS, and a request from another site's page is refused. A change by a script needs the
+ * key of a form.
  */
 
-/** What scripts do that a form cannot: an upload that goes on where it broke off, and a shell. */
+/** What scripts do that a form cannot: an upload that continues after a broken connection, and a shell. */
 const changing: readonly string[] = [
   'POST /dependencies/:dependency_id/uploads',
   'PATCH /dependencies/:dependency_id/uploads/:upload_id',
@@ -48,7 +49,7 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
   server.route({
     method: route.method,
     url: `/ui/data${route.path}`,
-    exposeHeadRoute: false, // no script asks so, and every route makes a start longer
+    exposeHeadRoute: false, // no script calls it, and every route makes the start slower
     config: { showsSecrets: route.showsSecrets ?? false, provenBy: 'session' },
     errorHandler,
     async handler(request, reply) {
