@@ -20,7 +20,7 @@ import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhoo
  *     the runner that asks; the turn of its account
  *  2. jobs, except delivery jobs; then what runners still have to bring of builds (`uploads`)
  *  3. the build, deploy or dependency of a job, and its log
- *  4. the lane of a deploy, with its place in the queue; build requests
+ *  4. the lane of a deploy, then the job that is next in it (queue/lanes.ts); build requests
  *  5. other rights that a number stands for: to record a fetched commit of a project, to open a shell at a runner.
  *     Waiting jobs whose suite gets other tags are locked after them too: whoever holds such a job wants no right
  *  6. commits; then groups of builds, and builds that are held back and have no job (held-back.ts)
