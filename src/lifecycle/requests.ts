@@ -157,7 +157,7 @@ async function knownSuites(
   const file = isByProject ? byProject : await builtBefore(trx, commit.id, path);
   if (!file) return undefined;
   const suites = await suitesFor(trx, request.project_id, commit, file);
-  const alike = await comparedAlike(trx, commit.id, request);
+  const alike = await comparedAlike(trx, commit, request);
   if (!alike && askForFiles(suites, request)) return undefined;
   const changes = alike ? alike.changes : notCompared;
   const changed = { ...commit, files: changes?.files ?? commit.files };
