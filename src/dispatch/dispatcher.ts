@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkRunner, type Runner, type Standing } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
+import { placeOf } from '../lifecycle/kept-builds.ts';
 import { releasePollsOf } from '../lifecycle/poll-claims.ts';
 import { DrainedError, type Order, type Wish } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
@@ -30,6 +31,9 @@ export interface Dispatcher {
 /** A runner that is drained and still has work is told no sooner that there is no more: it asks again at once. */
 const drainingMs = 1000;
 
+const placeFor = ({ holder }: Runner, location: string | undefined): string | undefined =>
+  location === undefined ? undefined : placeOf({ holder, location });
+
 const takenBack = new Error('the runner takes no more');
 
 export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'serving'>): Dispatcher {
@@ -47,9 +51,10 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
 
   const waitFor = (
     caller: Runner,
-    { claim, slot, holdMs, location, isLeaving }: Wish,
+    { claim, slot, holdMs, location: folder, isLeaving }: Wish,
     signal: AbortSignal,
   ): Promise<Order | undefined> => {
+    const location = placeFor(caller, folder);
     const runner = { ...caller, slot, location, isLeaving };
     const waiting = {
       runner,
@@ -84,7 +89,7 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
         // The claim may have its order already, whose answer was lost.
         if ((await queue.jobOf(db.read, wish.claim)) !== undefined)
           return await orders.now({
-            runner: { ...runner, location: wish.location },
+            runner: { ...runner, location: placeFor(runner, wish.location) },
             name: wish.claim,
             mayBeGiven: true,
           });

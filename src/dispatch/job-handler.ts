@@ -49,7 +49,7 @@ export interface Elsewhere {
 }
 
 /** The runner that asks for an order. */
-export type Asker = Pick<Runner, 'holder' | 'location'>;
+export type Asker = Pick<Runner, 'location'>;
 
 interface Settled {
   file: ReadFile | undefined;
