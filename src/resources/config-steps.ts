@@ -5,6 +5,8 @@ export interface Step {
   section: string;
   what: string;
   fields: { name: string; from: string; to: string }[];
+  /** Whether it has to wait until no deploy strategy runs the suite. */
+  isLate?: boolean;
   /** Answers what only the answer to it has: the secret of something that was made. */
   run(): Promise<Once>;
 }
