@@ -13,6 +13,7 @@ import {
   type DocumentField,
   type Entry,
   type Kind,
+  type Value,
 } from '../documents/kinds.ts';
 import { withIdString } from './common.ts';
 import { bodyFrom, entryOf, planFor, planningWith, recordsOf, runSteps, type Planning } from './config-plan.ts';
@@ -30,7 +31,20 @@ const ofBoth =
 /** What is as it would be without being said is left out. */
 function saidOf(fields: readonly DocumentField[], entry: Entry): Record<string, unknown> {
   const said = fields.filter(({ name, isRequired, fallback }) => isRequired || !isSame(entry[name], fallback));
-  return Object.fromEntries(said.map(({ name }) => [name, entry[name]]));
+  return Object.fromEntries(said.map((field) => [field.name, saidIn(field, entry[field.name])]));
+}
+
+/** The same for the records of a list: each without what would be read as it is. */
+function saidIn({ read, field }: DocumentField, value: Value | undefined): unknown {
+  if (!read || typeof value !== 'object') return value;
+  const required = field?.schema.items?.required ?? [];
+  return value.map((record) => {
+    const isSaid = (name: string): boolean => {
+      const others = Object.fromEntries(Object.entries(record).filter(([other]) => other !== name));
+      return required.includes(name) || !isSame(read([others]), [record]);
+    };
+    return Object.fromEntries(Object.entries(record).filter(([name]) => isSaid(name)));
+  });
 }
 
 /** Where the value of a variable comes from when the document is applied. One that is no secret stands in it. */
