@@ -214,14 +214,14 @@ export function withoutValues(text: string): string {
   return JSON.stringify(document);
 }
 
-/** Says in which entry of the document a field was refused. */
+/** Says in which entry of the document a field was refused. A document has names where a body has identifiers. */
 export async function named<T>(at: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof ApiError) || at === '' || error.status === 401) throw error;
     const fields = Object.entries(error.fields).map(([name, codes]) => {
-      return [name === 'generic' ? at : `${at}[${columnName(name)}]`, codes] as const;
+      return [name === 'generic' ? at : `${at}[${columnName(name).replace(/_id$/, '')}]`, codes] as const;
     });
     throw ApiError.ofFields(Object.fromEntries(fields));
   }

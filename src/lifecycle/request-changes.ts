@@ -39,20 +39,21 @@ export async function withChanges(db: Queries, requestId: bigint, commit: Commit
 
 /**
  * The changes that the last request for a commit found, if it was compared with the same; undefined inside where that
- * is the first parent. A deploy takes whatever the last request found.
+ * is the first parent, which is known without another request. A deploy takes whatever the last request found.
  */
 export async function comparedAlike(
   db: Queries,
-  commitId: bigint,
+  commit: CommitRow,
   { event, pull_request: pull, before, deploy_id: deploy }: BuildRequestRow,
 ): Promise<{ changes: Changes | undefined } | undefined> {
   const isPush = event === 'push' || event === 'poll';
   if (pull !== null || (isPush && before === '')) return undefined;
+  if (!isPush && deploy === null && (await isOnDefault(db, commit))) return { changes: undefined };
   const row = await db
     .selectFrom('build_requests')
     .leftJoin('request_changes', 'request_changes.build_request_id', 'build_requests.id')
     .select(['base', 'compared_with', 'files'])
-    .where('commit_id', '=', commitId)
+    .where('commit_id', '=', commit.id)
     .where('fetch', '=', 'done')
     .where('pull_request', 'is', null)
     .$if(deploy === null, (some) =>
@@ -65,4 +66,10 @@ export async function comparedAlike(
   if (!row) return undefined;
   const { base, compared_with, files } = row;
   return { changes: base === null || compared_with === null ? undefined : { base, compared_with, files } };
+}
+
+async function isOnDefault(db: Queries, { project_id: project, branches }: CommitRow): Promise<boolean> {
+  const projects = db.selectFrom('projects').select('default_branch').where('id', '=', project);
+  const { default_branch: name } = await projects.executeTakeFirstOrThrow();
+  return (JSON.parse(branches) as string[]).includes(name);
 }

@@ -1,6 +1,7 @@
 import { allRows } from '../api/pages.ts';
+import type { Call } from '../api/call.ts';
 import { projectRoute } from '../api/route.ts';
-import type { Queries } from '../db/open.ts';
+import type { Queries, Transaction } from '../db/open.ts';
 import type { SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { most } from '../domain/bounds.ts';
@@ -59,6 +60,16 @@ type Sent = Partial<ValuesOf<typeof suiteFields>>;
 /** No suite may take longer than the server allows. */
 function checkTimeout({ buildTimeout }: { buildTimeout: number }, { timeout = 0 }: Sent): FieldErrors {
   return timeout > buildTimeout ? { timeout: ['invalid_format'] } : {};
+}
+
+/** A suite that a deploy strategy runs stays manual: otherwise it would run for every commit as well. */
+async function checkManual(
+  { db, database, project, suite }: Pick<Call, 'database'> & { db: Queries; project: { id: bigint }; suite: SuiteRow },
+  { manual = true }: Sent,
+): Promise<FieldErrors> {
+  if (manual || suite.manual === 0) return {};
+  await database.holdNumber(db as Transaction, project.id); // no strategy begins to run it meanwhile
+  return (await isDeployed(db, suite)) ? { manual: ['invalid_format'] } : {};
 }
 
 /** A command that is sent replaces the steps, and the other way round. */
@@ -121,7 +132,7 @@ export const routes = [
     path: '/projects/:project_id/suites/:suite_id',
     access: 'both',
     scope: 'suites',
-    summary: 'Change a suite',
+    summary: 'Change a suite; one that a deploy strategy runs stays manual',
     body: suiteFields,
     changes: 'suites',
     answer: suiteRecord,
@@ -131,6 +142,7 @@ export const routes = [
       ...checkCommand({ ...valuesIn(suiteFields, call.suite), ...values, ...replacing(values) }),
       ...(await checkNeeds(call, values, call.suite)),
       ...(await checkFiles(call, values, call.suite)),
+      ...(await checkManual(call, values)),
       ...checkVariants(values, valuesIn(matrixFields, call.suite)),
     }),
     verifyNames: ({ db, suite }, values) =>
