@@ -5,17 +5,13 @@ import type { WriteContext } from './write-context.ts';
 /**
  * Which files changed, and against what: a push is compared with what its branch had, a pull request and a new branch with
  * where they left another branch, and what somebody asks for by hand with the first parent on the default branch, and
- * elsewhere with where it left that. So one commit can have changed different files for different requests. The first
- * parent is what the commit's own list is compared with: then nothing is stored here. `files` is null where nobody asked.
+ * elsewhere with where it left that. So one commit can have changed different files for different requests. `files` is null
+ * where the commit's own list counts, which is compared with its first parent. Nothing is stored for a commit that was
+ * known, while no rule asks which files changed.
  */
 export type Changes = Omit<RequestChangesRow, 'build_request_id'>;
 
-/** Of a commit that was fetched for another request, while no rule asks for its files. */
-export const notCompared: Changes = {
-  base: '',
-  compared_with: 'nothing: no rule asks which files changed',
-  files: null,
-};
+export const withFirstParent: Changes = { base: '', compared_with: 'its first parent', files: null };
 
 /** The branch was made by the push. */
 export const madeByPush = 'none';
@@ -35,19 +31,19 @@ export async function withChanges(db: Queries, requestId: bigint, commit: Commit
 }
 
 /**
- * What the last request for a commit found that was compared with the same: none where that is the first parent. A deploy
- * takes what was built before as it was.
+ * What the last request for a commit found that was compared with the same. A deploy takes what was built before as it
+ * was.
  */
 export async function comparedAlike(
   db: Queries,
   commitId: bigint,
   { event, pull_request: pull, before, deploy_id: deploy }: BuildRequestRow,
-): Promise<{ changes: Changes | undefined } | undefined> {
+): Promise<Changes | undefined> {
   const isPush = event === 'push' || event === 'poll';
   if (pull !== null || (isPush && before === '')) return undefined;
-  const row = await db
+  return db
     .selectFrom('build_requests')
-    .leftJoin('request_changes', 'request_changes.build_request_id', 'build_requests.id')
+    .innerJoin('request_changes', 'request_changes.build_request_id', 'build_requests.id')
     .select(['base', 'compared_with', 'files'])
     .where('commit_id', '=', commitId)
     .where('fetch', '=', 'done')
@@ -55,11 +51,7 @@ export async function comparedAlike(
     .$if(deploy === null, (some) =>
       some.where('before', '=', before).where('event', isPush ? 'in' : 'not in', ['push', 'poll']),
     )
-    .where((either) => either.or([either('base', 'is', null), either('files', 'is not', null)]))
     .orderBy('build_requests.id', 'desc')
     .limit(1)
     .executeTakeFirst();
-  if (!row) return undefined;
-  const { base, compared_with, files } = row;
-  return { changes: base === null || compared_with === null ? undefined : { base, compared_with, files } };
 }
