@@ -39,9 +39,9 @@ const countedColumns = [
 type CountedBuild = Pick<BuildRow, (typeof countedColumns)[number]>;
 
 /**
- * The newest attempt of each suite and variant, and the one before it. The query jumps through the index from one to the
- * next, so a commit that was built a thousand times costs no more than one that was built twice. What a deploy ran says
- * nothing about the commit.
+ * The newest attempt of each suite and variant, and the one before it. The query jumps through the index from one to
+ * the next, so a commit that was built a thousand times costs no more than one that was built twice. Builds of a deploy
+ * say nothing about the commit.
  */
 function buildsOfCommit({ db, trx }: WriteContext, commit: bigint): Promise<CountedBuild[]> {
   const attempt = sql`
@@ -86,13 +86,15 @@ async function holdCommits({ db, trx }: WriteContext, ids: readonly bigint[]) {
   return ids.length === 0 ? [] : db.locked(commits.orderBy('id'), 'commits').execute();
 }
 
-/** Until the transaction is over, no other adds builds to the commit, or reads its builds in order to do so. */
+/**
+ * Until the transaction is over, no other transaction adds builds to the commit, or reads its builds in order to add
+ * some.
+ */
 export async function holdForBuilds(context: WriteContext, requestId: bigint, commitId?: bigint): Promise<void> {
   await holdRequests(context, [requestId]);
   await holdCommits(context, commitId === undefined ? [] : [commitId]);
 }
 
-/** The same for several. */
 export async function holdAllForBuilds(
   context: WriteContext,
   builds: readonly Pick<BuildRow, 'build_request_id' | 'commit_id'>[],
@@ -101,7 +103,7 @@ export async function holdAllForBuilds(
   await holdCommits(context, [...new Set(builds.map(({ commit_id: commit }) => commit))]);
 }
 
-/** What a transaction has changed builds of. */
+/** The records of which a transaction has changed builds. */
 interface Touched {
   commits: readonly bigint[];
   /** Those of which builds began to run, and nothing else has changed: one that is `building` stays so. */
@@ -163,7 +165,6 @@ export async function rollUpCommits(
   return { moved, changed };
 }
 
-/** The commit that decides on the state of a project, and that state. */
 export interface Decided {
   deciding: bigint | undefined;
   state: ProjectState;

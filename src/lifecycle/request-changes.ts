@@ -3,17 +3,19 @@ import type { BuildRequestRow, CommitRow, RequestChangesRow } from '../db/schema
 import type { WriteContext } from './write-context.ts';
 
 /**
- * Which files changed, and against what: a push is compared with what its branch had, a pull request and a new branch with
- * where they left another branch, and what somebody asks for by hand with the first parent on the default branch, and
- * elsewhere with where it left that. So one commit can have changed different files for different requests. `files` is null
- * where the commit's own list counts, which is compared with its first parent. Nothing is stored for a commit that was
- * known, while no rule asks which files changed.
+ * Which files changed, and compared with what. A push is compared with the commit that its branch had before. A pull
+ * request and a new branch are compared with the commit where they left another branch. A request by hand is compared
+ * with the first parent on the default branch, and elsewhere with the commit where the branch left the default branch.
+ * So one commit can have changed different files for different requests.
+ *
+ * `files` is null where the commit's own list is meant, which is compared with its first parent. Nothing is stored for
+ * a commit that was known before, if no rule asks which files changed.
  */
 export type Changes = Omit<RequestChangesRow, 'build_request_id'>;
 
 export const withFirstParent: Changes = { base: '', compared_with: 'its first parent', files: null };
 
-/** The branch was made by the push. */
+/** Stands for the commit before, if the push made the branch. */
 export const madeByPush = 'none';
 
 export async function storeChanges({ trx }: WriteContext, requestId: bigint, changes: Changes): Promise<void> {
@@ -31,8 +33,8 @@ export async function withChanges(db: Queries, requestId: bigint, commit: Commit
 }
 
 /**
- * What the last request for a commit found that was compared with the same. A deploy takes what was built before as it
- * was.
+ * The changes that the last request for a commit found, if it was compared with the same. A deploy takes whatever the
+ * last request found.
  */
 export async function comparedAlike(
   db: Queries,
