@@ -15,7 +15,7 @@ import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
-import { filesOrder, keepOrder } from './files.ts';
+import { filesOrder, isTaken, keepOrder } from './files.ts';
 import { imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
 import { noSoftware, logWaiting, suiteSoftware } from './software.ts';
@@ -56,6 +56,7 @@ export const runSuite: JobHandler = {
       cache_save: _cacheSave,
       config_digest: _digest,
       branch_secrets: branchSecrets,
+      is_taken: isForSuites,
       dependencies,
       variables: requestVariables,
       ...build
@@ -97,7 +98,7 @@ export const runSuite: JobHandler = {
         steps.map(({ name }) => ({ name, state: 'waiting' })),
       );
     const cache = await cacheOrder(context, parts);
-    const keep = await keepOrder(context, job, parts);
+    const keep = keepOrder(context, job, build, Boolean(isForSuites));
     const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
       kind: 'run_suite',
@@ -274,6 +275,8 @@ type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pi
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
+    /** Whether other suites of the request begin with the files that the build leaves. */
+    is_taken: SqlBool;
   };
 /** With the names of its dependencies, if its suite is one of a file. */
 type Parts = Omit<Found, keyof Settings | 'suite_steps'> &
@@ -326,6 +329,7 @@ const findParts = (db: Queries, build: bigint): Promise<Found | undefined> =>
             ),
         )
         .as('has_variables'),
+      isTaken.as('is_taken'),
     ])
     .where('builds.id', '=', build)
     .executeTakeFirst();

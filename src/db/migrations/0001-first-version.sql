@@ -785,6 +785,8 @@ create index jobs_of_holder on jobs (holder) where claim is not null;
 create index jobs_under_way on jobs (account_id, kind) where claim is not null;
 -- Which tags the waiting jobs of an account need; empty where no suite has tags.
 create index jobs_tagged on jobs (account_id, tags) where claim is null and tags > '';
+-- Jobs that one runner may have before they are due.
+create index jobs_of_location on jobs (location, run_after) where claim is null and location is not null;
 create index jobs_stored_blob on jobs (stored_blob) where stored_blob is not null;
 -- What a claim looks for: jobs of its place that are due and need tags that the runner has.
 create index jobs_waiting on jobs (tags, account_id, run_after, id)
