@@ -2,7 +2,7 @@ import { ApiError, type ErrorCode, type FieldErrors } from '../errors.ts';
 import { columnName, isBlank, type Field } from '../records/fields.ts';
 import { most } from '../domain/bounds.ts';
 import { fitsOperator } from '../domain/rule-expressions.ts';
-import { checkCommand } from '../records/suite.ts';
+import { checkCommand, checkRoot } from '../records/suite.ts';
 import {
   areVariables,
   projectFields,
@@ -93,7 +93,9 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
   }
   if (kind?.section === 'rules' && !fitsOperator(entry.operator as never, `${entry.value as string | number}`))
     errors[place('value')] ??= ['invalid_format'];
-  if (kind === suites) for (const [name, codes] of Object.entries(checkCommand(entry))) errors[place(name)] ??= codes;
+  if (kind === suites)
+    for (const [name, codes] of Object.entries({ ...checkCommand(entry), ...checkRoot(entry) }))
+      errors[place(name)] ??= codes;
   if (isVariable && !isSource(given.from_env)) errors[place('from_env')] = ['invalid_format'];
   const dependencies = kind === suites && given.dependencies !== undefined ? valueOf(given.dependencies) : [];
   if (!Array.isArray(dependencies)) errors[place('dependencies')] = ['invalid_format'];
