@@ -72,7 +72,7 @@ export const fetchCommit: JobHandler = {
   },
 };
 
-/** The failure reason, in the words that builds use. */
+/** The failure reason, in the same terms as for builds. */
 function reasonOf(outcome: Outcome): string {
   return 'reason' in outcome ? outcome.reason : outcome.kind;
 }
@@ -85,7 +85,7 @@ async function projectOf({ trx }: JobContext, id: bigint): Promise<ProjectRow> {
   return trx.selectFrom('projects').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
 }
 
-/** Whether the commit is built by the file that it holds: nothing from a fork is. */
+/** Whether the commit is built by the file in it. A commit from a fork never is. */
 export function isConfigured(project: ProjectRow, request: BuildRequestRow, { branches, tags }: CommitReport): boolean {
   return project.config_file !== '' && request.from_fork === 0 && branches.length + tags.length > 0;
 }

@@ -18,7 +18,7 @@ export interface UnpackLimits {
   entries: number;
 }
 
-/** How much is kept of the files of one build. */
+/** The most files that are stored for one build, and their size. */
 export interface ArtifactLimits {
   mostFiles: number;
   mostBytes: number;
@@ -29,7 +29,7 @@ export interface JobContext extends WriteContext {
   limits: BuildLimits;
   artifacts: ArtifactLimits;
   unpacked: UnpackLimits;
-  /** How much a project's caches may have together; 0 for none. */
+  /** The most bytes of all caches of a project together; 0 for none. */
   cacheBytes: number;
   /** For how many hours the files of a failed build are kept; 0 keeps none. */
   shellHours: number;
@@ -42,7 +42,7 @@ export interface Later {
   awaits: readonly bigint[];
 }
 
-/** What the job needs lies on another runner: that one may have it, and others look again at this moment. */
+/** The job needs files that another runner has: only that runner may take it before this moment. */
 export interface Elsewhere {
   location: string;
   until: number;
@@ -58,8 +58,8 @@ export interface JobHandler {
   /** How the job can end, other than being lost. */
   outcomes: readonly Outcome['kind'][];
   /**
-   * Stores the outcome. `file` is what a fetched commit is built by, once that is read (repository-config.ts); `output` is
-   * the part of the log that the commands of a suite wrote, and `stepStates` is how they ended.
+   * Stores the outcome. `file` is what a fetched commit is built by, once that is read (repository-config.ts); `output`
+   * is the part of the log that the commands of a suite wrote, and `stepStates` says how they ended.
    */
   settle(
     context: JobContext,

@@ -4,7 +4,7 @@ import { sealedLocation, type BuildRequestRow, type BuildRow, type ProjectRow, t
 import { dropArtifacts } from '../lifecycle/artifacts.ts';
 import { noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
 import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
-import { forgetLeft } from '../lifecycle/kept-builds.ts';
+import { forgetKept } from '../lifecycle/kept-builds.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
@@ -64,8 +64,8 @@ export const runSuite: JobHandler = {
     const attached = { suiteId: build.suite_id, accountId: job.account_id, names: dependencies };
     const findSoftware = () => suiteSoftware(context, attached);
     const found = hasSoftware ? await findSoftware() : noSoftware;
-    // Variables may be secrets, and the author of a fork's code could send them anywhere. So could whoever pushes a branch
-    // whose file has a suite that nobody has seen yet.
+    // Variables may be secrets, and the author of a fork's code could send them anywhere. So could anybody who pushes a
+    // branch whose file has a suite that the project does not have.
     const mayHave = fromFork === 0 && (build.suite_id !== null || branchSecrets === 1);
     const variables = hasVariables && mayHave ? await variablesOf(context, build) : [];
     const awaited = await findAwaited(
@@ -166,7 +166,7 @@ export const runSuite: JobHandler = {
 
   async lose(context, job) {
     const build = await buildOf(context, job.subject_id);
-    await dropArtifacts(context.trx, job.subject_id); // the next attempt keeps its own
+    await dropArtifacts(context.trx, job.subject_id); // the next attempt stores its own
     if (build && job.cancelled) await advanceBuild(context, build, 'cancelled');
     else if (build) await loseBuild(context, build, job.account_id, job);
     return { retry: false }; // the next attempt is a build and a job of its own
@@ -179,11 +179,11 @@ function stepsOf(command: string, steps: string): StepOrder[] {
   return JSON.parse(steps) as StepOrder[];
 }
 
-/** The runner cannot have the files that the build was to begin with: the next attempt finds out that they are gone. */
+/** The runner cannot get the files that the build was to begin with. The next attempt finds that they are gone. */
 async function loseFiles(context: JobContext, job: ClaimedJob): Promise<void> {
   const build = await buildOf(context, job.subject_id);
   if (!build) return;
-  if (build.files_of !== null) await forgetLeft(context.trx, build.files_of);
+  if (build.files_of !== null) await forgetKept(context.trx, build.files_of);
   await loseBuild(context, build, job.account_id, { tries: job.tries, reason: 'files_gone' });
 }
 
@@ -243,7 +243,7 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
   return trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-/** What a suite says about its builds. */
+/** The settings of a suite that its builds need. */
 const settings = [
   'command',
   'timeout',
@@ -278,7 +278,7 @@ type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pi
     has_software: SqlBool;
     has_variables: SqlBool;
   };
-/** With the names of its dependencies, where its suite is one of a file. */
+/** With the names of its dependencies, if its suite is one of a file. */
 type Parts = Omit<Found, keyof Settings | 'suite_steps'> &
   Settings & { suite_steps: string; dependencies: readonly string[] | undefined };
 
@@ -289,9 +289,9 @@ async function partsOf(db: Queries, id: bigint): Promise<Parts | undefined> {
   if (found.config_digest === '') return { ...found, dependencies: undefined } as Parts;
   const suite = await settingsOf(db, found);
   if (!suite) return undefined;
-  const said = Object.fromEntries(settings.map((name) => [name, suite[name]])) as unknown as Settings;
+  const fromFile = Object.fromEntries(settings.map((name) => [name, suite[name]])) as unknown as Settings;
   const { dependencies = [] } = suite;
-  return { ...found, ...said, suite_steps: suite.steps, dependencies, has_software: dependencies.length > 0 };
+  return { ...found, ...fromFile, suite_steps: suite.steps, dependencies, has_software: dependencies.length > 0 };
 }
 
 const findParts = (db: Queries, build: bigint): Promise<Found | undefined> =>
@@ -339,7 +339,7 @@ interface Variable {
   isSecret: boolean;
 }
 
-/** Those of the project, and in the place of one with the same name that of the suite. */
+/** The variables of the project. A variable of the suite replaces one of the same name. */
 async function variablesOf({ trx, vault }: JobContext, { project_id: project, suite_id: suite }: BuildRow) {
   const all = trx.selectFrom('environment_variables').selectAll();
   const ofProject = await all.where('project_id', '=', project).execute();
@@ -352,7 +352,7 @@ async function variablesOf({ trx, vault }: JobContext, { project_id: project, su
   }));
 }
 
-/** What the build of a deploy is told; not those of the suites that it needs. */
+/** The variables of a deploy. Only the build that deploys gets them, not those of the suites that it needs. */
 async function deployVariables({ trx }: JobContext, build: Pick<BuildRow, 'deploy_id' | 'suite_id'>) {
   if (build.deploy_id === null) return {};
   const deploy = await trx

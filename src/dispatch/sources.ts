@@ -10,15 +10,15 @@ export function sourceOf(
   { vault }: Pick<JobContext, 'vault'>,
   project: Pick<ProjectRow, 'id' | 'repository_url' | 'ssh_private_key'>,
 ): Source {
-  const place = sealedLocation({ table: 'projects', column: 'ssh_private_key' }, project.id);
+  const location = sealedLocation({ table: 'projects', column: 'ssh_private_key' }, project.id);
   return {
     projectId: String(project.id),
     repositoryUrl: project.repository_url,
-    privateKey: vault.open(project.ssh_private_key, place),
+    privateKey: vault.open(project.ssh_private_key, location),
   };
 }
 
-/** The key for a suite that this holder runs now. Other orders that need a key carry it themselves. */
+/** The key for a suite that this holder runs now. All other orders that need a key contain it. */
 export async function keyOf(db: Queries, vault: Vault, holder: string, claim: string): Promise<string | undefined> {
   const job = await jobOf(db, claim);
   if (job?.holder !== holder || job.kind !== 'run_suite') return undefined;

@@ -39,9 +39,10 @@ const countedColumns = [
 type CountedBuild = Pick<BuildRow, (typeof countedColumns)[number]>;
 
 /**
- * The newest attempt of each suite and variant, and the one before it. The query jumps through the index from one to the
- * next, so a commit that was built a thousand times costs no more than one that was built twice. They are read by their
- * identifiers: PostgreSQL would join them with all builds. What a deploy ran says nothing about the commit.
+ * The newest attempt of each suite and variant, and the one before it. The query jumps through the index from one to
+ * the next, so a commit that was built a thousand times costs no more than one that was built twice. The rows are then
+ * read by their identifiers, because PostgreSQL would join them with all builds. Builds of a deploy say nothing about
+ * the commit.
  */
 async function buildsOfCommit(db: Queries, commit: bigint): Promise<CountedBuild[]> {
   const attempt = sql`
@@ -98,13 +99,15 @@ async function holdCommits({ db, trx }: WriteContext, ids: readonly bigint[]) {
   return ids.length === 0 ? [] : db.locked(commits.orderBy('id'), 'commits').execute();
 }
 
-/** Until the transaction is over, no other adds builds to the commit, or reads its builds in order to do so. */
+/**
+ * Until the transaction is over, no other transaction adds builds to the commit, or reads its builds in order to add
+ * some.
+ */
 export async function holdForBuilds(context: WriteContext, requestId: bigint, commitId?: bigint): Promise<void> {
   await holdRequests(context, [requestId]);
   await holdCommits(context, commitId === undefined ? [] : [commitId]);
 }
 
-/** The same for several. */
 export async function holdAllForBuilds(
   context: WriteContext,
   builds: readonly Pick<BuildRow, 'build_request_id' | 'commit_id'>[],
@@ -113,7 +116,7 @@ export async function holdAllForBuilds(
   await holdCommits(context, [...new Set(builds.map(({ commit_id: commit }) => commit))]);
 }
 
-/** What a transaction has changed builds of. */
+/** The records of which a transaction has changed builds. */
 interface Touched {
   commits: readonly bigint[];
   requests: readonly bigint[];
@@ -172,7 +175,6 @@ export async function rollUpCommits(
   return { moved, changed };
 }
 
-/** The commit that decides on the state of a project, and that state. */
 export interface Decided {
   deciding: bigint | undefined;
   state: ProjectState;

@@ -3,21 +3,24 @@ import type { BuildRequestRow, CommitRow, RequestChangesRow } from '../db/schema
 import type { WriteContext } from './write-context.ts';
 
 /**
- * Which files changed, and against what: a push is compared with what its branch had, a pull request and a new branch with
- * where they left another branch, and what somebody asks for by hand with the first parent on the default branch, and
- * elsewhere with where it left that. So one commit can have changed different files for different requests. The first
- * parent is what the commit's own list is compared with: then nothing is stored here. `files` is null where nobody asked.
+ * Which files changed, and compared with what. A push is compared with the commit that its branch had before. A pull
+ * request and a new branch are compared with the commit where they left another branch. A request by hand is compared
+ * with the first parent on the default branch, and elsewhere with the commit where the branch left the default branch.
+ * So one commit can have changed different files for different requests.
+ *
+ * The commit's own list is compared with its first parent: where that is meant, nothing is stored here. `files` is null
+ * where no rule asked for them.
  */
 export type Changes = Omit<RequestChangesRow, 'build_request_id'>;
 
-/** Of a commit that was fetched for another request, while no rule asks for its files. */
+/** For a commit that was fetched for another request, if no rule asks for its files. */
 export const notCompared: Changes = {
   base: '',
   compared_with: 'nothing: no rule asks which files changed',
   files: null,
 };
 
-/** The branch was made by the push. */
+/** Stands for the commit before, if the push made the branch. */
 export const madeByPush = 'none';
 
 export async function storeChanges({ trx }: WriteContext, requestId: bigint, changes: Changes): Promise<void> {
@@ -35,8 +38,8 @@ export async function withChanges(db: Queries, requestId: bigint, commit: Commit
 }
 
 /**
- * What the last request for a commit found that was compared with the same: none where that is the first parent. A deploy
- * takes what was built before as it was.
+ * The changes that the last request for a commit found, if it was compared with the same; undefined inside where that
+ * is the first parent. A deploy takes whatever the last request found.
  */
 export async function comparedAlike(
   db: Queries,

@@ -4,7 +4,7 @@ import type { BuildRequestRow } from '../db/schema.ts';
 import { suitesOf } from '../lifecycle/chosen-suites.ts';
 import { skippedSuites, type Reason } from '../lifecycle/skipped-suites.ts';
 import { withChanges } from '../lifecycle/request-changes.ts';
-import { reasonInWords } from '../lifecycle/reasons.ts';
+import { reasonText } from '../lifecycle/reasons.ts';
 import { ruleText } from '../lifecycle/rules.ts';
 import type { Explanation } from '../records/build-request.ts';
 import { withIdString } from './common.ts';
@@ -30,7 +30,7 @@ export async function explain(db: Database, account: bigint, request: BuildReque
       ...withIdString('suite_id', suite),
       name,
       runs: Number(slow) === 0,
-      why: Number(slow) === 0 ? 'All its rules are met.' : reasonInWords('rule_too_slow'),
+      why: Number(slow) === 0 ? 'All its rules are met.' : reasonText('rule_too_slow'),
     })),
     ...others.map(({ suite, reason }) => ({
       ...withIdString('suite_id', suite.suite_id),

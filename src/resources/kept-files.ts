@@ -3,7 +3,7 @@ import { isHolderAlive } from '../auth/runner-heartbeats.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { findKept, openable } from '../lifecycle/kept-builds.ts';
+import { findFilesForShell, openable } from '../lifecycle/kept-builds.ts';
 
 type Server = Pick<Call, 'database' | 'shellHours'> & { db: Queries };
 
@@ -13,7 +13,7 @@ export async function keptUntil(
   build: Pick<BuildRow, 'id' | 'build_state'>,
 ): Promise<{ files_kept_until?: string }> {
   if (shellHours === 0 || !openable.has(build.build_state)) return {};
-  const kept = await findKept(db, build.id);
+  const kept = await findFilesForShell(db, build.id);
   if (!kept || !(await isHolderAlive(database, kept.holder))) return {};
   return { files_kept_until: timestamp(kept.expires_at) };
 }

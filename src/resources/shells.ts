@@ -7,7 +7,7 @@ import { ApiError } from '../errors.ts';
 import { described, text, wholeNumber } from '../records/fields.ts';
 import { shellFrame } from '../domain/shell-frames.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { findKept, openable } from '../lifecycle/kept-builds.ts';
+import { findFilesForShell, openable } from '../lifecycle/kept-builds.ts';
 import { endShell, insertShell, isNew, checkEveryMs, noteClient, whyOver } from '../lifecycle/shells.ts';
 import { subjectTopic } from '../lifecycle/write-context.ts';
 import type { Waiting } from '../streams/byte-relay.ts';
@@ -65,7 +65,7 @@ export const routes = [
       const { db, database, project, caller, params, shellHours } = call;
       const build = await findBuild(db, project.id, params.build_id);
       if (!openable.has(build.build_state)) throw new ApiError('invalid_format', 'build_state');
-      const kept = shellHours > 0 ? await findKept(db, build.id) : undefined;
+      const kept = shellHours > 0 ? await findFilesForShell(db, build.id) : undefined;
       if (!kept) throw new ApiError('not_found', 'files');
       if (!(await isHolderAlive(database, kept.holder))) throw new ApiError('resource_temporary_unavailable', 'runner');
       const shell = await insertShell(writeContextOf(call), project, kept, caller);

@@ -10,7 +10,15 @@ import { retagBuilds } from '../lifecycle/builds.ts';
 import { renameCaches } from '../lifecycle/caches.ts';
 import { needsOf } from '../lifecycle/chosen-suites.ts';
 import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
-import { checkCommand, checkRoot, checkVariants, matrixFields, suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
+import {
+  checkCommand,
+  checkRoot,
+  checkVariants,
+  matrixFields,
+  suiteFields,
+  suiteRecord,
+  type Suite,
+} from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';

@@ -11,13 +11,13 @@ import { TooLargeError } from './transfers.ts';
 /** A tree in the making, with a folder for its packed file. */
 export interface Making extends AsyncDisposable {
   packed: string;
-  /** Has a directory for each part of a tree. */
+  /** Has one directory for each part of a tree. */
   tree: string;
 }
 
 /**
- * The tree of a cache as one packed file. It is packed and unpacked inside a sandbox, because builds made all of it, or
- * whoever else runs a runner.
+ * The tree of a cache as one packed file. It is packed and unpacked inside a sandbox, because builds, or other runners,
+ * made its contents.
  */
 export interface Packing {
   id: string;
@@ -25,10 +25,10 @@ export interface Packing {
   signal: AbortSignal;
 }
 
-/** The directories of a tree. Each is a mount of its own, so that nothing in a sandbox can put something else in its place. */
+/** The directories of a tree. Each is a mount of its own, so that nothing in a sandbox can replace it. */
 export const roots = ['workspace', 'home'] as const;
 export type Root = (typeof roots)[number];
-/** Besides what is cached there is a list of the commit's files that the build has changed. */
+/** `facts` lists the commit's files that the build has changed. */
 export const parts = [...roots, 'facts'] as const;
 const changedList = 'facts/changed';
 
@@ -41,7 +41,7 @@ export const packedIn = (folder: string): string => join(folder, packedFile);
 const comparer = readFileSync(sourceFile('runner/pack-cache.pl'), 'utf8');
 const timer = readFileSync(sourceFile('runner/cache-times.pl'), 'utf8');
 const plainly = '--numeric-owner --no-xattrs --no-acls --no-fflags';
-// All cores, and the quickest level: the build waits for it.
+// All cores, and the fastest level, because the build waits for it.
 export const packer = `bsdtar -c --format=pax --zstd --options zstd:compression-level=1,zstd:threads=0 ${plainly} -n --null -T /build/list -f /build/${packedFile}`;
 
 interface Leaving {
@@ -55,7 +55,10 @@ interface Leaving {
   most: number;
 }
 
-/** Packs what a build left at its paths. Returns the size of the packed file; undefined where the build has changed nothing. */
+/**
+ * Packs the files that a build left at its paths. Returns the size of the packed file; undefined where the build has
+ * changed nothing.
+ */
 export async function packTree(packing: Packing, leaving: Leaving): Promise<number | undefined> {
   const { left, old, paths, checkout, into, most } = leaving;
   const mounts = roots.flatMap((part): Mount[] => [
@@ -74,7 +77,10 @@ export async function packTree(packing: Packing, leaving: Leaving): Promise<numb
   return pack(packing, into.packed, mounts, command);
 }
 
-/** Runs a command that packs something. Returns the size of the packed file; undefined where it says that nothing has changed. */
+/**
+ * Runs a command that packs something. Returns the size of the packed file; undefined where the command reports that
+ * nothing has changed.
+ */
 export async function pack(
   packing: Packing,
   into: string,
@@ -108,7 +114,7 @@ export async function unpack(
   if (ended.exitStatus !== 0) throw new Error(`a tree was not unpacked: ${ended.reason ?? output.trim()}`);
 }
 
-/** Whether a tree has a list of files. It is not opened here: a build made it. */
+/** Whether a tree has a list of files. The list is not opened here, because a build made it. */
 export function listsChanged(tree: string): boolean {
   return (lstatSync(join(tree, changedList), { throwIfNoEntry: false })?.size ?? 0) > 0;
 }

@@ -12,7 +12,7 @@ import { storeBlob, TooLargeError } from './transfers.ts';
 const lister = readFileSync(sourceFile('runner/pack-files.pl'), 'utf8');
 const view = '/run/headrace/files';
 
-/** Packs the files that are kept of a build for another runner: all of them, so that it needs nothing else. */
+/** Packs the kept files of a build for another runner: all of them, so that it needs nothing else. */
 export const packFiles: JobRunner<PackOrder> = async (services, order, { id, signal }) => {
   const { source, mostBytes: most } = order;
   using build = await services.kept?.open(order.name, order.key);
@@ -20,10 +20,10 @@ export const packFiles: JobRunner<PackOrder> = async (services, order, { id, sig
   using held = new DisposableStack();
   try {
     const layers = await layersOf(services, build, { held, signal });
-    const place = { ...source, privateKey: async () => source.privateKey };
+    const repository = { ...source, privateKey: async () => source.privateKey };
     const checkout = layers.isWhole
       ? []
-      : [held.use(await services.checkouts.of(place, build.order, () => {}, signal))];
+      : [held.use(await services.checkouts.of(repository, build.order, () => {}, signal))];
     const all = { ...layers, workspace: [...checkout.map(({ path }) => path), ...layers.workspace] };
     await using making = await services.trees.begin();
     const mounts = [
@@ -44,7 +44,7 @@ export const packFiles: JobRunner<PackOrder> = async (services, order, { id, sig
 
 /** Unpacks such files, with the times that they had. */
 export async function unpackFiles(packing: Packing, making: Pick<Making, 'packed' | 'tree'>): Promise<void> {
-  // What was there before the archive has another time than in the archive.
+  // Directories that existed before unpacking have another time than in the archive.
   const times = roots.map((root) => `[ ! -e facts/${root} ] || touch -r facts/${root} ${root}`);
   await unpack(packing, making, ['cd tree', ...times].join('\n'));
 }

@@ -1,4 +1,4 @@
-import { reasonInWords } from '../lifecycle/reasons.ts';
+import { reasonText } from '../lifecycle/reasons.ts';
 import type { Commit } from '../records/commit.ts';
 import type { BuildDetails } from '../records/overview.ts';
 import { artifactsPart } from './artifacts.ts';
@@ -70,7 +70,7 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
   return html`<div class="title build-title">
       <h1>${buildName(build)} <span class="aside">attempt ${build.attempt}</span></h1>
       <p id="build" data-live>
-        ${buildBadge(build)} ${build.failure_reason !== '' && html`<span>${reasonInWords(build.failure_reason)}</span>`}
+        ${buildBadge(build)} ${build.failure_reason !== '' && html`<span>${reasonText(build.failure_reason)}</span>`}
         ${build.flaky && html`<span>Flaky: it failed, and passed when it was tried again.</span>`}
       </p>
       <div class="actions" id="actions" data-live>
@@ -100,7 +100,7 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
         ${status !== null && html`<span class="aside">exit status ${status}</span>`} ${attemptMarks(shown, path)}
       </p>
       ${waitingLine(build.waiting_reason)} ${build.uploads_pending && notice('good', uploadsPending)}
-      ${build.uploads_lost !== '' && notice('bad', reasonInWords(build.uploads_lost))}
+      ${build.uploads_lost !== '' && notice('bad', reasonText(build.uploads_lost))}
     </div>`;
 }
 
@@ -150,7 +150,7 @@ function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownB
       ${fact('Ended', finished === null ? 'not yet' : ago(finished))}
       ${fact('Took', started === null ? '–' : duration(started, finished))}
       ${fact('Exit status', status === null ? '–' : String(status))}
-      ${reason !== '' && fact('Reason', reasonInWords(reason))}
+      ${reason !== '' && fact('Reason', reasonText(reason))}
     </dl>
     ${shellPart(build, path)}
   </section>`;

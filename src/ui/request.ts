@@ -9,7 +9,7 @@ import { notice } from './layout.ts';
 import { downloadLink, logPart } from './log-viewer.ts';
 import { ago, duration } from './moments.ts';
 import { empty, shortSha, subjectOf, waitingLine } from './parts.ts';
-import { reasonInWords } from '../lifecycle/reasons.ts';
+import { reasonText } from '../lifecycle/reasons.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
 import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
@@ -172,7 +172,7 @@ async function show(visit: ProjectVisit) {
           }
           <span class="aside">${askedFor(request, links)} ${ago(request.created_at)}</span>
         </p>
-        ${request.failure_reason !== '' && notice('bad', reasonInWords(request.failure_reason))}
+        ${request.failure_reason !== '' && notice('bad', reasonText(request.failure_reason))}
         ${
           commit &&
           html`<p class="aside">

@@ -152,7 +152,7 @@ describeCommands('on a terminal', ['unit', '水門の試験'], ({ service, runne
       ['deploy', 'nowhere'],
       ['help'],
     ];
-    const aged = (text: string): string => text.replaceAll(/\d+s( ago)?|just now/g, '0s').trimEnd();
+    const aged = (text: string): string => text.replaceAll(/(\d+m)?\d+s|\d+ minutes? ago|just now/g, '0s').trimEnd();
     for (const args of commands) {
       const terminal = at.developer.sit(args, { columns: 200 });
       const status = await terminal.end();

@@ -108,7 +108,7 @@ export class Stage {
         adopt: async () => {},
         close: async () => {},
       },
-      dependencyCache: { take: async () => ({ mounts: [], placesAt: () => [], [Symbol.dispose]: () => {} }) },
+      dependencyCache: { take: async () => ({ mounts: [], directoriesAt: () => [], [Symbol.dispose]: () => {} }) },
       images: { take: unused, again: unused },
       caches: { projects: () => [], forget: async () => {} } as unknown as CacheStore,
       trees: { projects: () => [], forget: async () => {} } as unknown as CacheStore,
