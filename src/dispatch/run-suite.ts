@@ -44,6 +44,7 @@ export const runSuite: JobHandler = {
       fetch_ref: fetchRef,
       trace,
       image,
+      root,
       artifacts,
       ...rest
     } = parts;
@@ -138,6 +139,7 @@ export const runSuite: JobHandler = {
       ...(reports !== '[]' && { reports: JSON.parse(reports) as string[] }),
       ...software,
       ...imageOrder(image, job.account_id),
+      ...(root !== null && { root: root === 1 }),
     };
   },
 
@@ -251,6 +253,7 @@ const settings = [
   'cache_save',
   'reports',
   'image',
+  'root',
 ] as const satisfies (keyof SuiteRow)[];
 type Settings = Pick<SuiteRow, (typeof settings)[number]>;
 

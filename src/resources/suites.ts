@@ -11,7 +11,15 @@ import { retagBuilds } from '../lifecycle/builds.ts';
 import { renameCaches } from '../lifecycle/caches.ts';
 import { needsOf } from '../lifecycle/chosen-suites.ts';
 import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
-import { checkCommand, checkVariants, matrixFields, suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
+import {
+  checkCommand,
+  checkRoot,
+  checkVariants,
+  matrixFields,
+  suiteFields,
+  suiteRecord,
+  type Suite,
+} from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
@@ -104,6 +112,7 @@ export const routes = [
     verify: async (call, values) => ({
       ...checkTimeout(call, values),
       ...checkCommand(values),
+      ...checkRoot(values),
       ...(await checkNeeds(call, values)),
       ...(await checkFiles(call, values)),
       ...checkVariants(values),
@@ -140,6 +149,7 @@ export const routes = [
     verify: async (call, values) => ({
       ...checkTimeout(call, values),
       ...checkCommand({ ...valuesIn(suiteFields, call.suite), ...values, ...replacing(values) }),
+      ...checkRoot(values, valuesIn(suiteFields, call.suite)),
       ...(await checkNeeds(call, values, call.suite)),
       ...(await checkFiles(call, values, call.suite)),
       ...(await checkManual(call, values)),

@@ -92,6 +92,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       steps: JSON.stringify([{ name: awkward, command: awkward, when: 'always' }]),
       tags: 'arm,gpu',
       image: awkward,
+      root: 0,
       cache: '["~/x"]',
       cache_save: 'always',
       timeout: 60,

@@ -166,6 +166,7 @@ create table suites (
   matrix_exclude text not null default '[]',
   matrix_allow_failure text not null default '[]',
   image text not null default '',
+  root integer,
   cache text not null default '[]',
   cache_save text not null default 'passed',
   artifacts text not null default '[]',
