@@ -31,6 +31,7 @@ import {
   variants,
 } from './forms.ts';
 import { recordList } from './record-lists.ts';
+import { serviceAnswer, services } from './service.ts';
 import {
   boolean,
   dateTime,
@@ -72,6 +73,7 @@ export const suiteFields = {
   description,
   command: described(command, 'what runs; either this or `steps`'),
   steps: recordList('stepsOfSuite', stepFields, 'commands that run one after the other, in place of `command`'),
+  services,
   tags,
   image,
   reports: globs('files in the workspace that are reports of tests, as JUnit XML'),
@@ -119,6 +121,7 @@ export function checkVariants(sent: Written, stored?: ValuesOf<typeof matrixFiel
 export const suiteRecord = record('Suite', {
   ...ownId,
   ...answersOf(suiteFields),
+  services: listOf(serviceAnswer),
   needs: listOf(object({ ...ownId, name: string })),
   ...nullableIdWithString('files_from_id'),
 });

@@ -12,16 +12,24 @@ import { needsOf } from '../lifecycle/chosen-suites.ts';
 import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
 import { checkCommand, checkVariants, matrixFields, suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
+import type { StoredService } from '../records/service.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 import { isDeployed } from './deploy-strategies.ts';
 import { checkFiles } from './suite-files.ts';
+import { checkServices } from './suite-services.ts';
 import { checkNeeds, isNeeded, neededNames } from './suite-needs.ts';
 
 function view(suite: SuiteRow, names: ReadonlyMap<bigint, string>): Suite {
   const needs = needsOf(suite).map((id) => ({ ...withIdString('id', id), name: names.get(id) ?? '' }));
   const files = withIdString('files_from_id', suite.files_from_id);
-  return { ...withIdString('id', suite.id), ...valuesIn(suiteFields, suite), needs, ...files };
+  const { services, ...values } = valuesIn(suiteFields, suite);
+  return { ...withIdString('id', suite.id), ...values, services: services.map(serviceView), needs, ...files };
+}
+
+function serviceView(service: StoredService): Suite['services'][number] {
+  const { dependency_id: id } = service;
+  return { ...service, ...withIdString('dependency_id', id === '' ? null : BigInt(id)) };
 }
 
 async function viewOf(db: Queries, suite: SuiteRow): Promise<Suite> {
@@ -95,6 +103,7 @@ export const routes = [
       ...checkCommand(values),
       ...(await checkNeeds(call, values)),
       ...(await checkFiles(call, values)),
+      ...(await checkServices(call, values)),
       ...checkVariants(values),
     }),
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
@@ -131,6 +140,7 @@ export const routes = [
       ...checkCommand({ ...valuesIn(suiteFields, call.suite), ...values, ...replacing(values) }),
       ...(await checkNeeds(call, values, call.suite)),
       ...(await checkFiles(call, values, call.suite)),
+      ...(await checkServices(call, values)),
       ...checkVariants(values, valuesIn(matrixFields, call.suite)),
     }),
     verifyNames: ({ db, suite }, values) =>
