@@ -32,6 +32,7 @@ import {
   variants,
 } from './forms.ts';
 import { recordList } from './record-lists.ts';
+import { serviceAnswer, services } from './service.ts';
 import {
   boolean,
   dateTime,
@@ -73,6 +74,7 @@ export const suiteFields = {
   description,
   command: described(command, 'what runs; either this or `steps`'),
   steps: recordList('stepsOfSuite', stepFields, 'commands that run one after the other, in place of `command`'),
+  services,
   tags,
   image,
   root: flagOrNone('whether the command is root in the image, or is not; null for whoever the image says'),
@@ -127,6 +129,7 @@ export function checkVariants(sent: Written, stored?: ValuesOf<typeof matrixFiel
 export const suiteRecord = record('Suite', {
   ...ownId,
   ...answersOf(suiteFields),
+  services: listOf(serviceAnswer),
   needs: listOf(object({ ...ownId, name: string })),
   ...nullableIdWithString('files_from_id'),
 });

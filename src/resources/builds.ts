@@ -58,6 +58,15 @@ export const logged = {
   name: 'a build',
 } as const satisfies Logged;
 
+/** A service of a build: its states are those of the build, and its log is its own. */
+export const loggedService = {
+  table: 'services',
+  path: '/projects/:project_id/builds/:build_id/services/:service_name',
+  param: 'build_id',
+  scope: 'commits',
+  name: 'a service of a build',
+} as const satisfies Logged;
+
 export const routes = [
   projectRoute({
     method: 'GET',
@@ -169,4 +178,6 @@ export const routes = [
   }),
   ...logRoutes(logged),
   recordFirehose(logged, followedBuild),
+  ...logRoutes(loggedService),
+  recordFirehose(loggedService, followedBuild),
 ];

@@ -18,6 +18,7 @@ import {
   type DocumentField,
   type Entry,
   type Kind,
+  type ListedRecord,
   type Value,
 } from '../documents/kinds.ts';
 import { needersFirst, suitesGoLast, withNeeds } from './config-needs.ts';
@@ -317,8 +318,13 @@ function shown(value: Value | undefined): string {
   if (typeof value !== 'object') return String(value ?? '');
   const texts = value.filter((one) => typeof one === 'string');
   const records = value.filter((one) => typeof one === 'object');
-  const lines = records.flatMap((one) => Object.entries(one).map(([name, text]) => `${name}: ${text}`));
+  const lines = records.flatMap((one) => Object.entries(one).map(([name, stated]) => `${name}: ${textOf(stated)}`));
   return records.length === 0 ? texts.join(', ') : lines.join('\n');
+}
+
+/** A list inside a record in the form that a document in JSON has. */
+function textOf(said: ListedRecord[string]): string {
+  return typeof said === 'object' ? JSON.stringify(said) : String(said);
 }
 
 function labelOf({ key }: Kind, entry: Entry): string {

@@ -21,15 +21,17 @@ interface Row {
 type ReadEvents = (db: Queries, id: bigint, after: bigint) => Promise<readonly Readonly<Row>[]>;
 
 // In one query: a record's events after a sequence, whether the record exists, and the size of its log.
-const buildEvents: ReadEvents = (db, id, after) =>
-  db
-    .selectFrom('builds as record')
-    .leftJoin('logs', 'logs.id', 'record.id')
-    .leftJoin('events', (join) => join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', after))
-    .select(['record.build_state as now', 'logs.size', 'events.state', 'events.sequence'])
-    .where('record.id', '=', id)
-    .orderBy('events.sequence')
-    .execute();
+const buildEvents =
+  (log: bigint): ReadEvents =>
+  (db, id, after) =>
+    db
+      .selectFrom('builds as record')
+      .leftJoin('logs', (join) => join.on('logs.id', '=', log))
+      .leftJoin('events', (join) => join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', after))
+      .select(['record.build_state as now', 'logs.size', 'events.state', 'events.sequence'])
+      .where('record.id', '=', id)
+      .orderBy('events.sequence')
+      .execute();
 const deployEvents =
   (log: bigint): ReadEvents =>
   (db, id, after) =>
@@ -68,8 +70,9 @@ export function followedDependency(db: Queries, id: bigint): Followed {
   return followed(db, id, dependencyEvents, dependencyMachine);
 }
 
-export function followedBuild(db: Queries, id: bigint): Followed {
-  return followed(db, id, buildEvents, buildMachine);
+/** A build with its log, or with that of one of its services. */
+export function followedBuild(db: Queries, id: bigint, log: bigint): Followed {
+  return { ...followed(db, id, buildEvents(log), buildMachine), log };
 }
 
 export function followedDeploy(db: Queries, id: bigint, log: bigint): Followed {

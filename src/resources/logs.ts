@@ -7,6 +7,7 @@ import { worthPacking } from '../http/compression.ts';
 import { described, wholeNumber } from '../records/fields.ts';
 import { readRange } from '../http/ranges.ts';
 import type { StreamAnswer } from '../http/route.ts';
+import { serviceLog } from '../lifecycle/build-services.ts';
 import { addressOfLog, findLog, readLog } from '../streams/logs.ts';
 import { wholeCharacters } from '../streams/tail.ts';
 import { logLinesRecord, logRecord, logSearchRecord } from '../records/log.ts';
@@ -17,7 +18,7 @@ import { linesOf, linesQuery, matchesOf, searchQuery } from './log-lines.ts';
 
 /** A project's record that has a log with the same identifier. */
 export interface Logged<Path extends string = string> {
-  table: 'builds' | 'build_requests' | 'deploys';
+  table: 'builds' | 'build_requests' | 'deploys' | 'services';
   /** The path of the record, and the name of its parameter. */
   path: Path;
   param: string;
@@ -100,6 +101,7 @@ export async function loggedId(
   { db, project, params }: Pick<Call, 'params'> & WithProject & { db: Queries },
   { table, param }: Logged,
 ): Promise<bigint> {
+  if (table === 'services') return idOfService(db, { project: project.id, params });
   const [record] = await recordsOf[table](db, { project: project.id, id: namedIn(params, param) });
   return orNotFound(record).id;
 }
@@ -109,8 +111,15 @@ export function namedIn(params: object, param: string): bigint {
   return (params as Record<string, bigint>)[param] ?? 0n;
 }
 
+/** A service is found by its build and its name. */
+async function idOfService(db: Queries, { project, params }: { project: bigint; params: object }): Promise<bigint> {
+  const builds = db.selectFrom('builds').select('services').where('project_id', '=', project);
+  const build = orNotFound(await builds.where('id', '=', namedIn(params, 'build_id')).executeTakeFirst());
+  return orNotFound(serviceLog(build, (params as { service_name: string }).service_name));
+}
+
 const recordsIn =
-  (table: Logged['table']) =>
+  (table: Exclude<Logged['table'], 'services'>) =>
   (db: Queries, { project, id }: { project: bigint; id: bigint }): Promise<{ id: bigint }[]> =>
     db.selectFrom(table).select('id').where('project_id', '=', project).where('id', '=', id).execute();
 

@@ -21,16 +21,24 @@ import {
   type Suite,
 } from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
+import type { StoredService } from '../records/service.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 import { isDeployed } from './deploy-strategies.ts';
 import { checkFiles } from './suite-files.ts';
+import { checkServices } from './suite-services.ts';
 import { checkNeeds, isNeeded, neededNames } from './suite-needs.ts';
 
 function view(suite: SuiteRow, names: ReadonlyMap<bigint, string>): Suite {
   const needs = needsOf(suite).map((id) => ({ ...withIdString('id', id), name: names.get(id) ?? '' }));
   const files = withIdString('files_from_id', suite.files_from_id);
-  return { ...withIdString('id', suite.id), ...valuesIn(suiteFields, suite), needs, ...files };
+  const { services, ...values } = valuesIn(suiteFields, suite);
+  return { ...withIdString('id', suite.id), ...values, services: services.map(serviceView), needs, ...files };
+}
+
+function serviceView(service: StoredService): Suite['services'][number] {
+  const { dependency_id: id } = service;
+  return { ...service, ...withIdString('dependency_id', id === '' ? null : BigInt(id)) };
 }
 
 async function viewOf(db: Queries, suite: SuiteRow): Promise<Suite> {
@@ -115,6 +123,7 @@ export const routes = [
       ...checkRoot(values),
       ...(await checkNeeds(call, values)),
       ...(await checkFiles(call, values)),
+      ...(await checkServices(call, values)),
       ...checkVariants(values),
     }),
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
@@ -153,6 +162,7 @@ export const routes = [
       ...(await checkNeeds(call, values, call.suite)),
       ...(await checkFiles(call, values, call.suite)),
       ...(await checkManual(call, values)),
+      ...(await checkServices(call, values)),
       ...checkVariants(values, valuesIn(matrixFields, call.suite)),
     }),
     verifyNames: ({ db, suite }, values) =>

@@ -38,6 +38,8 @@ const record = '/projects/:project_id/builds/:build_id';
 /** The first has the address of the build itself. */
 const tabs = ['log', 'tests', 'artifacts', 'details'] as const;
 type Tab = (typeof tabs)[number];
+/** The tab of a service, by its name. */
+type Service = { service: string };
 
 async function shownBuild(visit: ProjectVisit): Promise<ShownBuild> {
   const { api, project } = visit;
@@ -112,7 +114,7 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
     </div>`;
 }
 
-async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, current: Tab): Promise<Html> {
+async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, current: Tab | Service): Promise<Html> {
   const { tests_passed: passed, tests_failed: failed, tests_skipped: skipped } = build;
   const counts: Record<Tab, number> = {
     log: await linesIn(visit, record),
@@ -127,6 +129,14 @@ async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, cur
           >${titles[tab]}${
             tab !== 'details' && html` <span class="count" id="count-${tab}">${counts[tab].toLocaleString('en')}</span>`
           }</a
+        >`,
+    )}
+    ${build.services.map(
+      ({ name, state }) =>
+        html`<a
+          href="/ui${address}/services/${name}"
+          ${typeof current === 'object' && name === current.service && html`aria-current="page"`}
+          >${name} <span class="count">${state}</span></a
         >`,
     )}
   </nav>`;
@@ -187,23 +197,39 @@ const parts: Record<Tab, (visit: ProjectVisit, shown: ShownBuild) => Promise<Htm
   details: async (visit, shown) => detailsPart(visit, shown),
 };
 
-async function show(visit: ProjectVisit, tab: Tab): Promise<Page> {
+const serviceRecord = `${record}/services/:service_name` as const;
+
+async function partOf(visit: ProjectVisit, shown: ShownBuild, tab: Tab | Service): Promise<Html> {
+  if (typeof tab === 'string') return parts[tab](visit, shown);
+  return logPart(visit, serviceRecord, { address: `${shown.address}/services/${tab.service}`, title: tab.service });
+}
+
+async function show(visit: ProjectVisit, tab: Tab | Service): Promise<Page> {
   const shown = await shownBuild(visit);
   const name = buildName(shown.build);
+  const of = typeof tab === 'object' ? tab.service : titles[tab];
   return {
-    title: tab === 'log' ? name : `${titles[tab]} of ${name}`,
+    title: tab === 'log' ? name : `${of} of ${name}`,
     state: shown.build.build_state,
     live: [`project:${visit.project.id_str}`, `build:${shown.build.id_str}`],
-    isFilled: tab === 'log',
-    main: html`${head(visit, shown)} ${await tabLinks(visit, shown, tab)} ${await parts[tab](visit, shown)}`,
+    isFilled: tab === 'log' || typeof tab === 'object',
+    main: html`${head(visit, shown)} ${await tabLinks(visit, shown, tab)} ${await partOf(visit, shown, tab)}`,
   };
 }
 
-export const routes: PageRoute[] = tabs.flatMap((tab) =>
+const pages = [
+  ...tabs.map((tab) => ({ path: `/builds/:build_id${below(tab)}`, tab: () => tab })),
+  {
+    path: '/builds/:build_id/services/:service_name',
+    tab: (visit: ProjectVisit) => ({ service: visit.param('service_name') }),
+  },
+] as const;
+
+export const routes: PageRoute[] = pages.flatMap(({ path, tab }) =>
   projectPage({
-    path: `/builds/:build_id${below(tab)}`,
+    path,
     tab: 'commits',
-    show: (visit) => show(visit, tab),
+    show: (visit) => show(visit, tab(visit)),
     actions: {
       cancel: {
         route: `POST ${record}/cancel`,

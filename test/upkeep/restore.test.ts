@@ -87,6 +87,7 @@ for (const kind of kinds) {
         description: '',
         command: 'c',
         steps: '[]',
+        services: '[]',
         tags: '',
         image: '',
         root: null,
