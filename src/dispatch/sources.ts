@@ -10,15 +10,15 @@ export function sourceOf(
   { vault }: Pick<JobContext, 'vault'>,
   project: Pick<ProjectRow, 'id' | 'clone_url' | 'ssh_private_key'>,
 ): Source {
-  const place = sealedLocation({ table: 'projects', column: 'ssh_private_key' }, project.id);
+  const location = sealedLocation({ table: 'projects', column: 'ssh_private_key' }, project.id);
   return {
     projectId: String(project.id),
     repositoryUrl: project.clone_url,
-    privateKey: vault.open(project.ssh_private_key, place),
+    privateKey: vault.open(project.ssh_private_key, location),
   };
 }
 
-/** What opens the repository of a suite that this holder runs now. Other orders that need it carry it themselves. */
+/** What opens the repository of a suite that this holder runs now. All other orders that need it contain it. */
 export async function accessFor(db: Queries, vault: Vault, holder: string, claim: string): Promise<Access | undefined> {
   const job = await jobOf(db, claim);
   if (job?.holder !== holder || job.kind !== 'run_suite') return undefined;

@@ -3,7 +3,7 @@ import { addressesOf, wrongAddresses, type Addresses } from '../records/addresse
 import { columnName, isBlank, type Field } from '../records/fields.ts';
 import { most } from '../domain/bounds.ts';
 import { fitsOperator } from '../domain/rule-expressions.ts';
-import { checkCommand } from '../records/suite.ts';
+import { checkCommand, checkRoot } from '../records/suite.ts';
 import {
   areVariables,
   projectFields,
@@ -104,7 +104,9 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
   Object.assign(entry, addressesOf(addressesIn(entry)));
   if (kind?.section === 'rules' && !fitsOperator(entry.operator as never, `${entry.value as string | number}`))
     errors[place('value')] ??= ['invalid_format'];
-  if (kind === suites) for (const [name, codes] of Object.entries(checkCommand(entry))) errors[place(name)] ??= codes;
+  if (kind === suites)
+    for (const [name, codes] of Object.entries({ ...checkCommand(entry), ...checkRoot(entry) }))
+      errors[place(name)] ??= codes;
   if (isVariable && !isSource(given.from_env)) errors[place('from_env')] = ['invalid_format'];
   const dependencies = kind === suites && given.dependencies !== undefined ? valueOf(given.dependencies) : [];
   if (!Array.isArray(dependencies)) errors[place('dependencies')] = ['invalid_format'];
@@ -214,14 +216,14 @@ export function withoutValues(text: string): string {
   return JSON.stringify(document);
 }
 
-/** Says in which entry of the document a field was refused. */
+/** Says in which entry of the document a field was refused. A document has names where a body has identifiers. */
 export async function named<T>(at: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof ApiError) || at === '' || error.status === 401) throw error;
     const fields = Object.entries(error.fields).map(([name, codes]) => {
-      return [name === 'generic' ? at : `${at}[${columnName(name)}]`, codes] as const;
+      return [name === 'generic' ? at : `${at}[${columnName(name).replace(/_id$/, '')}]`, codes] as const;
     });
     throw ApiError.ofFields(Object.fromEntries(fields));
   }

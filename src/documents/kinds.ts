@@ -29,7 +29,7 @@ export interface Kind {
 
 export type Value = string | number | boolean | readonly (string | ListedRecord)[];
 /** An entry of a list of records, such as a step of a suite. */
-export type ListedRecord = Readonly<Record<string, string | number | boolean>>;
+export type ListedRecord = Readonly<Record<string, string | number | boolean | readonly unknown[]>>;
 export type Entry = Readonly<Record<string, Value>>;
 
 /** A field of the document: `options[url]` is `url`. */
@@ -116,6 +116,12 @@ const suiteParts: readonly Kind[] = [
   variablesAt('/projects/:project_id/suites/:suite_id/environment_variables'),
 ];
 
+/** The services of a suite: an identifier is text, which every number in a document could not hold. */
+function servicesIn(record: object): Value {
+  const { services } = record as Pick<Suite, 'services'>;
+  return services.map(({ dependency_id_str: id, ...service }) => ({ ...service, dependency_id: id }));
+}
+
 /** The name of the suite whose files a suite begins with, or blank. */
 export function filesFromOf(record: object): string {
   const { needs, files_from_id: from } = record as Pick<Suite, 'needs' | 'files_from_id'>;
@@ -130,6 +136,7 @@ export const suites: Kind = {
   // Suites need others by their names (config-needs.ts).
   fields: fieldsIn(suiteFields).map((field) => {
     if (field.name === 'needs') return { ...field, isApart: true };
+    if (field.name === 'services') return { ...field, valueIn: servicesIn };
     return field.name === 'files_from_id'
       ? { ...field, name: 'files_from', fallback: '', isApart: true, valueIn: filesFromOf }
       : field;

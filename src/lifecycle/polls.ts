@@ -4,7 +4,7 @@ import type { PollRow, ProjectRow } from '../db/schema.ts';
 import { placeOf } from '../domain/git-address.ts';
 import { compareInTransaction } from './compare-listings.ts';
 import { applyEffects } from './pending-effects.ts';
-import { callIt, mostBuilds, type MovedRef, type Moves } from './polled-refs.ts';
+import { refLabel, mostBuilds, type MovedRef, type Moves } from './polled-refs.ts';
 import { waitAfter, withJitter } from './poll-waits.ts';
 import { triggerRequests, type TriggeredBuild } from './triggers.ts';
 import type { WriteContext } from './write-context.ts';
@@ -93,7 +93,7 @@ interface ClaimedReport {
   claim: string;
 }
 
-/** Nothing has moved: one statement for all polls of a claim, without reading the stored listings. */
+/** For polls that found nothing new: one statement for all polls of a claim, without reading the stored listings. */
 export async function noteUnchanged(trx: Transaction, claim: string, projects: readonly bigint[]): Promise<void> {
   const now = BigInt(Date.now());
   // Each poll waits a little longer or shorter than the others, and than the last time (see poll-waits.ts).
@@ -154,7 +154,7 @@ export async function noteListing(context: WriteContext, report: ClaimedReport, 
 
 /** The poll was claimed by another runner while the report came in: the whole report is dropped. */
 export class PollLostError extends Error {
-  override name = 'LookLostError';
+  override name = 'PollLostError';
 }
 
 type Claimed = PollRow &
@@ -220,7 +220,7 @@ async function requestBuilds(
     else refused.add(triggered[at]?.reason ?? '');
   }
   const sentences = [
-    requested.length > 0 ? `Builds were asked for of ${requested.map(callIt).join(', ')}.` : '',
+    requested.length > 0 ? `Builds were asked for of ${requested.map(refLabel).join(', ')}.` : '',
     ...refused,
     moved > wanted.length ? tooMany(moved) : '',
     deleted > 0 ? `${deleted} ${deleted === 1 ? 'was' : 'were'} deleted, which builds nothing.` : '',

@@ -2,7 +2,7 @@ import type { Call } from '../api/call.ts';
 import { ApiError } from '../errors.ts';
 import { suites, type Entry } from '../documents/kinds.ts';
 
-/* A deploy strategy that runs a suite names it in a document. */
+/* In a document, a deploy strategy that runs a suite has the name of the suite. */
 
 type Params = Readonly<Record<string, bigint>>;
 
@@ -16,7 +16,7 @@ async function suitesOf(within: Call['within'], { project_id: project = 0n }: Pa
   return (await within(`GET ${suites.path}`, { project_id: project })) as Suite[];
 }
 
-/** The records as a document says them. Each has the options of its type alone, and a document has all of them. */
+/** The records in the form of a document. A record has only the options of its type, a document has all of them. */
 export async function withSuiteNames<Strategy extends object>(
   within: Call['within'],
   params: Params,
@@ -30,7 +30,7 @@ export async function withSuiteNames<Strategy extends object>(
   });
 }
 
-/** The entry as it is sent. The suite may have been made a step before. */
+/** The entry in the form of a request. The suite may have been made by an earlier step. */
 export async function withSuiteId(within: Call['within'], params: Params, entry: Entry): Promise<Entry> {
   const { suite = '' } = entry;
   if (suite === '') return entry;

@@ -47,7 +47,7 @@ const writtenAddresses = ({
 
 /**
  * Each type has options of its own, and all of them are needed; without a type, those of a push. The type of a strategy
- * stays what it is.
+ * does not change.
  */
 async function checkOptions(
   { db, database, project }: Pick<Call, 'database'> & { db: Queries; project: { id: bigint } },

@@ -8,7 +8,7 @@ import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import type { VisitApi } from './visit-api.ts';
 
-/** Deploy strategies: the targets that commits are pushed to, or the suites that bring them there. */
+/** Deploy strategies: the branches that commits are pushed to, or the suites that deploy them. */
 
 const of = '/projects/:project_id/deploy_strategies';
 
@@ -35,7 +35,7 @@ function suiteFields(form: PageForm, suites: readonly (readonly [string, string]
   ${form.hidden('strategy_type', 'suite')}`;
 }
 
-/** Where it leads to. */
+/** The target of a strategy, for people. */
 function targetOf({ options }: DeployStrategy, suites: readonly (readonly [string, string])[]): Html {
   const [, suite] = suites.find(([id]) => id === options.suite_id_str) ?? [];
   if (options.suite_id_str !== undefined) return html`the suite ${suite ?? options.suite_id_str}`;

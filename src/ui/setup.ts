@@ -16,7 +16,7 @@ import { suggestedSuite } from './suggestions.ts';
  * suite.
  */
 
-/** Where to install a key for one repository, at the usual hosts. */
+/** The page of the usual hosts where a key for one repository is installed. */
 function whereItGoes({ repository_url: url }: Project): Html {
   const [, host = '', path = ''] = /^[^@]*@([^:]+):(.+?)(?:\.git)?\/?$/.exec(url) ?? [];
   const at = (name: string): string => `https://${host}/${path.replace(/^\/+/, '')}${name}`;

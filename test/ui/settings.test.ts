@@ -240,6 +240,38 @@ describeServiceOnOne(
       assert.equal((await hers.get(one)).status, 404);
     });
 
+    test('create and change deploy strategies that run a suite, once there is a manual one', async () => {
+      const at = `${path}/settings/deploys`;
+      const title = 'New strategy that runs a suite';
+      assert.ok(!(await hers.get(at)).text.includes(title));
+      const plain = await create('suites', { name: 'plain', command: 'make' });
+      const ship = await create('suites', { name: markup, command: 'make ship', manual: 'true' });
+      const other = await create('suites', { name: 'other', command: 'make', manual: 'true' });
+      const offered = (await hers.get(at)).text;
+      assert.ok(offered.includes(title) && offered.includes(escaped) && !offered.includes(markup));
+      assert.ok(!offered.includes(`<option value="${plain.id}"`), 'only manual ones');
+      const fields = { name: 'live', strategy_type: 'suite', 'options[suite_id]': ship.id_str };
+      const wrong = await send(hers, at, 'create_by_suite', { ...fields, 'options[suite_id]': plain.id_str });
+      assert.equal(wrong.status, 403);
+      assert.match(wrong.text, /value="live"/, 'what was typed stays');
+      assertDone(await send(hers, at, 'create_by_suite', fields), at);
+      assert.ok((await hers.get(at)).text.includes(`the suite ${escaped}`));
+      const [strategy] = (await owner.get(`/projects/${project.id}/deploy_strategies`)).list;
+      const one = `${at}/${strategy?.id}`;
+      assert.match((await hers.get(one)).text, new RegExp(`<option value="${ship.id}" selected>`));
+      assertDone(await send(hers, one, 'save', { ...fields, 'options[suite_id]': other.id_str }), at);
+      assert.match((await hers.get(at)).text, /the suite other/);
+      // The page of the suite says why it has to stay manual.
+      const suitePage = `${path}/settings/suites/${other.id}`;
+      const refused = await send(hers, suitePage, 'save', { name: 'other', command: 'make', manual: 'false' });
+      assert.equal(refused.status, 403);
+      assert.match(refused.text, /A deploy strategy runs it, so it stays manual\./);
+      const [question, gone] = await deleteAt(hers, `${one}/delete`);
+      assert.match(question, /leads to the suite other/);
+      assertDone(gone, at);
+      for (const suite of [plain, ship, other]) await owner.delete(`/projects/${project.id}/suites/${suite.id}`);
+    });
+
     test('create notifications, show their secret once, what was sent and what was answered, and send it again', async () => {
       await using receiver = await Receiver.start(reply(200, markup));
       const at = `${path}/settings/notifications`;

@@ -157,6 +157,7 @@ create table suites (
   description text not null,
   command text not null,
   steps text not null default '[]',
+  services text not null default '[]',
   tags text not null default '',
   timeout integer not null default 0,
   allow_failure integer not null default 0,
@@ -166,6 +167,7 @@ create table suites (
   matrix_exclude text not null default '[]',
   matrix_allow_failure text not null default '[]',
   image text not null default '',
+  root integer,
   cache text not null default '[]',
   cache_save text not null default 'passed',
   artifacts text not null default '[]',
@@ -491,6 +493,7 @@ create table builds (
   output_from bigint,
   output_to bigint,
   steps text not null default '',
+  services text not null default '[]',
   needs text not null default '[]',
   files_from text not null default '',
   files_of bigint,
@@ -785,6 +788,8 @@ create index jobs_of_holder on jobs (holder) where claim is not null;
 create index jobs_under_way on jobs (account_id, kind) where claim is not null;
 -- Which tags the waiting jobs of an account need; empty where no suite has tags.
 create index jobs_tagged on jobs (account_id, tags) where claim is null and tags > '';
+-- Jobs that one runner may have before they are due.
+create index jobs_of_location on jobs (location, run_after) where claim is null and location is not null;
 create index jobs_stored_blob on jobs (stored_blob) where stored_blob is not null;
 -- What a claim looks for: jobs of its place that are due and need tags that the runner has.
 create index jobs_waiting on jobs (tags, account_id, run_after, id)
