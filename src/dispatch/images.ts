@@ -12,8 +12,9 @@ export function imageOrder(reference: string, accountId: bigint): { image?: Imag
 }
 
 /**
- * What the account has for the registry of the image that this holder's work needs now. The image may have changed since
- * the order was made; the answer names the registry, so that the runner does not send it to another one.
+ * The account's credentials for the registry of the image that this holder's job needs now. The image may have changed
+ * since the order was made. So the answer names the registry, and the runner does not send the credentials to another
+ * one.
  */
 export async function registryOf(
   db: Queries,
@@ -33,8 +34,8 @@ export async function registryOf(
     .executeTakeFirst();
   if (!found) return { host };
   const { id, username, password } = found;
-  const place = sealedLocation({ table: 'registries', column: 'password' }, id);
-  return { host, username, password: vault.open(password, place) };
+  const location = sealedLocation({ table: 'registries', column: 'password' }, id);
+  return { host, username, password: vault.open(password, location) };
 }
 
 async function imageOf(

@@ -8,8 +8,8 @@ import { appendToHeld, findLog } from '../streams/logs.ts';
 
 /**
  * Takes the chunks of logs. Runners know the limit of a log and keep to it; bytes beyond it are not stored. When the
- * disk is full, nothing is stored either, except for short logs. The reserve on the disk is kept for small things like
- * these, so that one long log that fills the disk does not end the work of everybody else.
+ * disk is full, only short logs are stored. The reserve on the disk is for such small things, so that one long log that
+ * fills the disk does not end the work of everybody else.
  */
 const shortLog = 1024 * 1024;
 
@@ -20,14 +20,14 @@ export interface LogIntake {
 export interface LogIntakeParts {
   db: Database;
   disk: DiskReserve;
-  /** The longest log. */
+  /** The most bytes of a log. */
   limit: number;
-  /** Told how many bytes were added to a log, once they are durable. */
+  /** Called with the number of bytes that were added to a log, once they are durable. */
   onStored?: ((bytes: number) => void) | undefined;
 }
 
 export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakeParts): LogIntake {
-  /** A chunk makes a log no longer than the end of the chunk, whatever offset the runner says. */
+  /** A chunk makes a log no longer than the end of the chunk, whatever offset the runner sends. */
   const hasRoom = async ({ offset, bytes }: LogChunk): Promise<boolean> => {
     try {
       await disk.take(bytes.length, offset + bytes.length <= shortLog ? 'small' : 'large');
@@ -93,7 +93,7 @@ export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakePar
   };
 }
 
-/** The last words of a log that was cut. */
+/** The last line of a log that was cut. */
 export function messageFor(reason: CutReason, limit: number): string {
   if (reason === 'disk_full') {
     return 'The log was cut here and the work was ended, because the disk of the server or of its runner is full. The operator of the service has to free space on it.';

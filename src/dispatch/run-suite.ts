@@ -5,7 +5,7 @@ import { dropArtifacts } from '../lifecycle/artifacts.ts';
 import { openServices } from '../lifecycle/build-services.ts';
 import { noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
 import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
-import { forgetLeft } from '../lifecycle/kept-builds.ts';
+import { forgetKept } from '../lifecycle/kept-builds.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
@@ -16,7 +16,7 @@ import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
-import { filesOrder, keepOrder } from './files.ts';
+import { filesOrder, isTaken, keepOrder } from './files.ts';
 import { imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
 import { orderServices } from './services.ts';
@@ -32,7 +32,7 @@ export const runSuite: JobHandler = {
       return undefined;
     }
     const {
-      repository_url: repositoryUrl,
+      clone_url: repositoryUrl,
       sha,
       command,
       suite_steps: suiteSteps,
@@ -47,6 +47,7 @@ export const runSuite: JobHandler = {
       fetch_ref: fetchRef,
       trace,
       image,
+      root,
       artifacts,
       ...rest
     } = parts;
@@ -59,6 +60,7 @@ export const runSuite: JobHandler = {
       cache_save: _cacheSave,
       config_digest: _digest,
       branch_secrets: branchSecrets,
+      is_taken: isForSuites,
       dependencies,
       variables: requestVariables,
       ...build
@@ -66,8 +68,8 @@ export const runSuite: JobHandler = {
     const attached = { suiteId: build.suite_id, accountId: job.account_id, names: dependencies };
     const findSoftware = () => suiteSoftware(context, attached);
     const found = hasSoftware ? await findSoftware() : noSoftware;
-    // Variables may be secrets, and the author of a fork's code could send them anywhere. So could whoever pushes a branch
-    // whose file has a suite that nobody has seen yet.
+    // Variables may be secrets, and the author of a fork's code could send them anywhere. So could anybody who pushes a
+    // branch whose file has a suite that the project does not have.
     const mayHave = fromFork === 0 && (build.suite_id !== null || branchSecrets === 1);
     const variables = hasVariables && mayHave ? await variablesOf(context, build) : [];
     const chosen = {
@@ -125,7 +127,7 @@ export const runSuite: JobHandler = {
       services.orders.map(({ name }) => name),
     );
     const cache = await cacheOrder(context, parts);
-    const keep = await keepOrder(context, job, parts);
+    const keep = keepOrder(context, job, build, Boolean(isForSuites));
     const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
       kind: 'run_suite',
@@ -163,6 +165,7 @@ export const runSuite: JobHandler = {
       ...software,
       ...imageOrder(image, job.account_id),
       ...(services.orders.length > 0 && { services: services.orders }),
+      ...(root !== null && { root: root === 1 }),
     };
   },
 
@@ -190,7 +193,7 @@ export const runSuite: JobHandler = {
 
   async lose(context, job) {
     const build = await buildOf(context, job.subject_id);
-    await dropArtifacts(context.trx, job.subject_id); // the next attempt keeps its own
+    await dropArtifacts(context.trx, job.subject_id); // the next attempt stores its own
     if (build && job.cancelled) await advanceBuild(context, build, 'cancelled');
     else if (build) await loseBuild(context, build, job.account_id, job);
     return { retry: false }; // the next attempt is a build and a job of its own
@@ -203,11 +206,11 @@ function stepsOf(command: string, steps: string): StepOrder[] {
   return JSON.parse(steps) as StepOrder[];
 }
 
-/** The runner cannot have the files that the build was to begin with: the next attempt finds out that they are gone. */
+/** The runner cannot get the files that the build was to begin with. The next attempt finds that they are gone. */
 async function loseFiles(context: JobContext, job: ClaimedJob): Promise<void> {
   const build = await buildOf(context, job.subject_id);
   if (!build) return;
-  if (build.files_of !== null) await forgetLeft(context.trx, build.files_of);
+  if (build.files_of !== null) await forgetKept(context.trx, build.files_of);
   await loseBuild(context, build, job.account_id, { tries: job.tries, reason: 'files_gone' });
 }
 
@@ -267,7 +270,7 @@ async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | unde
   return trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
 }
 
-/** What a suite says about its builds. */
+/** The settings of a suite that its builds need. */
 const settings = [
   'command',
   'timeout',
@@ -276,12 +279,13 @@ const settings = [
   'cache_save',
   'reports',
   'image',
+  'root',
 ] as const satisfies (keyof SuiteRow)[];
 type Settings = Pick<SuiteRow, (typeof settings)[number]>;
 
 type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pick<
     ProjectRow,
-    'repository_url' | 'default_branch' | 'branch_secrets'
+    'clone_url' | 'default_branch' | 'branch_secrets'
   > &
   Pick<
     BuildRequestRow,
@@ -301,8 +305,10 @@ type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pi
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
+    /** Whether other suites of the request begin with the files that the build leaves. */
+    is_taken: SqlBool;
   };
-/** With the names of its dependencies, where its suite is one of a file. */
+/** With the names of its dependencies, if its suite is one of a file. */
 type Parts = Omit<Found, keyof Settings | 'suite_steps' | 'suite_services'> &
   Settings & { suite_steps: string; suite_services: string; dependencies: readonly string[] | undefined };
 
@@ -313,10 +319,10 @@ async function partsOf(db: Queries, id: bigint): Promise<Parts | undefined> {
   if (found.config_digest === '') return { ...found, dependencies: undefined } as Parts;
   const suite = await settingsOf(db, found);
   if (!suite) return undefined;
-  const said = Object.fromEntries(settings.map((name) => [name, suite[name]])) as unknown as Settings;
+  const fromFile = Object.fromEntries(settings.map((name) => [name, suite[name]])) as unknown as Settings;
   const { dependencies = [] } = suite;
   const { steps: suite_steps, services: suite_services } = suite;
-  return { ...found, ...said, suite_steps, suite_services, dependencies, has_software: dependencies.length > 0 };
+  return { ...found, ...fromFile, suite_steps, suite_services, dependencies, has_software: dependencies.length > 0 };
 }
 
 const findParts = (db: Queries, build: bigint): Promise<Found | undefined> =>
@@ -333,7 +339,7 @@ const findParts = (db: Queries, build: bigint): Promise<Found | undefined> =>
       'suites.services as suite_services',
       ...settings.map((name) => `suites.${name}` as const),
     ])
-    .select(['projects.repository_url', 'projects.default_branch', 'projects.branch_secrets'])
+    .select(['projects.clone_url', 'projects.default_branch', 'projects.branch_secrets'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])
@@ -355,6 +361,7 @@ const findParts = (db: Queries, build: bigint): Promise<Found | undefined> =>
             ),
         )
         .as('has_variables'),
+      isTaken.as('is_taken'),
     ])
     .where('builds.id', '=', build)
     .executeTakeFirst();
@@ -365,7 +372,7 @@ interface Variable {
   isSecret: boolean;
 }
 
-/** Those of the project, and in the place of one with the same name that of the suite. */
+/** The variables of the project. A variable of the suite replaces one of the same name. */
 async function variablesOf({ trx, vault }: JobContext, { project_id: project, suite_id: suite }: BuildRow) {
   const all = trx.selectFrom('environment_variables').selectAll();
   const ofProject = await all.where('project_id', '=', project).execute();
@@ -378,7 +385,7 @@ async function variablesOf({ trx, vault }: JobContext, { project_id: project, su
   }));
 }
 
-/** What the build of a deploy is told; not those of the suites that it needs. */
+/** The variables of a deploy. Only the build that deploys gets them, not those of the suites that it needs. */
 async function deployVariables({ trx }: JobContext, build: Pick<BuildRow, 'deploy_id' | 'suite_id'>) {
   if (build.deploy_id === null) return {};
   const deploy = await trx

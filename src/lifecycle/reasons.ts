@@ -57,7 +57,7 @@ export const reasons: Record<string, string> = {
   fetch_timed_out: 'The repository could not be fetched in time.',
 };
 
-/** A runner may name a reason that is not among them. */
-export function reasonInWords(reason: string): string {
+/** A runner may send a reason that is not among them. */
+export function reasonText(reason: string): string {
   return reasons[reason] ?? `${reason.charAt(0).toUpperCase()}${reason.slice(1).replaceAll('_', ' ')}.`;
 }

@@ -25,7 +25,7 @@ import { reasonsToWait } from './waiting.ts';
 const mayWait = ({ build_state: state, held }: BuildRow): boolean =>
   held === '' && (state === 'enqueued' || state === 'running');
 
-/** As everybody sees them, with why each of them waits. */
+/** The views of builds, each with the reason why it waits. */
 export async function showing(
   call: Pick<Call, 'database'> & { db: Queries; project: Pick<ProjectRow, 'owner_id'> },
   rows: readonly BuildRow[],

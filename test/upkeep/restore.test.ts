@@ -90,6 +90,7 @@ for (const kind of kinds) {
         services: '[]',
         tags: '',
         image: '',
+        root: null,
         cache: '[]',
         reports: '[]',
         timeout: 0,
