@@ -48,7 +48,13 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   async function image(tree: string): Promise<void> {
     await sandbox.process.settled();
     const layers = (job.overImage ?? []).map((path) => layer(path, 'ro', 'image'));
-    (await sandbox.image.show({ tree, layers, directories: mounts.map(({ at }) => at) })).forEach(mounting);
+    (
+      await sandbox.image.show({
+        tree,
+        layers,
+        directories: mounts.filter(({ file }) => file === undefined).map(({ at }) => at),
+      })
+    ).forEach(mounting);
   }
 
   async function workspace(target: string): Promise<void> {
