@@ -3,7 +3,7 @@ import { Failure } from '../client/failure.ts';
 import { messageOf } from '../lib/error-code.ts';
 import type { Answered, Project } from '../client/operations.ts';
 import { variablesIn, variantsOf } from '../domain/matrix.ts';
-import type { EndedSuite } from '../runner/exec-suite.ts';
+import type { EndedSuite, ServiceOrder } from '../runner/exec-suite.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
 import { currentCommit, currentRef, topOf } from './git.ts';
@@ -65,6 +65,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
       secrets: variables.filter(({ secret }) => secret).map(({ content }) => content),
       software: software.layers.map(({ digest, prefix }) => ({ digest, prefix })),
       prefixes: software.prefixes,
+      services: suite.services.map((service) => serviceOrder(service, variables)),
       image: { reference: options.image ?? suite.image, isChosen: options.image !== undefined, root: suite.root },
       read: keptResults(client, { folder: join(folder, 'results'), suite: suite.id_str, layers: software.layers }),
       timeoutSeconds: suite.timeout,
@@ -116,6 +117,33 @@ function resultOf({ exitStatus: status, reason, launch, steps }: EndedSuite, too
 }
 
 type Suite = Answered<'suite'>;
+
+/** What comes from a variable of the suite is blank, unless variables were asked for. */
+function serviceOrder(
+  service: Suite['services'][number],
+  variables: readonly { name: string; content: string }[],
+): ServiceOrder {
+  const { name, image } = service;
+  if (image === '')
+    throw new Failure('unavailable', words`The service ${name} runs a dependency, which only builds on a server can.`);
+  const ofSuite = new Map(variables.map((variable) => [variable.name, variable.content]));
+  return {
+    name,
+    image: { reference: image, accountId: 'exec' },
+    software: [],
+    prefixes: [],
+    command: service.command,
+    environment: Object.fromEntries(
+      service.variables.map(({ name: key, content, from }) => [key, from === '' ? content : (ofSuite.get(from) ?? '')]),
+    ),
+    readyPort: service.ready_port,
+    readyCommand: service.ready_command,
+    readyTimeoutSeconds: service.ready_timeout,
+    prepare: service.prepare,
+    prepareInputs: [...service.prepare_inputs],
+    data: [],
+  };
+}
 
 function variantOf(suite: Suite, wanted: string | undefined): string {
   const { name } = suite;
