@@ -160,7 +160,7 @@ function endWhenForgotten(
   { running, link, stop }: { running: Runner; link: OpenLink; stop: () => void },
 ): void {
   const timer = setInterval(() => {
-    const isForgotten = !running.isBusy() && performance.now() - link.heardAt() > forgottenAfter;
+    const isForgotten = !running.isBusy() && performance.now() - link.lastMessageAt() > forgottenAfter;
     if (isForgotten || !existsSync(config.data_dir)) stop();
   }, 2000);
   timer.unref();

@@ -18,10 +18,13 @@ export interface ArtifactIntake {
   keep(runner: Runner, claim: string, content: AsyncIterable<Buffer>): Promise<Kept>;
 }
 
-/** Files up to this size are gathered in memory, so that several can be stored at once: a flush of the disk takes long. */
+/**
+ * Files up to this size are gathered in memory, so that several can be stored at once: flushing the disk for each takes
+ * long.
+ */
 const small = 256 * 1024;
 const atOnce = 16;
-/** So many rows are written together, and at the latest after so long: a blob without a row is removed some day. */
+/** How many rows are written together, and how long they wait at most: a blob without a row is removed some day. */
 const mostRows = 200;
 const longestMs = 2000;
 
@@ -39,7 +42,7 @@ export function artifactIntake(parts: {
       const buildId = await holdBuildUnder(db, trx, runner, claim);
       if (buildId === undefined) throw new Ended({ gone: true });
       const { files, bytes } = await addArtifacts(trx, parts.ids, { buildId, files: rows });
-      // Whatever was sent beside: what is kept stays within the limits.
+      // Counted here again, so that the limits hold whatever the runner sent.
       if (files > limits.mostFiles || bytes > limits.mostBytes) throw new Ended({ refused: 'too_large' });
     });
     await noting.catch(async (error: unknown) => {
@@ -103,8 +106,8 @@ export function artifactIntake(parts: {
         await check();
         return { kept: true };
       } catch (error) {
-        await several.ended().catch(() => {}); // the first error is the one to answer
-        // What is stored by now stays, whatever ended the rest.
+        await several.ended().catch(() => {}); // the first error is the one that is answered
+        // Files that were stored before the error stay.
         const lost = await noteStored().then(() => undefined, answerTo);
         return lost ?? answerTo(error) ?? refuse(error);
       } finally {
@@ -123,7 +126,7 @@ function answerTo(error: unknown): Kept | undefined {
   return error instanceof DiskFullError ? { refused: 'disk_full' } : undefined;
 }
 
-/** The request is answered before its end. */
+/** Answers the request before all of it was read. */
 class Ended extends Error {
   readonly answer: Kept;
 
@@ -143,7 +146,7 @@ async function gathered(pieces: AsyncIterable<Buffer>): Promise<AsyncIterable<Bu
   })();
 }
 
-/** Does some things at the same time. An error is thrown by the next call. */
+/** Runs several tasks at the same time. An error is thrown by the next call. */
 function inParallel(most: number): { start(work: () => Promise<void>): Promise<void>; ended(): Promise<void> } {
   const running = new Set<Promise<void>>();
   let failed: { error: unknown } | undefined;

@@ -5,8 +5,8 @@ import type { DependencyState } from '../lifecycle/states.ts';
 const inTheWorks: readonly DependencyState[] = ['enqueued_for_compile', 'compiling'];
 
 /**
- * Of these dependencies, those of the account that are being compiled. Another account's dependency is pinned, so
- * nothing waits for it.
+ * Which of these dependencies are being compiled, of those that belong to the account. A dependency of another account
+ * is pinned, so nothing waits for it.
  */
 export async function findAwaited(
   db: Queries,
@@ -18,7 +18,7 @@ export async function findAwaited(
   return own.where('owner_id', '=', accountId).where('state', 'in', inTheWorks).orderBy('id').execute();
 }
 
-/** Whether all of these are still being compiled. Waits for a transaction that is just ending one of them. */
+/** Whether all of these are still being compiled. Waits for a transaction that is about to end one of them. */
 export async function isAwaited(db: Database, ids: readonly bigint[]): Promise<boolean> {
   return db.transaction(async (trx) => {
     const all = trx.selectFrom('dependencies').select('id').where('id', 'in', ids).orderBy('id');

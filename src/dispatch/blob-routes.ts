@@ -9,7 +9,7 @@ import { readClaimHeader, readDigest, readOffset } from './headers.ts';
 import type { RunnerBlobs } from './runner-blobs.ts';
 
 const pieceSize = 1024 * 1024;
-/** What is longer is fetched from where it is stored, by runners that can, if it has an address there. */
+/** Larger blobs are fetched directly from the blob store, if it has an address for them and the runner follows it. */
 const directFrom = 1024 * 1024;
 
 /** Routes for data that is too large for an order or an outcome. */
@@ -20,12 +20,12 @@ export function blobRoutes(blobs: RunnerBlobs): PlainRoute<Runner>[] {
       path: '/runner/blobs/:digest',
       async handle({ admitted, head }) {
         const { digest: named } = head.params as { digest: string };
-        const { offset: said = '0' } = head.query as { offset?: unknown };
-        const asked = readOffset(said);
+        const { offset: sent = '0' } = head.query as { offset?: unknown };
+        const requested = readOffset(sent);
         const digest = readDigest(named);
         const blob = digest === undefined ? undefined : await blobs.read(admitted, digest);
         if (!blob) throw new ApiError('not_found');
-        const offset = Math.min(asked, blob.size);
+        const offset = Math.min(requested, blob.size);
         const isDirect = blob.size - offset > directFrom && head.headers[followsHeader] === 'yes';
         const location = isDirect ? await blob.address?.() : undefined;
         if (location !== undefined) {

@@ -13,11 +13,11 @@ export type CachedBuild = Pick<BuildRow, 'id' | 'project_id' | 'suite_id' | 'sui
   Pick<ProjectRow, 'default_branch'> &
   Pick<SuiteRow, 'cache' | 'cache_save'>;
 
-/** What an order says about the cache of its suite; undefined where the suite keeps nothing. */
+/** What an order says about the cache of its suite; undefined where the suite caches nothing. */
 export async function cacheOrder(context: JobContext, build: CachedBuild): Promise<CacheOrder | undefined> {
   const paths = JSON.parse(build.cache) as string[];
   if (paths.length === 0 || context.cacheBytes === 0) return undefined;
-  const found = await useCache(context, placeOf(build), build.default_branch);
+  const found = await useCache(context, keyOf(build), build.default_branch);
   return {
     paths,
     ...(found && { found: foundIn(found) }),
@@ -27,17 +27,17 @@ export async function cacheOrder(context: JobContext, build: CachedBuild): Promi
   };
 }
 
-/** A build that is over, and what its runner has stored under its claim. */
+/** A build that is over, and the blob that its runner has stored under its claim. */
 interface Leaving {
   buildId: bigint;
   stored: Pick<ClaimedJob, 'stored_blob' | 'stored_bytes'>;
-  /** How it ends, where that is not written yet. */
+  /** How the build ends, if that is not recorded yet. */
   state?: string;
-  /** It comes after the build: a cache that a newer build has saved meanwhile stays. */
+  /** Whether it arrives after the build: then a cache that a newer build has saved meanwhile stays. */
   isLate?: boolean;
 }
 
-/** A build left a cache. It must be the blob that was stored under the claim. */
+/** Saves the cache of a build. It must be the blob that was stored under the claim. */
 export async function keepCache(
   context: JobContext,
   { buildId, stored, state, isLate = false }: Leaving,
@@ -47,7 +47,7 @@ export async function keepCache(
   if (!build || !mayWrite(build) || !isSavedBy(build, state ?? build.build_state)) return;
   // A runner creates a tree and cannot choose one: otherwise it could name another account's blob.
   if (digest !== stored.stored_blob) return;
-  const isSaved = await saveCache(context, placeOf(build), {
+  const isSaved = await saveCache(context, keyOf(build), {
     build_id: build.id,
     sha: build.sha,
     digest,
@@ -56,13 +56,13 @@ export async function keepCache(
     mostBytes: BigInt(context.cacheBytes),
     isLate,
   });
-  if (!isSaved) await addLine(context.db, context.trx, build.id, notKept);
+  if (!isSaved) await addLine(context.db, context.trx, build.id, notSaved);
 }
 
-const notKept =
+const notSaved =
   'The cache is not kept: while the build ran, the one it began with was deleted, or what the suite keeps was changed.';
 
-/** Whether a build may store a cache: its suite keeps something, and it may write. */
+/** Whether a build may store a cache. */
 export async function writesCache(db: Queries, buildId: bigint): Promise<boolean> {
   const build = await cachedBuild(db, buildId);
   return build !== undefined && build.cache !== '[]' && mayWrite(build);
@@ -94,17 +94,17 @@ async function cachedBuild(
   return suite && { ...build, cache: suite.cache, cache_save: suite.cache_save };
 }
 
-/** Builds of forks read caches but never write them. A build of no branch has none of its own. */
+/** Builds of forks read caches but never write them. A build without a branch has no cache of its own. */
 function mayWrite({ from_fork: fromFork, branch }: Pick<CachedBuild, 'from_fork' | 'branch'>): boolean {
   return fromFork === 0 && branch !== '';
 }
 
-/** Whether a build that ends so saves its cache: a cancelled one never does. */
+/** Whether a build that ends in this state saves its cache. A cancelled build never does. */
 function isSavedBy({ cache_save: when }: Pick<CachedBuild, 'cache_save'>, state: string): boolean {
   return state === 'passed' || (state === 'failed' && when === 'always');
 }
 
-function placeOf(build: CachedBuild): CacheKey {
+function keyOf(build: CachedBuild): CacheKey {
   const { project_id: projectId, suite_id: suiteId, suite_name: suiteName, variant, branch, cache: paths } = build;
   return { projectId, suiteId, suiteName, variant, branch, paths, isOfFile: build.config_digest !== '' };
 }

@@ -19,26 +19,26 @@ import {
 } from '../protocol/index.ts';
 import { readId, readName, readCall } from './read-message.ts';
 
-/** How the calls of runners are answered; those that wait, until the signal. */
+/** Answers the calls of runners. A call that waits ends with the signal. */
 export type CallHandlers = {
   [Name in CallName]: (typeof calls)[Name] extends { waits: true }
-    ? (runner: Runner, said: Says<Name>, signal: AbortSignal) => Promise<Answer<Name>>
-    : (runner: Runner, said: Says<Name>) => Promise<Answer<Name>>;
+    ? (runner: Runner, message: Says<Name>, signal: AbortSignal) => Promise<Answer<Name>>
+    : (runner: Runner, message: Says<Name>) => Promise<Answer<Name>>;
 };
 
 const limits: Record<CallName, { says: unknown; mostBytes?: number; waits?: true }> = calls;
 const mostBytesOf = (name: CallName): number => limits[name].mostBytes ?? shortMessage;
 
-/** What is larger than any message may be ends the connection; up to here it is answered. */
+/** A larger message than this ends the connection. A smaller one is answered, if only with an error. */
 export const mostMessageBytes = shortMessage + Math.max(...callNames.map(mostBytesOf));
 
-/** A runner's socket is not read while so many of its calls are being answered, or calls with so many bytes. */
+/** A runner's socket is not read while this many of its calls, or calls with this many bytes, are being answered. */
 const mostAtWork = 8;
 const mostBytesAtWork = 4 * 1024 * 1024;
-/** So many more may wait for their answers, above all one for each slot that is free; and so many bytes with them. */
+/** How many more calls may wait for their answers, mostly one for each free slot, and with how many bytes. */
 const mostWaiting = most.claims;
 const mostBytesWaiting = 2 * mostBytesAtWork;
-/** A runner that leaves so much unread of its answers is disconnected. */
+/** A runner that does not read this many bytes of its answers is disconnected. */
 const mostUnread = 16 * 1024 * 1024;
 
 export interface CallParts {
@@ -95,7 +95,7 @@ export function serveCalls(socket: WebSocket, runner: Runner, signal: AbortSigna
   };
   const nextCall = (): Call | undefined =>
     !signal.aborted && atWork.calls < mostAtWork && atWork.bytes < mostBytesAtWork ? unanswered.shift() : undefined;
-  /** Whoever stores slower than a runner sends stops reading: what is not read is not in memory. */
+  /** When calls come faster than they are answered, the socket is not read, so that they do not fill the memory. */
   const begin = (): void => {
     for (let call = nextCall(); call; call = nextCall()) void work(call);
     if (unanswered.length > 0) socket.pause();
@@ -118,12 +118,12 @@ export function serveCalls(socket: WebSocket, runner: Runner, signal: AbortSigna
       take(data, isBinary);
       begin();
     } catch {
-      socket.close(1007); // it is no call: there is nothing to answer
+      socket.close(1007); // it is no call, so there is nothing to answer
     }
   });
 }
 
-/** Other statuses than for callers of the API: to a runner, 4xx means that a repetition is useless. */
+/** Other statuses than in the API: to a runner, 4xx means that it is useless to repeat the call. */
 export function asAnswer(error: unknown): Pick<ApiError, 'status' | 'body'> | undefined {
   if (error instanceof ApiError) return error;
   if (!isUnavailable(error) && !(error instanceof LeaseLapsedError)) return undefined;

@@ -22,7 +22,7 @@ export const compileDependency: JobHandler = {
       await logWaiting(context, dependency.id, awaited);
       return { awaits: awaited.map(({ id }) => id) };
     }
-    // A dependency may be compiled between the two queries, so the results are read after it is known that nothing is
+    // A dependency may be compiled between the two queries. So the results are read after it is known that nothing is
     // awaited.
     const { missing, layers: _, ...software } = await relatedSoftware(context, dependency.id);
     if (missing.length > 0) {
@@ -73,8 +73,8 @@ export const compileDependency: JobHandler = {
 };
 
 /**
- * Where two dependencies need each other, neither waits, because they would wait for ever. A compile that has begun
- * goes on.
+ * If two dependencies need each other, neither waits, because they would wait for ever. A compile that has begun goes
+ * on.
  */
 function mustWait({ id, state }: DependencyRow, layers: readonly Layer[]): boolean {
   return state !== 'compiling' && !layers.some((layer) => layer.id === id);

@@ -8,39 +8,42 @@ import { serveCalls, type CallParts } from './calls.ts';
 export interface Connections {
   open(socket: WebSocket, runner: Runner): void;
   holders(): Iterable<string>;
-  /** Ends the connections whose token is worth nothing any more. */
+  /** Ends connections whose token was revoked. */
   check(standings: ReadonlyMap<string, Standing>): void;
-  /** A holder is known to have ended. */
+  /** Ends the connections of a holder that is known to have ended. */
   drop(holder: string): void;
-  /** Ends all connections: runners come again, to this server or another one. */
+  /** Ends all connections: runners connect again, to this server or another one. */
   letGo(): void;
   close(): Promise<void>;
 }
 
 export interface ConnectionsParts {
   calls: CallParts;
-  /** Whether nobody gets work here any more. */
+  /** Whether this server gives no more work to anybody. */
   isQuiet: () => boolean;
 }
 
-/** Keeps connections open that a proxy would cut for their silence, and finds those whose other end has vanished. */
+/** Pings keep a proxy from cutting silent connections, and find those whose other end has vanished. */
 const pingMs = 10_000;
 const silentMs = 25_000;
-/** Where a server is about to stop, a runner is sent elsewhere after so long: a balancer may know another server by then. */
+/**
+ * When a server is about to stop, it sends its runners elsewhere after this time: by then a load balancer knows another
+ * server.
+ */
 const elsewhereMs = 5000;
 
-/** The other side has so long to hang up. */
+/** How long the other side has to close the connection. */
 const farewellMs = 1000;
-/** Made once: a new error for each connection would cost more than the rest of its end. */
+/** Made once: an error for each connection would cost more than the rest of its end. */
 const ended = new Error('the connection of the runner ended');
 
 interface Connection {
   socket: WebSocket;
-  /** Aborted when it is over: nothing that comes after that counts. */
+  /** Aborted when the connection is over. Nothing that arrives afterwards counts. */
   over: AbortController;
   runner: Runner;
   since: number;
-  heardAt: number;
+  lastMessageAt: number;
 }
 
 export function createConnections({ calls, isQuiet }: ConnectionsParts): Connections {
@@ -48,8 +51,8 @@ export function createConnections({ calls, isQuiet }: ConnectionsParts): Connect
   let isLetGo = false;
   const ping = async (): Promise<void> => {
     const now = performance.now();
-    for (const { socket, heardAt } of all) {
-      if (now - heardAt > silentMs) socket.terminate();
+    for (const { socket, lastMessageAt } of all) {
+      if (now - lastMessageAt > silentMs) socket.terminate();
       else socket.ping();
     }
   };
@@ -62,13 +65,13 @@ export function createConnections({ calls, isQuiet }: ConnectionsParts): Connect
   return {
     open(socket, runner) {
       const now = performance.now();
-      const connection = { socket, over: new AbortController(), runner, since: now, heardAt: now };
-      const onMessage = (): void => void (connection.heardAt = performance.now());
+      const connection = { socket, over: new AbortController(), runner, since: now, lastMessageAt: now };
+      const onMessage = (): void => void (connection.lastMessageAt = performance.now());
       all.add(connection);
       socket
         .on('message', onMessage)
         .on('pong', onMessage)
-        .on('error', () => {}); // it is closed then
+        .on('error', () => {}); // the socket is closed then
       serveCalls(socket, runner, connection.over.signal, calls);
       socket.once('close', () => {
         all.delete(connection);

@@ -7,7 +7,7 @@ import { heldBy } from '../queue/queue.ts';
 /** How much work there is for runners with this token and these tags, and how much of it they do already. */
 export async function demandFor(db: Database, runner: Runner, mostRunning: number): Promise<Demand> {
   const { holder, tags = '' } = runner;
-  // First what is under way: a job that is taken in between is counted nowhere, and not twice.
+  // The jobs under way first: then a job that is claimed in between is not counted twice.
   const running = (await heldBy(db, holder)).length;
   const { isDraining } = await checkRunner(db.read, runner);
   if (isDraining) return { waiting: 0, running };

@@ -9,7 +9,8 @@ import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import type { ApiError } from '../errors.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
-import { judgeKept } from '../lifecycle/kept-builds.ts';
+import { noteServices } from '../lifecycle/build-services.ts';
+import { checkKeptFiles } from '../lifecycle/kept-builds.ts';
 import { noteSteps } from '../lifecycle/build-steps.ts';
 import { releasePollsOf } from '../lifecycle/poll-claims.ts';
 import { claimSeconds, holdSeconds, type ClaimSignal, type Receipt, type WorkKind } from '../protocol/index.ts';
@@ -56,7 +57,7 @@ export interface DispatchParts extends Services {
   limits: BuildLimits;
   unpacked: UnpackLimits;
   artifacts: ArtifactLimits;
-  /** How much the caches of a project may have together, in bytes. */
+  /** The most bytes of all caches of a project together. */
   cacheBytes: number;
   /** The longest log, in bytes. */
   logBytes: number;
@@ -72,35 +73,39 @@ export interface DispatchParts extends Services {
 }
 
 /**
- * The server's side of the protocol with runners. Every change is in the store before the answer is sent, and nothing is
- * kept here, so any server can answer any runner. A runner whose token was revoked is refused as unauthorized.
+ * The server's side of the protocol with runners. Every change is in the database before the answer is sent, and
+ * nothing is stored in memory, so any server can answer any runner. A runner whose token was revoked is refused as
+ * unauthorized.
  */
 export interface Dispatch extends CallHandlers, RunnerBlobs {
-  /** A runner has come, and may connect or is turned away. */
+  /** A runner has called, before it is known whether it may connect. */
   came: Heartbeats['came'];
   connect: Connections['open'];
-  /** The holder is known to have ended: its claims are lost now. A new runner of this name gets work again. */
+  /** The holder is known to have ended: its claims are lost now. A new runner with the same name gets work again. */
   holderGone(holder: string): Promise<void>;
-  /** From now on this holder gets no more work, or nobody does. Resolves when orders that were being given are stored. */
+  /**
+   * From now on this holder, or without one every holder, gets no more work. Resolves when orders that were being given
+   * are stored.
+   */
   quiet(holder?: string): Promise<void>;
   /** Whether a holder has claims, or may have some. */
   isBusy(holder: string): Promise<boolean>;
   /** Resolves when a holder has no claims, or when the signal is aborted. */
   untilIdle(holder: string, signal: AbortSignal): Promise<void>;
-  /** The server closes: runners are to come again. */
+  /** The server closes: runners connect again elsewhere. */
   letGo(): void;
-  /** The holder works on without a server for a while: its claims are kept longer. */
+  /** The holder works without a server for a while, so its claims last longer. */
   holderLeaves(holder: string): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * Announcements can be lost, and those of another process may not arrive at all. So the server regularly looks for work
- * and for revoked tokens by itself, once for all runners that are connected.
+ * Announcements can be lost, and those of another process may not arrive at all. So the server regularly checks for
+ * work and for revoked tokens by itself, once for all runners that are connected.
  */
 const checkEveryMs = 1000;
-/** A claim that ends is announced; this is for announcements that were lost. */
-const lookForClaimsEveryMs = 5000;
+/** The end of a claim is announced. This interval is for lost announcements. */
+const checkClaimsEveryMs = 5000;
 
 export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const { db, ids, observers, vault, subscriptions, blobs, disk, logBytes, accountConcurrency, log } = parts;
@@ -139,7 +144,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
   const attending = repeatedly(checkEveryMs, attend, (error) => {
     if (!isUnavailable(error)) log.error({ err: error }, 'looking after the runners failed');
   });
-  /** A database that is unreachable says nothing about it. */
+  /** If the database cannot be reached, the holder may have claims. */
   const isBusy = async (holder: string): Promise<boolean> => {
     const held = await queue.heldBy(db, holder).catch(() => undefined);
     return held?.length !== 0;
@@ -148,7 +153,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     db.transaction((trx) => outcomes.settle(trx, runner, report));
 
   const dispatch: Dispatch = {
-    came: (runner, visit) => visits.came(runner, visit),
+    came: (runner, heartbeat) => heartbeats.came(runner, heartbeat),
     connect: (socket, runner) => connections.open(socket, runner),
     ...runnerBlobs({ db, ids, blobs, artifacts, unpacked, cacheBytes }),
     ...createShells({ db, ids, vault, subscriptions, relay: parts.relay, isQuiet }),
@@ -165,6 +170,15 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         await noteSteps(context(trx), job.subject_id, steps);
         return { taken: true };
       }),
+    services: ({ holder }, { claim, services }) =>
+      db.transaction(async (trx) => {
+        const job = await queue.holdJob(db, trx, claim);
+        if (job?.holder !== holder || job.kind !== 'run_suite') return { gone: true };
+        const builds = trx.selectFrom('builds').select(['id', 'project_id', 'services']);
+        const build = await builds.where('id', '=', job.subject_id).executeTakeFirst();
+        if (build) await noteServices(context(trx), build, services);
+        return { taken: true };
+      }),
     tests: ({ holder }, batch) => tests.take(holder, batch),
     async finish(runner, report) {
       try {
@@ -176,10 +190,10 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     },
     uploaded: (runner, report) => endUploads(db, context, runner, report),
     key: ({ holder }, { claim }) => keyOf(db.read, vault, holder, claim),
-    registry: ({ holder }, { claim }) => registryOf(db.read, vault, holder, claim),
+    registry: ({ holder }, asked) => registryOf(db.read, vault, holder, asked),
     gone: (runner, { projects }) => goneProjects(db, runner, projects),
     stale: (runner, { trees }) => staleTrees(db, runner, trees),
-    kept: ({ holder }, asked) => judgeKept(db.read, { ...asked, holder }),
+    kept: ({ holder }, asked) => checkKeptFiles(db.read, { ...asked, holder }),
 
     async extend(runner, { claims }, signal) {
       const { holder } = runner;
@@ -199,14 +213,14 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     isBusy,
     async untilIdle(holder, signal) {
       using watch = subscriptions.watch(queue.claimsTopic, queue.endedClaims(holder));
-      while (!signal.aborted && (await isBusy(holder))) await watch.changed(lookForClaimsEveryMs, signal);
+      while (!signal.aborted && (await isBusy(holder))) await watch.changed(checkClaimsEveryMs, signal);
     },
     letGo: () => connections.letGo(),
     holderLeaves: (holder) => db.transaction((trx) => queue.detachHolder(db, trx, holder)),
 
     async holderGone(holder) {
       connections.drop(holder);
-      dispatcher.leave(holder); // it must not be given its lost jobs again
+      dispatcher.leave(holder); // it must not get its lost jobs again
       dispatcher.resume(holder);
       await db.transaction(async (trx) => {
         await queue.lapse(db, trx, holder);
@@ -221,12 +235,12 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       polls.close();
       await attending.stop();
       await connections.close();
-      await visits.close();
+      await heartbeats.close();
       await cleanup.close();
       await logPacker.close();
     },
   };
-  const visits = recordHeartbeats(db, () => connections.holders());
+  const heartbeats = recordHeartbeats(db, () => connections.holders());
   const connections = createConnections({
     calls: {
       handlers: dispatch,

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkRunner, type Runner, type Standing } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
+import { placeOf } from '../lifecycle/kept-builds.ts';
 import { releasePollsOf } from '../lifecycle/poll-claims.ts';
 import { DrainedError, type Order, type Wish } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
@@ -8,27 +9,35 @@ import type { CallHandlers } from './calls.ts';
 import type { Orders } from './orders.ts';
 import { WaitingList } from './waiting-list.ts';
 
-/** The free slots of the runners that are connected here, and who gets no more work. */
+/**
+ * The free slots of the runners that are connected here, and which runners get no more work. A runner asks for an order
+ * with a wish, one for each free slot.
+ */
 export interface Dispatcher {
-  /** The order for a free slot; undefined where the wish is over. Throws `DrainedError` when the runner is to end. */
+  /**
+   * The order for a free slot; undefined where the wish has ended. Throws `DrainedError` when the runner is to stop.
+   */
   next: CallHandlers['next'];
-  /** A runner takes wishes back; without claims, all of them. */
+  /** A runner takes back these wishes; without claims, all of them. */
   leave(holder: string, claims?: readonly string[]): void;
-  /** Looks for work that nobody announced, and ends the wishes of runners that are drained. */
+  /** Checks for work that was not announced, and ends the wishes of drained runners. */
   check(standings: ReadonlyMap<string, Standing>): Promise<void>;
   /**
-   * From now on this holder gets no more work here; without a holder, nobody does. Resolves when the orders that were being
-   * given are in the store.
+   * From now on this holder gets no more work here; without a holder, nobody does. Resolves when orders that were being
+   * given are stored.
    */
   quiet(holder?: string): Promise<void>;
   isQuiet(holder: string): boolean;
-  /** A new runner has this name now. */
+  /** A new runner has this name now, and gets work. */
   resume(holder: string): void;
   close(): void;
 }
 
-/** A runner that is drained and still has work is told no sooner that there is no more: it asks again at once. */
+/** A drained runner that still has jobs gets its answer after this time, because it asks again at once. */
 const drainingMs = 1000;
+
+const placeFor = ({ holder }: Runner, location: string | undefined): string | undefined =>
+  location === undefined ? undefined : placeOf({ holder, location });
 
 const takenBack = new Error('the runner takes no more');
 
@@ -47,9 +56,10 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
 
   const waitFor = (
     caller: Runner,
-    { claim, slot, holdMs, location, isLeaving }: Wish,
+    { claim, slot, holdMs, location: folder, isLeaving }: Wish,
     signal: AbortSignal,
   ): Promise<Order | undefined> => {
+    const location = placeFor(caller, folder);
     const runner = { ...caller, slot, location, isLeaving };
     const waiting = {
       runner,
@@ -77,14 +87,14 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
 
   return {
     async next(runner, wish, signal) {
-      // At once: it may be taken back before anything was looked up for it.
+      // Recorded at once, because the wish may be taken back before the first query is over.
       const open = { holder: runner.holder, over: new AbortController() };
       wishes.set(wish.claim, open);
       try {
-        // The claim may have its order already, whose answer was lost.
+        // The claim may have its order already, if the answer was lost.
         if ((await queue.jobOf(db.read, wish.claim)) !== undefined)
           return await orders.now({
-            runner: { ...runner, location: wish.location },
+            runner: { ...runner, location: placeFor(runner, wish.location) },
             name: wish.claim,
             mayBeGiven: true,
           });

@@ -5,7 +5,7 @@ import { recordCommit } from '../lifecycle/commits.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
 import { noteFetchBegins, traceFetch } from '../lifecycle/traces.ts';
 import { byProject, storeFileSuites } from '../lifecycle/file-suites.ts';
-import { madeByPush } from '../lifecycle/request-changes.ts';
+import { madeByPush, withFirstParent } from '../lifecycle/request-changes.ts';
 import type { CommitReport, Comparison, Outcome } from '../protocol/index.ts';
 import { sourceOf } from './sources.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
@@ -35,12 +35,12 @@ export const fetchCommit: JobHandler = {
 
   outcomes: ['fetched', 'unfetchable', 'timed_out', 'killed', 'cancelled'],
 
-  async settle(context, job, outcome, { file }) {
+  async settle(context, job, outcome, { file, sha }) {
     const request = await requestOf(context, job.subject_id);
     if (!request) return;
     traceFetch(context, request, job, outcome.kind);
     if (outcome.kind === 'cancelled' || job.cancelled) await moveFetch(context, request.id, 'cancelled');
-    else if (outcome.kind !== 'fetched') await failFetch(context, request.id, reasonOf(outcome));
+    else if (outcome.kind !== 'fetched') await failFetch(context, request.id, { reason: reasonOf(outcome), sha });
     else {
       await holdForBuilds(context, request.id);
       await context.db.holdNumber(context.trx, request.project_id); // two requests may have found the same new commit
@@ -53,11 +53,9 @@ export const fetchCommit: JobHandler = {
       await startSuites(context, project, request, commit, {
         branch: outcome.commit.branch ?? '',
         file: file ?? byProject,
-        changes: changes && {
-          base: changes.base ?? '',
-          compared_with: changes.comparedWith,
-          files: JSON.stringify(changes.files),
-        },
+        changes: changes
+          ? { base: changes.base ?? '', compared_with: changes.comparedWith, files: JSON.stringify(changes.files) }
+          : withFirstParent,
       });
     }
   },
@@ -65,14 +63,14 @@ export const fetchCommit: JobHandler = {
   async lose(context, job) {
     if (job.cancelled) await moveFetch(context, job.subject_id, 'cancelled');
     else if (job.tries < mostTries) return { retry: true };
-    else await failFetch(context, job.subject_id, 'runner_lost');
+    else await failFetch(context, job.subject_id, { reason: 'runner_lost' });
     const request = await requestOf(context, job.subject_id);
     if (request) traceFetch(context, request, job, job.cancelled ? 'cancelled' : 'runner_lost');
     return { retry: false };
   },
 };
 
-/** The failure reason, in the words that builds use. */
+/** The failure reason, in the same terms as for builds. */
 function reasonOf(outcome: Outcome): string {
   return 'reason' in outcome ? outcome.reason : outcome.kind;
 }
@@ -85,7 +83,7 @@ async function projectOf({ trx }: JobContext, id: bigint): Promise<ProjectRow> {
   return trx.selectFrom('projects').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
 }
 
-/** Whether the commit is built by the file that it holds: nothing from a fork is. */
+/** Whether the commit is built by the file in it. A commit from a fork never is. */
 export function isConfigured(project: ProjectRow, request: BuildRequestRow, { branches, tags }: CommitReport): boolean {
   return project.config_file !== '' && request.from_fork === 0 && branches.length + tags.length > 0;
 }

@@ -1,8 +1,9 @@
+import { sql, type SqlBool } from 'kysely';
 import { isHolderAlive } from '../auth/runner-heartbeats.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow, KeptBuildRow } from '../db/schema.ts';
 import { advanceBuild } from '../lifecycle/builds.ts';
-import { askForPack, findLeaving, findLeft, forgetLeft, openKey } from '../lifecycle/kept-builds.ts';
+import { askForPack, findLeaving, findFilesForSuite, forgetKept, openKey, placeOf } from '../lifecycle/kept-builds.ts';
 import { noteFiles } from '../lifecycle/held-back.ts';
 import { needAgain } from '../lifecycle/needed-again.ts';
 import type { FilesOrder, KeepOrder } from '../protocol/index.ts';
@@ -10,7 +11,7 @@ import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';
 import type { Asker, Elsewhere, JobContext } from './job-handler.ts';
 
-/** How often another runner asks whether it can have what is being packed for it. */
+/** How often another runner asks for files that are being packed. */
 const checkAgainMs = 10_000;
 
 /** What an order says about the files of another suite; undefined where the build does not begin now. */
@@ -23,10 +24,10 @@ export async function filesOrder(
   if (build.files_from === '') return {};
   const { db, trx } = context;
   const attempts = await findLeaving(trx, build);
-  // It was left out of this request: the build begins with the checkout.
+  // The suite does not run in this request, so the build begins with the checkout.
   if (attempts.length === 0) return {};
   const by = attempts.find(({ finished_at: end }) => end !== null);
-  const kept = by && by === attempts[0] ? await findLeft(trx, by.id, context.filesHours) : undefined;
+  const kept = by && by === attempts[0] ? await findFilesForSuite(trx, by.id, context.filesHours) : undefined;
   if (kept) {
     const order = await orderOf(context, kept, build, asker);
     if (order) {
@@ -35,9 +36,9 @@ export async function filesOrder(
     }
     if (await isHolderAlive(db, kept.holder)) {
       await askForPack(context, kept, job);
-      return { location: kept.location, until: Date.now() + checkAgainMs };
+      return { location: placeOf(kept), until: Date.now() + checkAgainMs };
     }
-    await forgetLeft(trx, kept.id);
+    await forgetKept(trx, kept.id);
   }
   const suite = build.files_from;
   if (by && by === attempts[0] && build.files_of !== null && build.files_of !== by.id) {
@@ -50,19 +51,19 @@ export async function filesOrder(
   return giveUp(context, build, `The files of ${suite} are gone, and it is deleted.`);
 }
 
-async function giveUp(context: JobContext, build: BuildRow, words: string): Promise<undefined> {
-  await addLine(context.db, context.trx, build.id, words);
+async function giveUp(context: JobContext, build: BuildRow, line: string): Promise<undefined> {
+  await addLine(context.db, context.trx, build.id, line);
   await advanceBuild(context, build, 'errored', { failure_reason: 'files_not_kept' });
 }
 
-/** Undefined where this runner cannot have them now. */
+/** Undefined where this runner cannot get the files now. */
 async function orderOf(
   { vault }: JobContext,
   kept: KeptBuildRow,
   { files_from: suite }: BuildRow,
-  { location, holder }: Asker,
+  { location }: Asker,
 ): Promise<FilesOrder | undefined> {
-  const isHere = kept.location === location && kept.holder === holder;
+  const isHere = placeOf(kept) === location;
   const { digest, size } = kept;
   if (!isHere && digest === null) return undefined;
   return {
@@ -72,29 +73,31 @@ async function orderOf(
   };
 }
 
-/** What is to be kept of the files that a build leaves; undefined where nothing is. */
-export async function keepOrder(
-  { trx, shellHours: hours }: JobContext,
+/** What the runner is to keep of the files of a build; undefined where nothing. */
+export function keepOrder(
+  { shellHours: hours }: JobContext,
   { account_id: account }: ClaimedJob,
-  build: BuildRow,
-): Promise<KeepOrder | undefined> {
-  const forSuites = await isTaken(trx, build);
+  build: Pick<BuildRow, 'allow_failure'>,
+  forSuites: boolean,
+): KeepOrder | undefined {
   if (hours === 0 && !forSuites) return undefined;
   const when = build.allow_failure === 1 ? 'always' : 'passed';
   return { hours, accountId: String(account), ...(forSuites && { forSuites: when }) };
 }
 
-/** Whether what was just kept of a build is for other suites: it passed, or counts as passed. */
-export async function leavesFiles(db: Queries, buildId: bigint): Promise<boolean> {
-  const build = await db.selectFrom('builds').selectAll().where('id', '=', buildId).executeTakeFirst();
-  return build !== undefined && (build.build_state === 'passed' || build.allow_failure === 1) && isTaken(db, build);
-}
+/** Whether other suites of the same request begin with the files of a build, in a query of `builds`. */
+export const isTaken = sql<SqlBool>`exists (
+  select 1 from builds as taker
+  where taker.build_request_id = builds.build_request_id and taker.files_from = builds.suite_name
+)`;
 
-/** Whether other suites of the same request begin with the files that a build leaves. */
-async function isTaken(
-  db: Queries,
-  { build_request_id: request, suite_name: suite }: Pick<BuildRow, 'build_request_id' | 'suite_name'>,
-): Promise<boolean> {
-  const takers = db.selectFrom('builds').select('id').where('build_request_id', '=', request);
-  return (await takers.where('files_from', '=', suite).limit(1).executeTakeFirst()) !== undefined;
+/** Whether the files of a build are for other suites: it passed, or counts as passed. */
+export async function leavesFiles(db: Queries, buildId: bigint): Promise<boolean> {
+  const build = db
+    .selectFrom('builds')
+    .select('id')
+    .where('id', '=', buildId)
+    .where((either) => either.or([either('build_state', '=', 'passed'), either('allow_failure', '=', 1)]))
+    .where(isTaken);
+  return (await build.executeTakeFirst()) !== undefined;
 }

@@ -3,7 +3,7 @@ import { readTags, tagsIn } from '../domain/tags.ts';
 import { claim, matching } from '../protocol/index.ts';
 import { reader } from './read-message.ts';
 
-/** Reads what runners say in the headers and addresses of requests, as strictly as their messages. */
+/** Reads headers and addresses of the requests of runners, as strictly as their messages. */
 type Headers = Record<string, unknown>;
 
 const readClaim = reader(claim);

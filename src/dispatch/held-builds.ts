@@ -9,11 +9,11 @@ import { keepCache } from './caches.ts';
 import type { JobContext } from './job-handler.ts';
 
 /*
- * A runner brings what a build leaves while it holds the build, and after that for as long as the server waits for it
- * (lifecycle/uploads.ts). Both go by the claim.
+ * A runner uploads the files of a build while it holds the build, and afterwards while the server waits for them
+ * (lifecycle/uploads.ts). Its right depends on the claim in both cases.
  */
 
-/** The build to which a runner may add under a claim. */
+/** The build to which a runner may add files under a claim. */
 export async function buildUnder(db: Queries, { holder }: Runner, claim: string): Promise<bigint | undefined> {
   const job = await jobOf(db, claim);
   if (job) return job.holder === holder && job.kind === 'run_suite' ? job.subject_id : undefined;
@@ -21,7 +21,7 @@ export async function buildUnder(db: Queries, { holder }: Runner, claim: string)
   return upload?.holder === holder ? upload.id : undefined;
 }
 
-/** The same, and nobody takes that right away before the transaction is over. */
+/** The same, and the right cannot end before the transaction is over. */
 export async function holdBuildUnder(
   db: Database,
   trx: Transaction,
@@ -34,7 +34,7 @@ export async function holdBuildUnder(
   return upload?.holder === holder ? upload.id : undefined;
 }
 
-/** Notes a blob that was stored under a claim; false when the runner has no right to it any more. */
+/** Records a blob that was stored under a claim; false when the runner no longer has the right to store it. */
 export async function noteBlobUnder(
   db: Database,
   trx: Transaction,
@@ -51,14 +51,14 @@ export async function noteBlobUnder(
   return isHeld;
 }
 
-/** A runner has brought what waited there, or gives it up. */
+/** A runner has uploaded the files that were missing, or gives them up. */
 export async function endUploads(
   db: Database,
   contextOf: (trx: Transaction) => JobContext,
   { holder }: Runner,
   { claim, cache, lost }: UploadReport,
 ): Promise<Receipt> {
-  // The runner was started anew before its outcome got here; if that does not come, the claim lapses.
+  // The runner was restarted before its outcome arrived here. If the outcome never arrives, the claim lapses.
   if ((await jobOf(db.read, claim))?.holder === holder) throw new UnavailableError('the build is not over yet');
   return db.transaction(async (trx) => {
     const upload = await holdUpload(db, trx, claim);

@@ -5,7 +5,7 @@ import { orAborted } from '../lib/or-aborted.ts';
 /** How often a transfer checks whether its claim still holds. */
 const checkEveryMs = 1000;
 
-/** Passes content on until `check` fails, which is called now and then, also while nothing arrives. */
+/** Passes content on until `check` throws. It is called now and then, also while nothing arrives. */
 export async function* whileHeld<T>(content: AsyncIterable<T>, check: () => Promise<void>): AsyncGenerator<T> {
   const ended = new AbortController();
   const checking = repeatedly(checkEveryMs, check, (error) => ended.abort(error));
@@ -18,14 +18,14 @@ export async function* whileHeld<T>(content: AsyncIterable<T>, check: () => Prom
     }
   } finally {
     void checking.stop();
-    // Where it is still awaited, it ends with the next piece that arrives, or with the connection.
+    // If a piece is still awaited, the iterator ends with the next piece that arrives, or with the connection.
     pieces.return?.()?.catch(() => {});
   }
 }
 
 export class TooLargeError extends Error {}
 
-/** Passes content on, and throws a TooLargeError in the place of what is beyond `most` bytes. */
+/** Passes content on, and throws a TooLargeError instead of what is beyond `most` bytes. */
 export async function* atMost(most: number, content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let bytes = 0;
   for await (const piece of content) {
@@ -36,8 +36,9 @@ export async function* atMost(most: number, content: AsyncIterable<Uint8Array>):
 }
 
 /**
- * One transfer for each claim at a time, or a claim could have many of the size that one may have. A runner whose
- * connection broke may come again before the server has noticed: so it is told to try again.
+ * Allows one transfer for each claim at a time. Otherwise a claim could store many times the size that it may. A runner
+ * whose connection broke may call again before the server has noticed that, and then gets an answer that makes it try
+ * again.
  */
 export function oneAtATime(): (claim: string) => Disposable {
   const busy = new Set<string>();

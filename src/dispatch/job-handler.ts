@@ -1,7 +1,7 @@
 import type { Runner } from '../auth/runners.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
-import type { LogPart, Outcome, StepState, Work } from '../protocol/index.ts';
+import type { LogPart, Outcome, ServiceState, StepState, Work } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import type { ReadFile } from '../lifecycle/file-suites.ts';
 
@@ -18,7 +18,7 @@ export interface UnpackLimits {
   entries: number;
 }
 
-/** How much is kept of the files of one build. */
+/** The most files that are stored for one build, and their size. */
 export interface ArtifactLimits {
   mostFiles: number;
   mostBytes: number;
@@ -29,7 +29,7 @@ export interface JobContext extends WriteContext {
   limits: BuildLimits;
   artifacts: ArtifactLimits;
   unpacked: UnpackLimits;
-  /** How much a project's caches may have together; 0 for none. */
+  /** The most bytes of all caches of a project together; 0 for none. */
   cacheBytes: number;
   /** For how many hours the files of a failed build are kept; 0 keeps none. */
   shellHours: number;
@@ -42,14 +42,22 @@ export interface Later {
   awaits: readonly bigint[];
 }
 
-/** What the job needs lies on another runner: that one may have it, and others look again at this moment. */
+/** The job needs files that another runner has: only that runner may take it before this moment. */
 export interface Elsewhere {
   location: string;
   until: number;
 }
 
 /** The runner that asks for an order. */
-export type Asker = Pick<Runner, 'holder' | 'location'>;
+export type Asker = Pick<Runner, 'location'>;
+
+interface Settled {
+  file: ReadFile | undefined;
+  sha: string | undefined;
+  output: LogPart | undefined;
+  stepStates: StepState[] | undefined;
+  services: ServiceState[] | undefined;
+}
 
 /** The server's half of one kind of job. The runner's half has the same name. */
 export interface JobHandler {
@@ -58,15 +66,11 @@ export interface JobHandler {
   /** How the job can end, other than being lost. */
   outcomes: readonly Outcome['kind'][];
   /**
-   * Stores the outcome. `file` is what a fetched commit is built by, once that is read (repository-config.ts); `output` is
-   * the part of the log that the commands of a suite wrote, and `stepStates` is how they ended.
+   * Stores the outcome. `file` is what a fetched commit is built by, once that is read, and `sha` the commit whose file
+   * was refused (repository-config.ts); `output` is the part of the log that the commands of a suite wrote, `stepStates`
+   * says how they ended, and `services` what became of what ran beside them.
    */
-  settle(
-    context: JobContext,
-    job: ClaimedJob,
-    outcome: Outcome,
-    about: { file: ReadFile | undefined; output: LogPart | undefined; stepStates: StepState[] | undefined },
-  ): Promise<void>;
+  settle(context: JobContext, job: ClaimedJob, outcome: Outcome, about: Settled): Promise<void>;
   /** The runner is gone, or could not do its part. `retry` says whether the job stays in the queue. */
   lose(context: JobContext, job: ClaimedJob): Promise<{ retry: boolean }>;
   /** A sentence for the log about work that was interrupted. */

@@ -1,4 +1,6 @@
-import { isDatabaseFull, type Database } from '../db/open.ts';
+import { isDatabaseFull, type Database, type Transaction } from '../db/open.ts';
+import type { LogRow } from '../db/schema.ts';
+import { serviceLog } from '../lifecycle/build-services.ts';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
 import type { CutReason, LogChunk, Receipt } from '../protocol/index.ts';
 import { jobOf } from '../queue/queue.ts';
@@ -6,8 +8,8 @@ import { appendToHeld, findLog } from '../streams/logs.ts';
 
 /**
  * Takes the chunks of logs. Runners know the limit of a log and keep to it; bytes beyond it are not stored. When the
- * disk is full, nothing is stored either, except for short logs. The reserve on the disk is kept for small things like
- * these, so that one long log that fills the disk does not end the work of everybody else.
+ * disk is full, only short logs are stored. The reserve on the disk is for such small things, so that one long log that
+ * fills the disk does not end the work of everybody else.
  */
 const shortLog = 1024 * 1024;
 
@@ -18,14 +20,14 @@ export interface LogIntake {
 export interface LogIntakeParts {
   db: Database;
   disk: DiskReserve;
-  /** The longest log. */
+  /** The most bytes of a log. */
   limit: number;
-  /** Told how many bytes were added to a log, once they are durable. */
+  /** Called with the number of bytes that were added to a log, once they are durable. */
   onStored?: ((bytes: number) => void) | undefined;
 }
 
 export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakeParts): LogIntake {
-  /** A chunk makes a log no longer than the end of the chunk, whatever offset the runner says. */
+  /** A chunk makes a log no longer than the end of the chunk, whatever offset the runner sends. */
   const hasRoom = async ({ offset, bytes }: LogChunk): Promise<boolean> => {
     try {
       await disk.take(bytes.length, offset + bytes.length <= shortLog ? 'small' : 'large');
@@ -36,17 +38,39 @@ export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakePar
     }
   };
 
+  const ownLog = async (trx: Transaction, holder: string, { claim }: LogChunk): Promise<LogRow | undefined> => {
+    const claimed = trx
+      .selectFrom('jobs')
+      .innerJoin('logs', 'logs.id', 'jobs.subject_id')
+      .selectAll('logs')
+      .select('jobs.holder')
+      .where('jobs.claim', '=', claim);
+    const found = await db.locked(claimed, 'logs').executeTakeFirst();
+    if (found?.holder !== holder) return undefined;
+    const { holder: _, ...log } = found;
+    return log;
+  };
+
+  const logOfService = async (
+    trx: Transaction,
+    holder: string,
+    { claim }: LogChunk,
+    name: string,
+  ): Promise<LogRow | undefined> => {
+    const builds = trx.selectFrom('jobs').innerJoin('builds', 'builds.id', 'jobs.subject_id').select('builds.services');
+    const held = builds.where('jobs.claim', '=', claim).where('jobs.holder', '=', holder);
+    const build = await held.executeTakeFirst();
+    const id = build && serviceLog(build, name);
+    if (id === undefined) return undefined;
+    return db.locked(trx.selectFrom('logs').selectAll().where('id', '=', id), 'logs').executeTakeFirst();
+  };
+
   const store = (holder: string, chunk: LogChunk, isRoomy: boolean): Promise<Receipt> =>
     db.transaction(async (trx) => {
-      const claimed = trx
-        .selectFrom('jobs')
-        .innerJoin('logs', 'logs.id', 'jobs.subject_id')
-        .selectAll('logs')
-        .select('jobs.holder')
-        .where('jobs.claim', '=', chunk.claim);
-      const found = await db.locked(claimed, 'logs').executeTakeFirst();
-      if (found?.holder !== holder) return { gone: true };
-      const { holder: _, ...log } = found;
+      const log = await (chunk.service === undefined
+        ? ownLog(trx, holder, chunk)
+        : logOfService(trx, holder, chunk, chunk.service));
+      if (!log) return { gone: true };
       if (!isRoomy) return { refused: 'disk_full', size: Number(log.size) };
       const appended = await appendToHeld(db, trx, log, BigInt(chunk.offset), chunk.bytes, BigInt(limit));
       if ('expected' in appended) return { expected: Number(appended.expected) };
@@ -69,7 +93,7 @@ export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakePar
   };
 }
 
-/** The last words of a log that was cut. */
+/** The last line of a log that was cut. */
 export function messageFor(reason: CutReason, limit: number): string {
   if (reason === 'disk_full') {
     return 'The log was cut here and the work was ended, because the disk of the server or of its runner is full. The operator of the service has to free space on it.';

@@ -11,7 +11,7 @@ export const packSeconds = 600;
 
 /** Packs complete logs. The jobs are in the queue, so that a crash leaves no log unpacked for ever. */
 export interface LogPacker {
-  /** Packs the logs that wait, unless that is under way. */
+  /** Packs the logs that wait for it, unless that is under way. */
   packWaiting(): Promise<void>;
   close(): Promise<void>;
 }
@@ -30,7 +30,7 @@ export function createLogPacker(parts: { db: Database; blobs: Blobs; log: Fastif
         await packLog(db, blobs, job.subject_id);
       } catch (error) {
         if (!isUnavailable(error)) throw error;
-        // The blob store is away. The next sweep of any server tries again.
+        // The blob store cannot be reached. The next sweep of any server tries again.
         await db.transaction((trx) => queue.release(db, trx, job));
         return;
       }

@@ -14,19 +14,21 @@ import type { Later } from './job-handler.ts';
 import { blobsOf } from './runner-blobs.ts';
 import type { OutcomesParts } from './outcomes.ts';
 
-/** A fetch is short, and what it brings can be seen at once. */
+/** Fetches first: a fetch is short, and its result is visible at once. */
 const slotsInOrder: readonly SlotKind[] = ['fetches', 'builds'];
 /** After this many claims lost to other requests, this request leaves the jobs to them and tries again later. */
 const mostOvertaken = 20;
 /** The most jobs that are put off for one order. */
 const mostPutOff = 500;
 /**
- * When a compile ends, jobs that wait for it become due at once. That is missed only if a server dies in the moment in
- * which it puts a job off; then the job is due after this time.
+ * When a compile ends, jobs that wait for it become due at once. That fails only if a server dies at the moment when it
+ * puts a job off. Then the job is due after this time.
  */
 export const longestPutOff = 5 * 60 * 1000;
 
-/** The result of one attempt: `again` when the job needed no order, or another runner's claim was first. */
+/**
+ * The result of one attempt: `again` when the job needed no order, `overtaken` when another runner's claim was first.
+ */
 type Attempt = Order | PutOff | 'again' | 'overtaken' | undefined;
 
 interface PutOff extends Later {
@@ -46,7 +48,7 @@ export interface OrderRequest {
 }
 
 export interface Orders {
-  /** What is looked for, one after the other. */
+  /** The searches for a job, one after the other. */
   serving(runner: Runner): Serving[];
   /** The next order in turn; undefined where there is none, or it is no longer wanted. */
   now(request: OrderRequest, isWanted?: () => boolean): Promise<Order | undefined>;
@@ -59,7 +61,9 @@ function kindsFor(slot: SlotKind): readonly WorkKind[] {
 export function createOrders(parts: OrdersParts): Orders {
   const { db, ids, kinds, context, logBytes, accountConcurrency, log, giveUp } = parts;
 
-  /** Each kind of slot by itself: builds of an account that has all it may have under way do not hold up its fetches. */
+  /**
+   * Each kind of slot has its own search. So if an account has reached its limit of builds, its fetches do not wait.
+   */
   const serving = (runner: Runner): Serving[] =>
     (runner.slot ? [runner.slot] : slotsInOrder).map((slot) => ({
       kinds: kindsFor(slot),
@@ -71,7 +75,7 @@ export function createOrders(parts: OrdersParts): Orders {
       isLeaving: runner.isLeaving,
     }));
 
-  /** Claims what is found first. */
+  /** Claims the first job that is found. */
   const claim = async (
     trx: Transaction,
     { runner, name }: OrderRequest,
@@ -126,15 +130,15 @@ export function createOrders(parts: OrdersParts): Orders {
   };
 
   /**
-   * Where transactions run side by side, the awaited compile may have ended while the job was put off, and its
-   * end cannot have seen this job. So the dependencies are checked once more. By then such an end is either committed,
-   * or finds the waiting job.
+   * Where transactions run side by side, the awaited compile may have ended while the job was put off, and its end
+   * cannot have seen this job. So the dependencies are checked once more. By then the end of the compile is either
+   * committed, or finds the waiting job.
    */
-  const lookOnceMore = async ({ job, awaits }: PutOff): Promise<void> => {
+  const checkOnceMore = async ({ job, awaits }: PutOff): Promise<void> => {
     if (!(await isAwaited(db, awaits))) await db.transaction((trx) => queue.makeDue(db, trx, job));
   };
 
-  /** One transaction. */
+  /** One transaction, for one job at most. */
   const attempt = async (request: OrderRequest, isWanted: () => boolean): Promise<Attempt> => {
     let taken: ClaimedJob | undefined;
     const onClaim = (job: ClaimedJob): void => void (taken = job);
@@ -146,7 +150,7 @@ export function createOrders(parts: OrdersParts): Orders {
         return isDraining && !request.mayBeGiven ? undefined : within(trx, request, onClaim);
       });
     } catch (error) {
-      // The runner repeated its request while the first was being answered: it gets the same order again.
+      // The runner repeated its request while the first one was being answered. It gets the same order again.
       if (isUniqueViolation(error) && !request.mayBeGiven && (await queue.jobOf(db.read, request.name)))
         return attempt({ ...request, mayBeGiven: true }, isWanted);
       if (!taken || isUnavailable(error)) throw error; // the job itself is not at fault
@@ -159,7 +163,7 @@ export function createOrders(parts: OrdersParts): Orders {
     }
   };
 
-  /** A job without a possible order must not block the others. Its claim was rolled back with the order. */
+  /** A job for which no order can be made must not block the others. Its claim was rolled back with the order. */
   const setAside = async (unordered: ClaimedJob): Promise<void> => {
     await db.transaction(async (trx) => {
       const job = await queue.claimAgain(db, trx, unordered, protocol.claimSeconds);
@@ -174,7 +178,7 @@ export function createOrders(parts: OrdersParts): Orders {
       if (order === 'again') continue;
       if (order === 'overtaken') overtaken += 1;
       else if ('awaits' in order) {
-        await lookOnceMore(order);
+        await checkOnceMore(order);
         waiting += 1;
       } else return order;
     }

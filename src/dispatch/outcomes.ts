@@ -18,10 +18,10 @@ import { messageFor } from './log-intake.ts';
 
 /** Outcomes that every kind of job can have. */
 const alwaysPossible: readonly Outcome['kind'][] = ['lost', 'cut_short'];
-/** A job that the store of the blobs kept from being done is tried again after this time. */
+/** When the blob store could not be reached, a job is tried again after this time. */
 const storeAwayMs = 30_000;
 const storeAway = 'The store of the server’s files is away. This goes on when it is back.';
-/** Logs up to this size stay as they are: packing one costs more than running a short build. */
+/** Logs up to this size are not packed: that would cost more than running a short build. */
 const smallLog = 64n * 1024n;
 export const packKind = 'pack_log';
 
@@ -52,10 +52,10 @@ export function createOutcomes({
   accountConcurrency,
   log,
 }: OutcomesParts): Outcomes {
-  /** The job is over: its log is complete in any case, and can be packed. */
+  /** The job is over, so its log is complete and can be packed. */
   const conclude = async (trx: Transaction, job: ClaimedJob, size?: bigint): Promise<void> => {
     await queue.remove(db, trx, job);
-    if (accountConcurrency > 0) await db.announce(trx, queue.queueTopic); // the account may begin another one
+    if (accountConcurrency > 0) await db.announce(trx, queue.queueTopic); // the account may have another job under way now
     if (kinds[job.kind as WorkKind].keepsLogOpen) return;
     if ((size ?? (await findLog(trx, job.subject_id))?.size ?? 0n) <= smallLog) return;
     await queue.enqueue(db, trx, ids, { kind: packKind, subjectId: job.subject_id, accountId: job.account_id });
@@ -80,7 +80,7 @@ export function createOutcomes({
     async settle(
       trx,
       { holder },
-      { claim, outcome, logSize, steps = [], stepStates, lines, file, kept, uploads, output },
+      { claim, outcome, logSize, steps = [], stepStates, services, lines, file, sha, kept, uploads, output },
     ) {
       const job = await queue.holdJob(db, trx, claim);
       if (job?.holder !== holder) return { gone: true };
@@ -109,13 +109,14 @@ export function createOutcomes({
         await addLine(db, trx, job.subject_id, message);
       }
       for (const line of lines ?? []) await addLine(db, trx, job.subject_id, line);
-      await kind.settle(context(trx), job, outcome, { file, output, stepStates });
+      await kind.settle(context(trx), job, outcome, { file, sha, output, stepStates, services });
       if (kept && job.kind === 'run_suite') {
         const { vault, shellHours: hours } = context(trx);
         const forSuites = await leavesFiles(trx, job.subject_id);
         const { isLeaving = false, ...files } = kept;
         await noteKept(context(trx), vault, { buildId: job.subject_id, holder, hours, forSuites, files });
-        if (isLeaving && forSuites) await askForPack(context(trx), { ...files, id: job.subject_id, packable: 1 }, job);
+        if (isLeaving && forSuites)
+          await askForPack(context(trx), { ...files, holder, id: job.subject_id, packable: 1 }, job);
       }
       if (uploads && job.kind === 'run_suite' && outcome.kind !== 'cancelled' && job.cancelled === 0)
         await awaitUploads(trx, { claim, holder, buildId: job.subject_id, accountId: job.account_id });

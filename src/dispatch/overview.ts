@@ -7,7 +7,10 @@ import { workKinds } from '../protocol/index.ts';
 /** The state of the queue and the runners, for operators. */
 export interface Overview {
   runners: Record<RunnerNow['state'], number>;
-  /** Why nobody takes any work, or some of it, in words for anybody; undefined when somebody does. */
+  /**
+   * Why no runner takes any work, or some of it, in a sentence that everybody may read; undefined when all of it is
+   * taken.
+   */
   whyNobody: string | undefined;
   waiting: number;
   /** How long the oldest unclaimed job has waited. */
@@ -63,7 +66,10 @@ async function readOverview(db: Pick<Database, 'read' | 'clock'>): Promise<Overv
   };
 }
 
-/** Why some of the work that waits is not taken. Whose it is, and its tags, are for those alone who see the work. */
+/**
+ * Why some of the waiting work is not taken. The sentence has neither accounts nor tags, which only those may see who
+ * see the work.
+ */
 function whyStuck(waiting: readonly { tags: string }[], present: readonly { tags: string }[]): string | undefined {
   const isStuck = waiting.some(({ tags }) => noneHasTags(present, tags));
   return isStuck ? 'some of the work that waits needs tags that no connected runner has' : undefined;

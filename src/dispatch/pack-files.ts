@@ -1,20 +1,20 @@
 import type { KeptBuildRow } from '../db/schema.ts';
-import { forgetLeft, never, notePacked, openKey } from '../lifecycle/kept-builds.ts';
+import { forgetKept, never, notePacked, openKey, placeOf } from '../lifecycle/kept-builds.ts';
 import { makeAccountDue, type ClaimedJob } from '../queue/queue.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { sourceOf } from './sources.ts';
 
 const mostTries = 3;
 
-/** Has a runner pack the files that it keeps of a build, because another one is to begin with them. */
+/** Lets a runner pack the files that it keeps of a build, because another one is to begin with them. */
 export const packFiles: JobHandler = {
-  keepsLogOpen: true, // it is the build's, which is over
+  keepsLogOpen: true, // it is the log of the build, which is over
 
-  async order(context, job, { location, holder }) {
+  async order(context, job, { location }) {
     const { trx, vault, unpacked } = context;
     const kept = await keptOf(context, job);
     if (!kept || kept.digest !== null) return undefined;
-    if (kept.location !== location || kept.holder !== holder) return { location: kept.location, until: never };
+    if (placeOf(kept) !== location) return { location: placeOf(kept), until: never };
     const projects = trx.selectFrom('projects').selectAll().where('id', '=', kept.project_id);
     return {
       kind: 'pack_files',
@@ -29,9 +29,9 @@ export const packFiles: JobHandler = {
 
   async settle(context, job, outcome) {
     const { db, trx } = context;
-    // A runner creates a blob and cannot choose one: otherwise it could name another account's.
+    // A runner creates a blob and cannot choose one: otherwise it could name another account's blob.
     const isStored = outcome.kind === 'packed' && outcome.digest === job.stored_blob;
-    if (outcome.kind === 'files_gone') await forgetLeft(trx, job.subject_id);
+    if (outcome.kind === 'files_gone') await forgetKept(trx, job.subject_id);
     else if (isStored) await notePacked(trx, job.subject_id, { digest: outcome.digest, size: job.stored_bytes ?? 0n });
     else await notePacked(trx, job.subject_id);
     await makeAccountDue(db, trx, job.account_id, ['run_suite']);

@@ -15,7 +15,7 @@ import type { Observers } from '../lifecycle/write-context.ts';
 
 /** The server's side of polling: gives runners the polls that are due, and stores the results. */
 export interface Polls extends Pick<CallHandlers, 'polls' | 'polled'> {
-  /** Looks whether a poll is due. */
+  /** Checks whether a poll is due. */
   check(): Promise<void>;
   close(): void;
 }
@@ -25,7 +25,7 @@ export interface PollsParts {
   ids: IdSource;
   observers: Observers;
   vault: Vault;
-  /** Whether a holder gets nothing here any more. */
+  /** Whether a holder gets no more work here. */
   isQuiet: (holder: string) => boolean;
   log: FastifyBaseLogger;
 }
@@ -36,7 +36,7 @@ export function createPolls({ db, ids, observers, vault, isQuiet, log }: PollsPa
   const stop = db.listen((topic) => {
     if (topic === pollsTopic) notify();
   }, notify);
-  /** Undefined where none is for this runner at the moment. One that is drained waits no longer. */
+  /** Undefined where no poll is due for this runner. A drained runner gets an empty list, and does not wait. */
   const take = (runner: Runner, room: number): Promise<ClaimedPoll[] | undefined> => {
     const { holder, boundAs } = runner;
     return db.transaction(async (trx) => {

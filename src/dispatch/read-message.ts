@@ -4,12 +4,13 @@ import { isId } from '../lib/ids.ts';
 import { callNames, calls, oneOf, size, type CallName, type Says } from '../protocol/index.ts';
 
 /**
- * Reads the messages of runners strictly, by their schemas. A runner is another machine, and an attacker may have taken it
- * over. A value of the wrong type, length or form is refused under its name, before it is used. Unknown fields are left out.
+ * Reads the messages of runners strictly, by their schemas. A runner is another machine, and an attacker may have taken
+ * it over. A value of the wrong type, length or form is refused under its name, before it is used. Unknown fields are
+ * dropped.
  */
 type Read = (value: unknown, name: string) => unknown;
 
-/** What schemas of messages say (protocol/schema.ts). */
+/** The keywords that schemas of messages use (protocol/schema.ts). */
 interface Schema extends TSchema {
   type?: string;
   const?: unknown;
@@ -36,18 +37,18 @@ function refuse(name: string): never {
 const isFields = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** What reads a value by its schema. All that the schema says is looked up here, once. */
+/** Makes the function that reads a value. The schema is interpreted once, here. */
 function readerOf(schema: Schema): Read {
   const { taking } = schema;
   const read = untakenReaderOf(schema);
   return taking ? (value, name) => taking(read(value, name)) : read;
 }
 
-function untakenReaderOf({ type, orNull, anyOf, const: only, enum: words, ...schema }: Schema): Read {
+function untakenReaderOf({ type, orNull, anyOf, const: only, enum: values, ...schema }: Schema): Read {
   if (orNull) return orNullReader(readerOf(orNull));
   if (anyOf) return eitherReader(anyOf);
   if (only !== undefined) return when((value) => value === only);
-  if (words) return when((value) => words.includes(value));
+  if (values) return when((value) => values.includes(value));
   if (type === 'boolean') return when((value) => typeof value === 'boolean');
   if (type === 'string') return stringReader(schema);
   if (type === 'integer') {
@@ -97,8 +98,8 @@ function objectReader({ properties = {}, required = [] }: Schema): Read {
     if (!isFields(value)) return refuse(name);
     const taken: Record<string, unknown> = {};
     for (const [field, read, isRequired] of fields) {
-      const { [field]: said } = value;
-      if (said !== undefined || isRequired) taken[field] = read(said, name === '' ? field : `${name}[${field}]`);
+      const { [field]: sent } = value;
+      if (sent !== undefined || isRequired) taken[field] = read(sent, name === '' ? field : `${name}[${field}]`);
     }
     return taken;
   };
@@ -117,12 +118,12 @@ function eitherReader(schemas: Schema[]): Read {
 
 const keyOf = ({ properties = {} }: Schema): string => Object.keys(properties)[0] ?? '';
 
-/** Reads a value that is not in the message of a call, by its schema. */
+/** Reads a value outside of a call's message, by its schema. */
 export const reader = readerOf as <Of extends TSchema>(schema: Of) => (value: unknown, name: string) => Static<Of>;
 
 const readers = new Map(callNames.map((name) => [name, readerOf(calls[name].says as Schema)]));
 
-/** What a runner says with a call. */
+/** Reads the message of a call. */
 export function readCall<Name extends CallName>(name: Name, message: unknown): Says<Name> {
   return readers.get(name)?.(message, '') as Says<Name>;
 }

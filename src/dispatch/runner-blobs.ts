@@ -15,7 +15,7 @@ import type { ArtifactLimits, UnpackLimits } from './job-handler.ts';
 
 /** Transfers blobs between the server and its runners, as far as the runner's claims allow. */
 export interface RunnerBlobs extends ArtifactIntake {
-  /** The caller closes the blob. Undefined when no order that the runner holds names it. */
+  /** The caller closes the blob. Undefined when none of the runner's orders names it. */
   read(runner: Runner, digest: string): Promise<Blob | undefined>;
   /** Stores the result of a compile, the cache of a suite, or the files of a build. */
   store(runner: Runner, claim: string, content: AsyncIterable<Uint8Array>): Promise<Stored>;
@@ -34,7 +34,7 @@ export function runnerBlobs(parts: {
 }): RunnerBlobs {
   const { db, blobs, unpacked, cacheBytes } = parts;
   const alone = oneAtATime();
-  /** How many bytes the work of a claim may store; undefined where it may store nothing. */
+  /** How many bytes may be stored under a claim; undefined where none may. */
   const mostFor = async (runner: Runner, claim: string): Promise<number | undefined> => {
     const job = await jobOf(db.read, claim);
     if (job && job.holder !== runner.holder) return undefined;

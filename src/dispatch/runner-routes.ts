@@ -8,7 +8,7 @@ import { asAnswer, mostMessageBytes } from './calls.ts';
 import type { Dispatch } from './dispatch.ts';
 import { readSlotsHeader, readTagsHeader } from './headers.ts';
 
-/** The kernel asks a silent runner after this time whether it is still there, and ten seconds later gives it up. */
+/** The kernel probes a silent runner after this time, and gives it up ten seconds later. */
 const vanishedAfterMs = 5000;
 
 export interface RunnerRoutes {
@@ -17,7 +17,7 @@ export interface RunnerRoutes {
   identify: (head: Head) => Promise<Runner>;
 }
 
-/** The routes for runners, the same on the Unix socket and on HTTPS: one connection, and blobs beside it. */
+/** The routes for runners, the same on the Unix socket and on HTTPS: one connection, and the transfers of blobs. */
 export function runnerRoutes({ dispatch, identify }: RunnerRoutes): PlainRoutes<Runner> {
   return {
     provenBy: 'runner',

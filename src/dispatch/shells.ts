@@ -12,7 +12,7 @@ import type { ByteRelay, Waiting } from '../streams/byte-relay.ts';
 import type { CallHandlers } from './calls.ts';
 import { sourceOf } from './sources.ts';
 
-/** The server's side of shells, towards the runner that has the files: no other one is answered. */
+/** The server's side of shells, for the runner that has the files. No other runner is answered. */
 type Shells = Pick<CallHandlers, 'shells' | 'shellInput' | 'shellOutput' | 'shellEnd'>;
 
 export interface ShellsParts {
@@ -21,7 +21,7 @@ export interface ShellsParts {
   vault: Vault;
   subscriptions: Subscriptions;
   relay: ByteRelay;
-  /** Whether a holder gets nothing here any more. */
+  /** Whether a holder gets no more work here. */
   isQuiet: (holder: string) => boolean;
 }
 
@@ -40,7 +40,7 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
 
   const end = (id: bigint, reason: string): Promise<void> => endAndRecord({ db, ids }, id, reason);
 
-  /** Does something for a shell's runner while the shell is open. */
+  /** Works for a shell's runner while the shell is open. */
   const whileOpen = async <T>(
     runner: Runner,
     id: bigint,
@@ -101,7 +101,7 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
       const taken = await takeShells(trx, vault, { location, holder: runner.holder, running, room });
       const orders: ShellOrder[] = [];
       for (const { id, build_id: buildId, project_id: projectId, name, key, expires_at: end } of taken) {
-        const projects = trx.selectFrom('projects').select(['id', 'repository_url', 'ssh_private_key']);
+        const projects = trx.selectFrom('projects').select(['id', 'clone_url', 'ssh_private_key']);
         const project = await projects.where('id', '=', projectId).executeTakeFirstOrThrow();
         const lastsMs = Math.max(0, Number(end) - Date.now());
         orders.push({ id: `${id}`, buildId: `${buildId}`, name, key, source: sourceOf({ vault }, project), lastsMs });
@@ -118,7 +118,7 @@ async function endAndRecord({ db, ids }: Pick<ShellsParts, 'db' | 'ids'>, id: bi
   });
 }
 
-/** Ends the shells that one of their sides has left and the other one has not ended. */
+/** Ends the shells that one side has left and the other one has not ended. */
 export async function endLeftShells(parts: Pick<ShellsParts, 'db' | 'ids'>): Promise<void> {
   const open = await parts.db.read.selectFrom('shells').selectAll().where('state', '!=', 'ended').execute();
   for (const shell of open) {

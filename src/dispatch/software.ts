@@ -25,7 +25,10 @@ export const noSoftware: Needed & Pick<SuiteOrder, 'launches'> = {
   launches: [],
 };
 
-/** The software of a suite; of one in a file, by name: what the project's suite has of it, and else what the account has. */
+/**
+ * The software of a suite. A suite of a file names its dependencies: each is the one that the project's suite has, or
+ * else the account's.
+ */
 export interface Attached {
   suiteId: bigint | null;
   accountId: bigint;
@@ -56,7 +59,14 @@ export async function suiteSoftware(
   return { ...neededBy(stacks), launches: launchesOf(stacks) };
 }
 
-/** The dependencies that a dependency is compiled against, with theirs in turn. */
+/** The present result of a dependency of the account, with what it was compiled against; undefined where it is gone. */
+export async function ownSoftware({ trx }: JobContext, accountId: bigint, id: bigint): Promise<Needed | undefined> {
+  const own = trx.selectFrom('dependencies').select('id').where('owner_id', '=', accountId);
+  const found = await own.where('id', '=', id).executeTakeFirst();
+  return found && neededBy(await dependenciesNow(trx, [found.id]));
+}
+
+/** The dependencies that a dependency is compiled against, and theirs. */
 export async function relatedSoftware(context: JobContext, dependencyId: bigint): Promise<Needed> {
   return neededBy(await relatedStacks(context.trx, dependencyId));
 }
@@ -67,7 +77,7 @@ function neededBy(stacks: Stack[]): Needed {
   return { software, ...needed };
 }
 
-/** Writes once, as the first line of the log, that the job waits for these compiles. */
+/** Writes once, as the first line of the log, which compiles the job waits for. */
 export async function logWaiting(
   { db, trx }: JobContext,
   subjectId: bigint,

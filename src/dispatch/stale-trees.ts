@@ -5,7 +5,7 @@ import { packedOf } from '../lifecycle/kept-builds.ts';
 import type { KeptTree } from '../protocol/index.ts';
 import { goneProjects } from './gone-projects.ts';
 
-/** Of the trees that a runner keeps, those that are neither a cache nor files for other suites of its projects any more. */
+/** Which of the trees that a runner keeps are no longer a cache, or files for other suites, of its projects. */
 export async function staleTrees(db: Database, runner: Runner, kept: readonly KeptTree[]): Promise<KeptTree[]> {
   const projects = [...new Set(kept.map(({ project }) => project))];
   const gone = new Set(await goneProjects(db, runner, projects));

@@ -27,13 +27,13 @@ export function testIntake(db: Database, disk: DiskReserve): TestIntake {
     const { build, what } = added;
     if (what === 'full') return { refused: 'too_many' };
     if (what !== 'stored') return what;
-    // After the commit, so that of two attempts that end together the later one sees both.
+    // After the commit, so that of two attempts that end at the same time the later one sees both.
     if (batch.isLast) await noteFlakes(db, build);
     return { taken: true };
   };
   return {
     async take(holder, { claim, start, tests, isLast }) {
-      const job = await jobOf(db.read, claim); // before anything is done for the message
+      const job = await jobOf(db.read, claim); // checked before any work is done for the message
       if (job?.holder !== holder || job.kind !== 'run_suite') return { gone: true };
       const counts = { passed: 0, failed: 0, skipped: 0 };
       for (const { state } of tests) counts[state] += 1;

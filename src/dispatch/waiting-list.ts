@@ -4,22 +4,22 @@ import { isUnavailable } from '../db/unavailable.ts';
 /** A runner that waits for something that others want as well. */
 export interface Waiting<T> {
   runner: Runner;
-  /** Whoever waits in the same line would take the same things. */
+  /** All who wait in the same line could take the same things. */
   line: string;
   /** Whether there may be something for this line; cheaper than an attempt. */
   isAny(): Promise<boolean>;
-  /** Undefined where there was nothing, or it is not wanted any more. What it throws ends the waiting. */
+  /** Undefined where there was nothing, or it is not wanted any more. An error that it throws ends the waiting. */
   attempt(isWanted: () => boolean): Promise<T | undefined>;
-  /** Whether it gets anything at the moment. */
+  /** Whether it may get anything at the moment. */
   isServed(): boolean;
 }
 
-/** So many of a line try at the same time. */
+/** How many of a line try at the same time. */
 const mostAtOnce = 8;
 
 /**
- * Those who wait, in the order in which they came. When there is news, the first of each line tries, and more of them as
- * long as all who tried got something. So one job costs one or two tries, however many wait.
+ * All who wait, in the order in which they came. After a notification the first of each line tries, and more of them as
+ * long as each try finds something. So one job costs one or two tries, however many wait.
  */
 export class WaitingList<T> {
   readonly #lines = new Map<string, Line<T>>();
@@ -29,7 +29,7 @@ export class WaitingList<T> {
   async wait(waiting: Waiting<T>, signal: AbortSignal, ms = Infinity): Promise<T | undefined> {
     const before = this.#news;
     const isWanted = (): boolean => !signal.aborted;
-    const first = waiting.isServed() && (await waiting.isAny()) ? await waiting.attempt(isWanted) : undefined;
+    const first = waiting.isServed() ? await attemptIfAny(waiting, isWanted) : undefined;
     if (first !== undefined || signal.aborted || ms <= 0) return first;
     const line = this.#lines.get(waiting.line) ?? new Line<T>();
     this.#lines.set(waiting.line, line);
@@ -38,7 +38,7 @@ export class WaitingList<T> {
     line.members.add(member);
     signal.addEventListener('abort', leave, { once: true });
     const timer = ms === Infinity ? undefined : setTimeout(leave, ms);
-    if (this.#news !== before) line.notify(); // it may have come while this one looked
+    if (this.#news !== before) line.notify(); // it may have come while this one tried
     try {
       return await member.result;
     } finally {
@@ -55,7 +55,7 @@ export class WaitingList<T> {
     for (const line of this.#lines.values()) line.notify();
   }
 
-  /** Looks whether there is something of which nobody told. */
+  /** Checks whether there is something that was not announced. */
   async check(): Promise<void> {
     for (const line of this.#lines.values()) {
       const [first] = line.first(1);
@@ -73,6 +73,10 @@ export class WaitingList<T> {
   async settled(): Promise<void> {
     for (const { trying } of this.#lines.values()) await trying;
   }
+}
+
+async function attemptIfAny<T>(waiting: Waiting<T>, isWanted: () => boolean): Promise<T | undefined> {
+  return (await waiting.isAny()) ? waiting.attempt(isWanted) : undefined;
 }
 
 class Member<T> {
@@ -101,10 +105,10 @@ class Member<T> {
   /** Whether the next one may try. */
   async attempt(): Promise<boolean> {
     try {
-      const value = await this.waiting.attempt(() => !this.isOver);
+      const value = await attemptIfAny(this.waiting, () => !this.isOver);
       if (value !== undefined) this.end(value);
     } catch (error) {
-      // When the store is back, somebody looks.
+      // When the database is back, another try follows.
       if (!isUnavailable(error)) this.fail(error);
     }
     return this.isOver;
@@ -130,7 +134,7 @@ class Line<T> {
     return found;
   }
 
-  /** Whoever found nothing goes to the end of the line: what there is may be for another. */
+  /** One that found nothing goes to the end of the line: what there is may be for another. */
   async #attempt(member: Member<T>): Promise<boolean> {
     const isOver = await member.attempt();
     if (!isOver && this.members.delete(member)) this.members.add(member);

@@ -15,7 +15,9 @@ import type { IdSource } from '../lib/ids.ts';
 const day = 24 * 60 * 60 * 1000;
 const usualPartSize = 4 * 1024 * 1024;
 
-/** Half of the parts that an upload may have suffice for its bytes; the other half is for those that break off early. */
+/**
+ * Half of the parts that an upload may have are enough for its bytes. The other half is for parts that break off early.
+ */
 export function partSizeOf({ size }: Pick<ArchiveUploadRow, 'size'>): number {
   return Math.max(usualPartSize, Math.ceil((2 * Number(size)) / most.archiveParts));
 }
@@ -24,7 +26,7 @@ export function expiryOf({ created_at: created }: Pick<ArchiveUploadRow, 'create
   return Number(created) + day;
 }
 
-/** Begins an upload, in the place of the last one. */
+/** Begins an upload, which replaces the last one. */
 export async function openUpload(
   { db, trx, ids }: { db: Database; trx: Transaction; ids: IdSource },
   dependencyId: bigint,
@@ -47,7 +49,9 @@ export async function findUpload(db: Queries, dependencyId: bigint, id: bigint):
     .executeTakeFirst();
 }
 
-/** Adds a stored part at the end, unless another request has added one first, or there are as many as there can be. */
+/**
+ * Adds a stored part at the end, unless another request has added one first, or the upload has as many parts as it may.
+ */
 export async function addPart(
   trx: Transaction,
   { id }: Pick<ArchiveUploadRow, 'id'>,
@@ -77,7 +81,7 @@ export async function* arrivedContent(db: Queries, blobs: Blobs, uploadId: bigin
   }
 }
 
-/** The archive was taken. The upload stays until it expires, for a caller who did not hear the answer. */
+/** The archive was taken. The upload stays until it expires, for a caller whose connection broke before the answer. */
 export async function completeUpload(trx: Transaction, id: bigint): Promise<boolean> {
   const open = trx.updateTable('archive_uploads').set({ complete: 1 }).where('id', '=', id);
   const { numUpdatedRows } = await open.where('complete', '=', 0).executeTakeFirst();

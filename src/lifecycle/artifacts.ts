@@ -12,7 +12,10 @@ const atOnce = 500;
 
 export type NewArtifact = Omit<ArtifactRow, 'id' | 'created_at'>;
 
-/** Adds files to those of a build, and returns how many it has then, and of which size. One that it has stays. */
+/**
+ * Adds files to those of a build, and returns how many it has then, and their size. A file that the build has already
+ * stays.
+ */
 export async function addArtifacts(
   trx: Transaction,
   ids: IdSource,
@@ -35,7 +38,10 @@ export async function dropArtifacts(trx: Transaction, buildId: bigint): Promise<
   await trx.deleteFrom('artifacts').where('build_id', '=', buildId).execute();
 }
 
-/** Removes what was kept this many days ago; 0 keeps all. Identifiers grow with time, so the old ones come first. */
+/**
+ * Removes the files that were stored this many days ago; 0 keeps all. Identifiers grow with time, so the old ones come
+ * first.
+ */
 export async function forgetOldArtifacts(db: Database, days: number, now = Date.now()): Promise<number> {
   if (days === 0) return 0;
   const before = firstIdAt(now - days * day);

@@ -18,10 +18,10 @@ import { buildMachine, isFinal, statesBeforeAgain, type BuildState } from './sta
 
 /** Why an attempt was lost through no fault of the code. */
 export type LossReason = 'runner_lost' | 'files_gone';
-/** How many attempts in a row may be. */
+/** After so many tries in a row that lost their runner there is no other. */
 export const mostTries = 3;
 
-/** Moves a build to another state, if its present state allows that. Answers whether it moved. */
+/** Moves a build to another state, if its present state allows that. Returns whether it moved. */
 export async function advanceBuild(
   context: WriteContext,
   build: Pick<BuildRow, 'id'>,
@@ -29,8 +29,12 @@ export async function advanceBuild(
   ending: BuildEnding = {},
 ): Promise<boolean> {
   const moved = await moveBuild(context, build, to, ending);
-  if (moved) rollUp(context, { commit: moved.commit_id, request: moved.build_request_id });
-  return moved !== undefined;
+  if (!moved) return false;
+  const { commit_id: commit, build_request_id: request, deploy_id: deploy } = moved;
+  if (to !== 'running') rollUp(context, { commit, request });
+  // The request is `building` since it has builds, and nothing in it waits for this one to run. A deploy begins with it.
+  else rollUp(context, { begunOf: commit, ...(deploy !== null && { request }) });
+  return true;
 }
 
 async function moveBuild(
@@ -54,7 +58,7 @@ export interface BuildContext {
   requestId: bigint;
 }
 
-/** What is tried: attempts at the same name of a suite and variant follow each other. */
+/** What an attempt is an attempt at: a name of a suite, a variant and a deploy, if there is one. */
 export type Subject = Pick<BuildRow, 'suite_name' | 'variant' | 'deploy_id'>;
 
 /** A suite and variant that is to be tried, and its last attempt at the commit. */
@@ -79,11 +83,11 @@ export interface Tried {
   group: string;
   /** The deploy that the build is made for. */
   deployId: bigint | null;
-  /** The rule that took too long to judge: nothing is run then, and the build says so. */
+  /** The rule that took too long to evaluate. Nothing is run then, and the build says why. */
   slow?: Rule;
 }
 
-/** What is written of a build that is allowed to fail: 1 where the suite says so, or a line that names its variant. */
+/** The column `allow_failure` of a build: 1 where the suite may fail, or where one of its lines names the variant. */
 export function allowedFailures(
   suite: Pick<SuiteRow, 'allow_failure' | 'matrix_allow_failure'>,
 ): (variant: string) => number {
@@ -92,8 +96,8 @@ export function allowedFailures(
 }
 
 /**
- * The last attempt at each, for the same deploy where it is for one; all attempts at a commit are numbered together. The
- * commit is locked, so nobody else makes the same next attempt.
+ * The last attempt at each subject. The attempts at a commit are numbered together, also those of deploys. The commit
+ * is locked, so no other transaction makes the same next attempt.
  */
 export async function triedBefore({ trx }: WriteContext, commitId: bigint, subjects: Subject[]): Promise<Tried[]> {
   const tried: Tried[] = [];
@@ -140,7 +144,7 @@ export async function triedBefore({ trx }: WriteContext, commitId: bigint, subje
   return tried;
 }
 
-/** How an attempt goes on with the work of the last one. */
+/** What an attempt takes over from the last one. */
 interface Continued {
   /** How often a runner was lost with it. */
   tries?: number;
@@ -150,18 +154,17 @@ interface Continued {
 }
 
 /**
- * Makes the next attempt at each and puts it into the queue, unless it is held back: then the roll-up of the request,
- * which is the caller's to ask for, finds out how long. What continues the work of another is not held back again.
+ * Makes the next attempt at each and puts it into the queue, unless it is held back. Then the roll-up of the request
+ * decides when it goes on; the caller asks for that roll-up. An attempt that continues another is not held back again.
  */
 export async function addBuilds(
   context: WriteContext,
-  place: BuildContext,
+  { projectId, accountId, commitId, requestId }: BuildContext,
   suites: Tried[],
   continued?: Continued,
 ): Promise<BuildRow[]> {
   const { db, trx, ids } = context;
   if (suites.length === 0) return [];
-  const { projectId, accountId, commitId, requestId } = place;
   const { tries = 0, retry = 0, retriesLeft, approvedBy = '' } = continued ?? {};
   const newSeries = ids.next();
   const heldBy = ({ needs, approval, group, slow }: Tried): Held =>
@@ -192,6 +195,7 @@ export async function addBuilds(
     output_from: null,
     output_to: null,
     steps: waitingSteps(suite.steps),
+    services: '[]',
     needs: JSON.stringify(suite.needs),
     files_from: suite.filesFrom,
     files_of: null,
@@ -221,7 +225,10 @@ export async function addBuilds(
   return builds;
 }
 
-/** The runner of the build is gone, or what it needs. The build ends, and its next attempt is made in the same transaction. */
+/**
+ * The runner of the build is gone, or the files that it needs. The build ends, and its next attempt is made in the same
+ * transaction.
+ */
 export async function loseBuild(
   context: WriteContext,
   build: BuildRow,
@@ -235,8 +242,8 @@ export async function loseBuild(
 }
 
 /**
- * The command of a build has ended. Where it failed and may be retried, the next attempt is made in the same transaction:
- * so its commit and its request have not failed yet. What was cancelled is not retried.
+ * The command of a build has ended. If it failed and may be retried, the next attempt is made in the same transaction,
+ * so its commit and its request do not fail in between. A cancelled build is not retried.
  */
 export async function endBuild(
   context: WriteContext,
@@ -268,8 +275,8 @@ async function continueBuild(
 }
 
 /**
- * The suite needs other tags now: so do its builds that wait, but for those whose commit has a file that says their tags.
- * Its account's waiting jobs are few compared to builds.
+ * The suite needs other tags now, and so do its waiting builds. The builds of a commit with a file keep the tags of
+ * that file. The jobs are searched, because an account has few waiting jobs compared to its builds.
  */
 export async function retagBuilds(
   { db, trx }: WriteContext,
@@ -283,8 +290,8 @@ export async function retagBuilds(
 }
 
 /**
- * Ends builds that wait, and tells the runners of those that run; those that are over stay as they are. One that ended
- * since it was read may be followed by another attempt: `reread` finds it, before any build is locked.
+ * Ends builds that wait, and tells the runners of running builds to stop. Finished builds stay as they are. A build
+ * that ended since it was read may be followed by another attempt: `reread` finds it, before any build is locked.
  */
 export async function cancelBuilds(
   context: WriteContext,
@@ -294,7 +301,9 @@ export async function cancelBuilds(
   await cancelHeld(context, await cancelQueued(context, builds, reread));
 }
 
-/** Those that have jobs. Answers the others: their requests have to be locked before they can be cancelled. */
+/**
+ * Cancels the builds that have jobs. Returns the others: their requests have to be locked before they can be cancelled.
+ */
 export async function cancelQueued(
   context: WriteContext,
   builds: readonly BuildRow[],
@@ -316,8 +325,8 @@ export async function cancelQueued(
 }
 
 /**
- * Those that are held back. One that got a job since it was read is cancelled in another run of the transaction: jobs are
- * locked before requests.
+ * Cancels builds that are held back. If one of them got a job since it was read, the transaction is run again, because
+ * jobs are locked before requests.
  */
 export async function cancelHeld(context: WriteContext, builds: readonly BuildRow[]): Promise<void> {
   if (builds.length === 0) return;

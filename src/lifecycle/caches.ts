@@ -3,12 +3,12 @@ import type { CacheRow } from '../db/schema.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
- * Caches: what builds of a suite left for the next one. Each belongs to one suite, variant and branch, and is
- * written by builds of that branch alone. A build reads the cache of its own branch, or else that of the repository's
- * default branch.
+ * Caches: files that a build of a suite saves for the next one. Each belongs to one suite, variant and branch, and only
+ * builds of that branch write it. A build reads the cache of its own branch, or else that of the repository's default
+ * branch.
  *
- * Whoever changes which caches a project has first holds the project's number, so that two who make room at the same
- * time do not wait for each other.
+ * A transaction that adds or deletes caches of a project first holds the project's number. So two that make room at
+ * the same time do not deadlock.
  */
 
 /** The builds that share a cache. */
@@ -20,14 +20,14 @@ export interface CacheKey {
   branch: string;
   /** The suite's paths, as stored. */
   paths: string;
-  /** Whether the suite is one of a file, which does not change. */
+  /** Whether the suite is one of a file in the repository. Then there is no row of it to compare with. */
   isOfFile: boolean;
 }
 
-/** More caches than this are not kept, however small they are. */
+/** A project has at most this many caches, however small they are. */
 const mostCaches = 1000;
 
-/** The cache for a build; undefined where there is none. It counts as used. */
+/** The cache for a build; undefined where there is none. This counts as a use of it. */
 export async function useCache(
   { trx }: WriteContext,
   { projectId, suiteName, variant, branch, paths }: CacheKey,
@@ -53,14 +53,14 @@ interface Saved extends Pick<CacheRow, 'build_id' | 'sha' | 'digest' | 'size'> {
   /** The cache that the build began with. */
   began: bigint | undefined;
   mostBytes: bigint;
-  /** Whether one that a newer build has saved stays instead. */
+  /** Whether a cache that a newer build has saved wins over this one. */
   isLate: boolean;
 }
 
 /**
- * Saves a cache, in the place of the one that is there, and makes room for it within `mostBytes`. It keeps its identifier
- * from save to save: what began with a cache that somebody has deleted since is known by that, and is not saved. Answers
- * whether it was saved.
+ * Saves a cache instead of the one that is there, and makes room for it within `mostBytes`. A cache keeps its
+ * identifier from save to save. So if somebody has deleted the cache that the build began with, its identifier is gone,
+ * and the build saves nothing. Returns whether it was saved.
  */
 export async function saveCache(
   { db, trx, ids }: WriteContext,
@@ -84,28 +84,27 @@ export async function saveCache(
   const fields = { ...tree, paths, created_at: now, last_used_at: now };
   if (there) await trx.updateTable('caches').set(fields).where('id', '=', there.id).execute();
   else {
-    const place = { id: ids.next(), project_id: projectId, suite_id: suiteId, suite_name: suiteName, variant, branch };
+    const key = { id: ids.next(), project_id: projectId, suite_id: suiteId, suite_name: suiteName, variant, branch };
     await trx
       .insertInto('caches')
-      .values({ ...place, ...fields })
+      .values({ ...key, ...fields })
       .execute();
   }
   let room = mostBytes - tree.size;
   const others = all.filter(({ id }) => id !== there?.id);
-  // What was not used for longest goes first.
-  const kept = others.findIndex(({ size }, at) => (room -= size) < 0n || at + 1 >= mostCaches);
-  const leaving = kept < 0 ? [] : others.slice(kept).map(({ id }) => id);
+  // The caches that were not used for longest are deleted.
+  const firstDropped = others.findIndex(({ size }, at) => (room -= size) < 0n || at + 1 >= mostCaches);
+  const leaving = firstDropped < 0 ? [] : others.slice(firstDropped).map(({ id }) => id);
   if (leaving.length > 0) await trx.deleteFrom('caches').where('id', 'in', leaving).execute();
   return true;
 }
 
-/** A suite has another name: so have its caches. */
 export async function renameCaches(
   { db, trx }: WriteContext,
   { projectId, suiteId, name }: { projectId: bigint; suiteId: bigint; name: string },
 ): Promise<void> {
   await db.holdNumber(trx, projectId);
-  // Those that a branch's own file has made under the name would be the suite's now.
+  // The file of a branch may have a suite of the new name. Its caches would become those of the renamed suite.
   await trx.deleteFrom('caches').where('project_id', '=', projectId).where('suite_name', '=', name).execute();
   await trx.updateTable('caches').set({ suite_name: name }).where('suite_id', '=', suiteId).execute();
 }
@@ -117,7 +116,7 @@ export async function deleteCaches({ db, trx }: WriteContext, projectId: bigint,
   await (id === undefined ? all : all.where('id', '=', id)).execute();
 }
 
-/** Of these builds, those whose trees are caches of their projects, each as its project and its build. */
+/** Which of these builds have saved a cache that is still there, each as its project and its build. */
 export async function savedBy(db: Queries, builds: readonly bigint[]): Promise<Set<string>> {
   if (builds.length === 0) return new Set();
   const found = db.selectFrom('caches').select(['project_id', 'build_id']).where('build_id', 'in', builds);

@@ -27,17 +27,16 @@ const suiteColumns = [
 ] as const;
 
 /** A suite with its number of attempts at the commit: one row for each of its rules, or one row without rules. */
-/** Of a file in the repository, with an identifier of its own, `suite_id` is the project's suite of that name. */
 export interface SuiteFacts extends Pick<SuiteRow, (typeof suiteColumns)[number]> {
   suite_id: bigint | null;
-  /** Of the builds without a variant. */
+  /** The last attempt without a variant. */
   last: bigint | number | null;
   subject: string | null;
   operator: string | null;
   value: string | null;
 }
 
-/** The suites of a project, with what is known about them and a commit. */
+/** The suites of a project, with their rules and their last attempts at a commit. */
 const findSuites = (db: Queries, project: bigint, ref: string): Promise<SuiteFacts[]> =>
   db
     .selectFrom('suites')
@@ -63,7 +62,7 @@ const findSuites = (db: Queries, project: bigint, ref: string): Promise<SuiteFac
     .orderBy('suites.id')
     .execute();
 
-/** The same of the file that a commit is built by; where there is none, those of the project. */
+/** The suites of the file that a commit is built by, in the same form; without a file those of the project. */
 export async function suitesFor(db: Queries, project: bigint, commit: CommitRow, file: BuiltBy): Promise<SuiteFacts[]> {
   if (file.config_digest === '') return findSuites(db, project, commit.ref);
   const attempts = await db
@@ -83,13 +82,13 @@ export async function suitesFor(db: Queries, project: bigint, commit: CommitRow,
 
 export interface Chosen {
   tried: Tried[];
-  /** Those that a rule leaves out. */
+  /** The suites that a rule keeps from running. */
   leftOut: { suite: Readonly<SuiteFacts>; rule: Rule }[];
 }
 export const needsOf = ({ needs }: Pick<SuiteRow, 'needs'>): bigint[] => suiteFields.needs.fromColumn(needs);
 
 /**
- * What a request is about: the suites that it names with those that they need, or all. A suite that is manual has to be
+ * What a request is about: the suites that it names and those that they need, or all. A manual suite runs only if it is
  * named.
  */
 export function askedFor<Suite extends Pick<SuiteFacts, 'id' | 'suite_id' | 'needs' | 'manual'>>(
@@ -106,8 +105,8 @@ export function askedFor<Suite extends Pick<SuiteFacts, 'id' | 'suite_id' | 'nee
 }
 
 /**
- * The suites and variants to run. Naming suites in a request leaves out all others that these do not need; the rules hold
- * in any case. One whose rules could not be judged is among them, with the rule that took too long.
+ * The suites and variants to run: those that the request is about and whose rules hold. A suite whose rules took too
+ * long is among them, with the slow rule.
  */
 export async function applying(
   context: WriteContext,
@@ -145,7 +144,9 @@ export async function applying(
   return { tried: (await Promise.all(tried)).flat(), leftOut };
 }
 
-/** The deploy that a request is for: those of one strategy are a group, so they run one at a time. */
+/**
+ * The group of the deploy that a request is for. The deploys of one strategy are a group, so they run one at a time.
+ */
 async function deployFor({ trx }: WriteContext, { deploy_id: id }: BuildRequestRow) {
   if (id === null) return undefined;
   const deploys = trx.selectFrom('deploys').select('deploy_strategy_id').where('id', '=', id);
@@ -153,7 +154,7 @@ async function deployFor({ trx }: WriteContext, { deploy_id: id }: BuildRequestR
   return { group: `deploy strategy ${strategy}` };
 }
 
-/** Whether any of the suites that a request is about runs only where some files changed. */
+/** Whether any of the suites that a request is about has a rule about changed files. */
 export function askForFiles(rows: readonly Readonly<SuiteFacts>[], request: BuildRequestRow): boolean {
   return askedFor(rows, suitesOf(request)).some(({ subject }) => subject === 'commit.files');
 }
@@ -176,7 +177,7 @@ const findAttempts = (db: Queries, commit: bigint, suite: string) =>
     .groupBy('variant')
     .execute();
 
-/** All variants of a suite, to be started anew. Only a suite with a matrix takes another query. */
+/** All variants of a suite, to be started anew. Only a suite with a matrix costs another query. */
 async function triedAnew(
   { trx }: WriteContext,
   suite: Readonly<SuiteFacts>,

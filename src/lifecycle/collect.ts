@@ -25,9 +25,9 @@ export async function collectBlobs(db: Database, blobs: Blobs, age = hour): Prom
 const atOnce = 100;
 
 /**
- * Removes the blobs of deleted logs, and those that were stored under claims and came to nothing. Two logs with the same text share a blob, so a blob that something still refers to
- * stays. A log that is being packed refers to its blob a moment after the blob is stored, so while any log is being
- * packed, all removals wait.
+ * Removes the blobs of deleted logs, and blobs that were stored under claims and are not needed. Two logs with the same
+ * text share a blob, so a blob that something still refers to stays. A log that is being packed refers to its blob a
+ * moment after the blob is stored, so while any log is being packed, all removals wait.
  */
 export async function removeDoomedBlobs(db: Database, blobs: Blobs, age = youngMs): Promise<number> {
   const due = db.read
@@ -44,7 +44,7 @@ export async function removeDoomedBlobs(db: Database, blobs: Blobs, age = youngM
     };
     const fate = await blobs.remove(digest, isWanted, after === 0n ? undefined : age);
     if (fate === 'removed') removed += 1;
-    if (fate === 'young' || (fate === 'wanted' && !isReferredTo)) continue; // The next run looks at it again.
+    if (fate === 'young' || (fate === 'wanted' && !isReferredTo)) continue; // the next run checks it again
     await db.transaction((trx) => spareBlob(trx, digest));
   }
   return removed;

@@ -5,7 +5,7 @@ import { BusyThreadError, createWorkerThread, type WorkerThread } from '../lib/w
 import { compareListings, isQuick, type Compared, type Listings } from './polled-refs.ts';
 import type { WriteContext } from './write-context.ts';
 
-/** Where listings of refs are compared: the long ones in a thread, and never while a transaction waits for it. */
+/** Compares listings of refs: long ones in a thread, and not while a transaction is open. */
 const makeThread = (): WorkerThread<Listings, Compared | undefined> =>
   createWorkerThread('lifecycle/polled-refs-worker.ts', {
     mostOfOne: 4,
@@ -15,7 +15,10 @@ const makeThread = (): WorkerThread<Listings, Compared | undefined> =>
 
 export const closeListingThread = (db: Database): Promise<void> => memoized(db, makeThread).close();
 
-/** In a transaction, which is run again where it takes longer. `look` names the two listings. */
+/**
+ * Compares within a transaction. If that takes long, the transaction is run again with the result. `name` stands for
+ * the two listings.
+ */
 export function compareInTransaction(
   { db, trx }: WriteContext,
   { account, name }: { account: bigint; name: string },

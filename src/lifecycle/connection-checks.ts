@@ -21,10 +21,10 @@ export interface ConnectionCheck {
   files: string[];
 }
 
-/** By then the waiting user gets an answer. */
+/** Within this time the waiting user gets an answer. */
 export const longestCheckMs = 14_000;
 
-/** Begins a check, or joins the one that is under way. Answers its identifier. */
+/** Begins a check, or joins the one that is under way. Returns its identifier. */
 export async function beginCheck(
   { db, trx, ids }: WriteContext,
   project: { id: bigint; owner_id: bigint },
@@ -52,10 +52,10 @@ export async function beginCheck(
 }
 
 /** Stores the result in place of the last one, unless the check was given up already. */
-export async function settleCheck({ db, trx }: WriteContext, id: bigint, seen: ConnectionCheck): Promise<void> {
+export async function settleCheck({ db, trx }: WriteContext, id: bigint, result: ConnectionCheck): Promise<void> {
   const settled = await trx
     .updateTable('connection_checks')
-    .set({ answer: JSON.stringify(seen) })
+    .set({ answer: JSON.stringify(result) })
     .where('id', '=', id)
     .where('answer', 'is', null)
     .returning('project_id')
@@ -67,25 +67,25 @@ export async function settleCheck({ db, trx }: WriteContext, id: bigint, seen: C
     .where('id', '<', id)
     .where('answer', 'is not', null)
     .execute();
-  if (seen.connected) await pollSoon({ db, trx }, settled.project_id);
+  if (result.connected) await pollSoon({ db, trx }, settled.project_id);
   await db.announce(trx, subjectTopic(id));
 }
 
 /** Whether a runner has begun the check. */
-export async function isLookedAt(db: Queries, id: bigint): Promise<boolean> {
+export async function isCheckBegun(db: Queries, id: bigint): Promise<boolean> {
   const taken = db.selectFrom('jobs').select('id').where('subject_id', '=', id).where('claim', 'is not', null);
   return (await taken.executeTakeFirst()) !== undefined;
 }
 
 /** No runner did the check in time: its job is cancelled, and every waiting caller gets this result. */
-export async function giveUpCheck(context: WriteContext, id: bigint, seen: ConnectionCheck): Promise<void> {
+export async function giveUpCheck(context: WriteContext, id: bigint, result: ConnectionCheck): Promise<void> {
   const { db, trx } = context;
   await drop(db, trx, trx.selectFrom('connection_checks').select('id').where('id', '=', id) as never);
-  await settleCheck(context, id, seen);
+  await settleCheck(context, id, result);
 }
 
 /** The result of a check; undefined while there is none, `gone` once the project is deleted. */
-export async function checkSeen(db: Queries, id: bigint): Promise<ConnectionCheck | 'gone' | undefined> {
+export async function checkResult(db: Queries, id: bigint): Promise<ConnectionCheck | 'gone' | undefined> {
   const row = await db.selectFrom('connection_checks').select('answer').where('id', '=', id).executeTakeFirst();
   return row ? read(row) : 'gone';
 }

@@ -8,7 +8,7 @@ import { Cron } from 'croner';
  * hour that passes has one run.
  */
 
-/** Numbers and names only. Extensions of single programs (`L`, `W`, `#`, `?`, `@daily`) are refused. */
+/** Numbers and names only. Extensions that only some programs know (`L`, `W`, `#`, `?`, `@daily`) are refused. */
 const field = /^(?:\*|[0-9]+|[A-Za-z]{3})(?:-(?:[0-9]+|[A-Za-z]{3}))?(?:\/[0-9]+)?$/;
 const minuteMs = 60_000;
 const dayMs = 24 * 60 * minuteMs;

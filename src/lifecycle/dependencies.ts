@@ -55,7 +55,7 @@ async function projectsConcerned({ trx }: WriteContext, { id, owner_id: ownerId 
   return projects.map((project) => project.id);
 }
 
-/** Moves a dependency to another state, if its present state allows that. Answers whether it moved. */
+/** Moves a dependency to another state, if its present state allows that. Returns whether it moved. */
 async function move(
   context: WriteContext,
   dependency: Owned,

@@ -12,7 +12,7 @@ import {
 } from './states.ts';
 import type { LifecycleEvent, WriteContext } from './write-context.ts';
 
-/** Writes another state of a deploy, guarded by the states that it may leave; undefined where it did not move. */
+/** Writes another state of a deploy, guarded by the states that lead to it; undefined where it did not move. */
 export async function writeDeployMove(
   { db, trx }: WriteContext,
   { id, project_id: projectId }: Pick<DeployRow, 'id' | 'project_id'>,
@@ -34,8 +34,8 @@ export async function writeDeployMove(
 }
 
 /**
- * A deploy that runs a suite is what the builds of that suite are. `builds` are those of its request: where none of the
- * suite is among them when the request is over, nothing was deployed.
+ * The state of a deploy that runs a suite follows from the builds of that suite. `builds` are those of its request. If
+ * the request is over and has no build of the suite, nothing was deployed.
  */
 export async function followBuilds(
   context: WriteContext,

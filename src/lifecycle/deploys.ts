@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { BuildRequestRow, CommitRow, DeployRow, DeployStrategyRow } from '../db/schema.ts';
+import { repositoryKey } from '../domain/git-address.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { addLine, beginLog } from '../streams/logs.ts';
 import { mostTries } from './builds.ts';
@@ -10,8 +11,8 @@ import type { WriteContext } from './write-context.ts';
 import { deployMachine, isFinal, type DeployState } from './states.ts';
 
 /**
- * A push waits behind all others to the same branch, whatever their project or strategy. A suite is run as a build request
- * of its own, whose builds wait behind those of the strategy's other deploys (chosen-suites.ts).
+ * A push waits behind all others to the same branch, whatever their project or strategy. A suite is run by a build
+ * request of its own, whose builds wait behind those of the strategy's other deploys (chosen-suites.ts).
  */
 export async function openDeploy(
   context: WriteContext,
@@ -32,7 +33,7 @@ export async function openDeploy(
     created_by: createdBy,
     started_at: null,
     finished_at: null,
-    repository_url: strategy.repository_url,
+    clone_url: strategy.clone_url,
     local_branch: strategy.local_branch,
     remote_branch: strategy.remote_branch,
     suite_id: strategy.suite_id,
@@ -50,8 +51,10 @@ export async function openDeploy(
   return deploy;
 }
 
-function laneOf({ repository_url: url, remote_branch: branch }: DeployRow): string {
-  return `deploy ${createHash('sha256').update(`${url}\n${branch}`).digest('hex')}`;
+function laneOf({ clone_url: url, remote_branch: branch }: DeployRow): string {
+  return `deploy ${createHash('sha256')
+    .update(`${repositoryKey(url)}\n${branch}`)
+    .digest('hex')}`;
 }
 
 /** A runner begins the deploy, or repeats it after another runner was lost; false when nothing is left to do. */
@@ -59,7 +62,7 @@ export async function beginDeploy(context: WriteContext, deploy: DeployRow): Pro
   return deploy.state === 'deploying' || advanceDeploy(context, deploy, 'deploying');
 }
 
-/** Moves a deploy to another state, if its present state allows that. Answers whether it moved. */
+/** Moves a deploy to another state, if its present state allows that. Returns whether it moved. */
 export async function advanceDeploy(context: WriteContext, deploy: DeployRow, to: DeployState): Promise<boolean> {
   const event = await writeDeployMove(context, deploy, to);
   if (event) recordEvent(context, event);
@@ -85,7 +88,7 @@ export async function cancelDeploy(context: WriteContext, deploy: DeployRow): Pr
   if (outcomes.get(deploy.id) !== 'signalled') await advanceDeploy(context, deploy, 'cancelled');
 }
 
-/** The request was made right after the deploy. */
+/** The build request of a deploy. It was made right after the deploy, so the search begins there. */
 async function requestOf({ trx }: WriteContext, { id, project_id: project }: DeployRow): Promise<BuildRequestRow> {
   return trx
     .selectFrom('build_requests')

@@ -1,11 +1,11 @@
 import type { Ending, EndingWatcher, Observers, WriteContext } from './write-context.ts';
 
-/** Without watchers and tracer, which come later. */
+/** Watchers and a tracer are added later. */
 export function createObservers(): Observers {
   return { endings: new Set() };
 }
 
-/** Watches until what is returned is called. */
+/** Watches until the returned function is called. */
 export function watchEndings({ endings }: Observers, watcher: EndingWatcher): () => void {
   endings.add(watcher);
   return () => endings.delete(watcher);

@@ -8,11 +8,11 @@ import { isQuick, evaluate, type RuleResult, type Question, type Texts } from '.
 import type { WriteContext } from './write-context.ts';
 
 /**
- * Where rules are judged. The texts of a commit are a stranger's, and an expression may take seconds for them: what is
- * not certain to be quick is done in a thread, by turns of accounts, and never while a transaction waits for it.
+ * Evaluates rules. Strangers write the texts of a commit, and an expression may take seconds for them. So all that is
+ * not certain to be quick is done in a thread, by turns of accounts, and not while a transaction is open.
  */
 
-/** All rules of a project on one commit take no longer, in processor time. */
+/** The most processor time for all rules of a project on one commit. */
 const mostMilliseconds = 1000;
 
 type RulesThread = WorkerThread<Question & { milliseconds: number }, RuleResult[]>;
@@ -26,14 +26,14 @@ const makeThread = (): RulesThread =>
 
 export const closeRulesThread = (db: Database): Promise<void> => memoized(db, makeThread).close();
 
-/** For those who only read. The account is the one whose turn it takes. */
+/** For callers without a transaction. `account` is the account whose turn it takes. */
 export async function evaluateRules(db: Database, account: bigint, question: Question): Promise<RuleResult[]> {
   if (isQuick(question)) return evaluate(question);
   try {
     return await memoized(db, makeThread).ask(account, { ...question, milliseconds: mostMilliseconds });
   } catch (error) {
     if (error instanceof BusyThreadError) throw new UnavailableError('too many rules are to be judged at once');
-    // The thread was given up: no rule of this commit is known to be met.
+    // The thread was ended, so no result is known.
     return question.suites.map(({ id, rules }) => {
       const slow = rules.find(({ operator }) => isExpression(operator)) ?? rules[0];
       return slow ? { id, slow } : { id };
@@ -41,7 +41,7 @@ export async function evaluateRules(db: Database, account: bigint, question: Que
   }
 }
 
-/** The same in a transaction, which is run again where it takes longer. */
+/** The same in a transaction. If it takes long, the transaction is run again with the result. */
 export function evaluateRulesIn({ db, trx }: WriteContext, account: bigint, question: Question): RuleResult[] {
   if (isQuick(question)) return evaluate(question);
   return orNotYet(trx, JSON.stringify(question), () => evaluateRules(db, account, question));

@@ -6,33 +6,32 @@ import type { Rule } from './rules.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
- * The suites of a file in the repository, by which its commits are built. They are kept under the digest of the file, so
- * that the commits that have the same one share them. Nothing else in the project refers to them: its own suites change
- * only from the default branch.
+ * The suites of a file in the repository, by which its commits are built. They are stored under the digest of the file,
+ * so commits with the same file share them. Nothing else in the project refers to them: the project's own suites change
+ * only with the default branch.
  */
 
-/** The columns of a suite that a file says. */
+/** The columns of a suite that a file sets. */
 export type SuiteSettings = Omit<SuiteRow, 'id' | 'project_id'>;
 
 export interface SuiteOfFile {
   name: string;
   settings: SuiteSettings;
   rules: readonly Rule[];
-  /** Names. */
+  /** By their names. */
   dependencies: readonly string[];
   needs: readonly string[];
   filesFrom: string;
 }
 
-/** By what a request is built: the path and the digest of a file, the digest blank where the commit has none. */
+/** By what a request is built: the path and the digest of a file. The digest is blank where the commit has no file. */
 export type BuiltBy = Pick<BuildRequestRow, 'config_file' | 'config_digest'>;
-/** A file that was read: what a commit is built by. */
 export interface ReadFile extends BuiltBy {
   suites: readonly SuiteOfFile[];
 }
 export const byProject: BuiltBy = { config_file: '', config_digest: '' };
 
-/** The caller holds the project's number, so nobody stores the same at the same time. */
+/** The caller holds the project's number, so nobody stores the same suites at the same time. */
 export async function storeFileSuites(
   { trx, ids }: WriteContext,
   { projectId, digest }: { projectId: bigint; digest: string },
@@ -61,7 +60,7 @@ function rowsOf(db: Queries, projectId: bigint, digest: string): Promise<FileSui
   return rows.where('digest', '=', digest).orderBy('id').execute();
 }
 
-/** A suite of a file, with the project's suite of its name. */
+/** A suite of a file. `suite_id` is the project's suite of the same name. */
 export interface FileSuite extends SuiteSettings {
   id: bigint;
   suite_id: bigint | null;
@@ -75,20 +74,28 @@ export async function suitesInFile(db: Queries, projectId: bigint, digest: strin
   const present = await suites.where('project_id', '=', projectId).execute();
   const byName = new Map(present.map((suite) => [suite.name, suite]));
   return rows.map(({ id, name, settings, rules }) => {
-    const said = JSON.parse(settings) as SuiteSettings;
+    const fromFile = JSON.parse(settings) as SuiteSettings;
     const own = byName.get(name);
-    // A branch can ask for a person in the middle, and does not get around one.
-    const approval = Math.max(said.approval, own?.approval ?? 0);
-    const manual = Math.max(said.manual, own?.manual ?? 0);
-    const from = said.files_from_id as unknown as string | null; // JSON has no 64 bits
+    // The file of a branch can ask for an approval, but cannot remove one that the project asks for.
+    const approval = Math.max(fromFile.approval, own?.approval ?? 0);
+    const manual = Math.max(fromFile.manual, own?.manual ?? 0);
+    const from = fromFile.files_from_id as unknown as string | null; // JSON has no integers of 64 bits
     const files = { files_from_id: from === null ? null : BigInt(from) };
-    return { ...said, ...files, approval, manual, id, suite_id: own?.id ?? null, rules: JSON.parse(rules) as Rule[] };
+    return {
+      ...fromFile,
+      ...files,
+      approval,
+      manual,
+      id,
+      suite_id: own?.id ?? null,
+      rules: JSON.parse(rules) as Rule[],
+    };
   });
 }
 
 type Built = Pick<BuildRow, 'project_id' | 'build_request_id' | 'suite_id' | 'suite_name'>;
 
-/** The settings of a build's suite, as its request has them; undefined when the suite was deleted since. */
+/** The settings of a build's suite, as its request found them; undefined when the suite was deleted since. */
 export async function settingsOf(
   db: Queries,
   build: Built,
@@ -112,7 +119,7 @@ export async function settingsOf(
   return db.selectFrom('suites').selectAll().where('id', '=', build.suite_id).executeTakeFirst();
 }
 
-/** By which file a commit was last built, if it was built by the file at this path. */
+/** The file that a commit was last built by, if it was the one at this path. */
 export async function builtBefore(db: Queries, commitId: bigint, path: string): Promise<BuiltBy | undefined> {
   return db
     .selectFrom('build_requests')

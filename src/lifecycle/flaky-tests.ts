@@ -4,18 +4,18 @@ import { cutBytes } from '../lib/cut-bytes.ts';
 import { keyOf, keysIn, unpackTests, type PlacedTest, type TestName } from './packed-tests.ts';
 
 /**
- * Tests that both failed and passed on the same commit, suite and variant. They are looked for when the tests of a build
- * are complete, among those of all attempts together, and kept in rows of their own: so the list is quick, however many
- * builds there are. Doing it again finds the same.
+ * Tests that both failed and passed on the same commit, suite and variant. When the tests of a build are complete, the
+ * tests of all attempts together are searched, and the result is stored in rows of its own. So the list is quick,
+ * however many builds there are. A second search finds the same.
  */
 
-/** So many attempts at a commit are compared, the newest ones. */
+/** How many attempts at a commit are compared, the newest ones. */
 const mostAttempts = 100;
 /** Where more tests than this failed, something else is broken. */
 const mostFailed = 1000;
 const longestMessage = 2048;
 
-type Place = Pick<TestFlakeRow, 'project_id' | 'suite_name' | 'commit_id' | 'variant'>;
+type Tested = Pick<TestFlakeRow, 'project_id' | 'suite_name' | 'commit_id' | 'variant'>;
 
 interface Attempt {
   build_id: bigint;
@@ -32,22 +32,22 @@ interface Found {
   row: { build_id: bigint; start: number; state: string };
 }
 
-/** The tests of this build are complete. */
+/** Searches for flaky tests, once the tests of this build are complete. */
 export async function noteFlakes(db: Database, buildId: bigint): Promise<void> {
-  const place = await placeOf(db.read, buildId);
-  if (!place) return;
-  const attempts = await attemptsAt(db.read, place);
+  const tested = await findTested(db.read, buildId);
+  if (!tested) return;
+  const attempts = await attemptsAt(db.read, tested);
   const found = await failedIn(db.read, attempts);
   if (found.size === 0) return;
   await countPasses(db.read, attempts, found);
   for (const [key, { passes }] of found) if (passes === 0) found.delete(key);
-  const rows = await describe(db.read, place, found);
-  // In one order, so that two servers do not wait for each other.
+  const rows = await describe(db.read, tested, found);
+  // Always in the same order, so that two servers do not wait for each other.
   rows.sort((a, b) => (a.test_key < b.test_key ? -1 : 1));
   for (let at = 0; at < rows.length; at += 50) await store(db, rows.slice(at, at + 50));
 }
 
-async function placeOf(db: Queries, buildId: bigint): Promise<Place | undefined> {
+async function findTested(db: Queries, buildId: bigint): Promise<Tested | undefined> {
   return db
     .selectFrom('builds')
     .select(['project_id', 'suite_name', 'commit_id', 'variant'])
@@ -56,7 +56,7 @@ async function placeOf(db: Queries, buildId: bigint): Promise<Place | undefined>
 }
 
 /** The oldest first. */
-async function attemptsAt(db: Queries, { commit_id: commit, suite_name: suite, variant }: Place): Promise<Attempt[]> {
+async function attemptsAt(db: Queries, { commit_id: commit, suite_name: suite, variant }: Tested): Promise<Attempt[]> {
   const newest = await db
     .selectFrom('test_runs')
     .innerJoin('builds', 'builds.id', 'test_runs.build_id')
@@ -117,7 +117,7 @@ async function countPasses(db: Queries, attempts: readonly Attempt[], found: Map
 }
 
 /** The names and messages of the tests, from the rows with their last failures. */
-async function describe(db: Queries, place: Place, found: ReadonlyMap<number, Found>): Promise<TestFlakeRow[]> {
+async function describe(db: Queries, tested: Tested, found: ReadonlyMap<number, Found>): Promise<TestFlakeRow[]> {
   const byRow = Map.groupBy(found, ([, { row }]) => `${row.build_id} ${row.start} ${row.state}`);
   const flakes: TestFlakeRow[] = [];
   for (const some of byRow.values()) {
@@ -136,7 +136,7 @@ async function describe(db: Queries, place: Place, found: ReadonlyMap<number, Fo
       const test = tests.get(key);
       if (!test) continue;
       flakes.push({
-        ...place,
+        ...tested,
         test_key: BigInt(key),
         name: test.name,
         class: test.class,
@@ -172,7 +172,7 @@ async function store(db: Database, flakes: TestFlakeRow[]): Promise<void> {
 }
 
 const day = 24 * 60 * 60 * 1000;
-/** The list tells of this time: a test that was mended leaves it. */
+/** The list covers this time, so a test that was mended leaves it. */
 export const flakyDays = 30;
 const mostRows = 5000;
 const mostShown = 200;
@@ -185,12 +185,12 @@ export interface FlakyTest extends TestName {
   message: string;
   lastSeenAt: bigint;
   failedBuildId: bigint;
-  /** The commit on which it first was so, of those that are known, and when. */
+  /** The first known commit on which it was flaky, and when. */
   beganOn: bigint;
   beganAt: bigint;
 }
 
-/** Those that were so on most commits first, then those that were so last. */
+/** The tests that were flaky on most commits first, then the latest. */
 export async function flakyTests(db: Queries, projectId: bigint, now = Date.now()): Promise<FlakyTest[]> {
   const rows = await db
     .selectFrom('test_flakes')

@@ -2,10 +2,10 @@ import type { Queries } from '../db/open.ts';
 import { mostWaitingJobs } from '../domain/bounds.ts';
 
 /**
- * Whether as many jobs of the account that owns a project wait as may. Those who ask at the same moment may all be let
- * in: one request brings as many builds as its project has suites, so the bound is not exact in any case.
+ * Whether the account that owns a project has as many waiting jobs as it may. Requests at the same moment may all pass:
+ * one request brings as many builds as its project has suites, so the bound is not exact in any case.
  *
- * It follows the index of an account's waiting jobs, which is short for everybody but those who are refused.
+ * The query follows the index of an account's waiting jobs, which is short for every account that is not at its bound.
  */
 export async function isQueueFull(db: Queries, project: bigint): Promise<boolean> {
   const last = db

@@ -4,15 +4,15 @@ import type { BuildRow } from '../db/schema.ts';
 import { enqueue, type NewJob } from '../queue/queue.ts';
 import { writeMove } from './build-moves.ts';
 import type { SuiteSettings } from './file-suites.ts';
-import { locationOf } from './kept-builds.ts';
+import { findPlace } from './kept-builds.ts';
 import { sortWaiting, notYetPassed, standingsOf, type NeedingBuild } from './needs.ts';
 import type { BuildState } from './states.ts';
 import { subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
 
 /*
- * Builds that are held back have no job in the queue yet, so no claim has to pass over them. First a build waits for what
- * it needs, and for somebody who approves it. Then it waits in the line of its group, if it has one. The transaction in
- * which something ends gives jobs to those behind it, or skips them: nothing can be lost in between.
+ * Builds that are held back have no job in the queue yet, so no claim has to pass over them. First a build waits for
+ * the suites that it needs, and for an approval. Then it waits in the line of its group, if it has one. The transaction
+ * that ends a build also gives jobs to the builds behind it, or skips them, so nothing is lost in between.
  *
  * A build that is held back is written only by a transaction that holds its request, its commit and its group
  * (pending-effects.ts).
@@ -40,11 +40,11 @@ type GraphBuild = Pick<HeldBuild, 'suite_name' | 'variant' | 'attempt' | 'build_
 
 interface Moved {
   events: LifecycleEvent[];
-  /** Those that a build has joined. */
+  /** The groups that a build has joined. */
   groups: Group[];
 }
 
-/** Moves builds of a request that wait for others of it, now that some have moved. */
+/** Moves the builds of a request that wait for others of it, after some of these have moved. */
 export async function moveHeld(context: WriteContext, builds: readonly HeldBuild[]): Promise<Moved> {
   const waiting = builds.filter(isBehind);
   if (waiting.length === 0) return { events: [], groups: [] };
@@ -76,7 +76,7 @@ export function groupOf({
   return { projectId, name };
 }
 
-/** With the facts on which its place in the graph of its request depends. */
+/** A build with the facts on which its position in the graph of its request depends. */
 export function needing<Build extends GraphBuild>(build: Build): Omit<Build, 'needs'> & NeedingBuild {
   return {
     ...build,
@@ -86,7 +86,7 @@ export function needing<Build extends GraphBuild>(build: Build): Omit<Build, 'ne
   };
 }
 
-/** Nothing holds them back any more. */
+/** Puts builds into the queue that nothing holds back any more. */
 async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id: bigint }[]): Promise<void> {
   if (builds.length === 0) return;
   const free = builds.map(({ id }) => id);
@@ -118,14 +118,14 @@ async function enqueueHeld({ db, trx, ids }: WriteContext, builds: readonly { id
   for (const id of free) await db.announce(trx, subjectTopic(id));
 }
 
-/** A runner that has the files which a build begins with is first to have it: elsewhere they would have to be brought. */
+/** How long a build is offered only to the runner that has its files: another runner would have to download them. */
 const preferMs = 3000;
 
 async function preferredFor(
   db: Queries,
   build: Pick<BuildRow, 'build_request_id' | 'files_from' | 'variant'>,
 ): Promise<Pick<NewJob, 'location' | 'runAfter'>> {
-  const location = build.files_from === '' ? undefined : await locationOf(db, build);
+  const location = build.files_from === '' ? undefined : await findPlace(db, build);
   return location === undefined ? {} : { location, runAfter: Date.now() + preferMs };
 }
 
@@ -135,7 +135,7 @@ export async function holdGroups({ db, trx }: WriteContext, groups: readonly Gro
   for (const name of [...new Set(names)].toSorted()) await db.holdName(trx, name);
 }
 
-/** Lets the oldest build begin of each group in which none is under way. */
+/** In each group without a build under way, lets the oldest build begin. */
 export async function moveGroups(context: WriteContext, groups: readonly Group[]): Promise<void> {
   if (groups.length === 0) return;
   await holdGroups(context, groups);
@@ -145,7 +145,7 @@ export async function moveGroups(context: WriteContext, groups: readonly Group[]
       .select('id')
       .where('project_id', '=', projectId)
       .where('concurrency_group', '=', name)
-      // As in the condition of the index.
+      // The same words as in the condition of the index.
       .where(sql<boolean>`concurrency_group > '' and finished_at is null`)
       .orderBy('id')
       .limit(1);
@@ -155,7 +155,7 @@ export async function moveGroups(context: WriteContext, groups: readonly Group[]
   }
 }
 
-/** For each of these that is held back, what it waits for, in words. */
+/** For each build that is held back, a text that says what it waits for. */
 export async function heldReasons(db: Queries, builds: readonly BuildRow[]): Promise<ReadonlyMap<bigint, string>> {
   const held = builds.filter((build) => build.held !== '');
   const needy = held.filter(isBehind);
@@ -176,7 +176,7 @@ export async function heldReasons(db: Queries, builds: readonly BuildRow[]): Pro
   return new Map(held.map((build) => [build.id, reason(build)]));
 }
 
-/** For each of these requests of which nothing can go on, what it waits for, in words. */
+/** For each request of which no build can go on, a text that says what it waits for. */
 export async function heldRequests(
   db: Queries,
   requests: readonly { id: bigint }[],
@@ -190,7 +190,7 @@ export async function heldRequests(
     .where('finished_at', 'is', null);
   const byRequest = Map.groupBy(await open.execute(), ({ build_request_id: request }) => request);
   const held = Array.from(byRequest).filter(([, builds]) => builds.every((build) => build.held !== ''));
-  // Some wait for others of the request; what these wait for is what the request waits for.
+  // Some builds wait for others of the request. The request waits for what these others wait for.
   const firsts = held.flatMap(([, builds]) => builds.find((build) => !isBehind(build)) ?? []);
   const reasons = await heldReasons(db, firsts);
   return new Map(firsts.map((build) => [build.build_request_id, reasons.get(build.id) ?? '']));
@@ -200,7 +200,10 @@ const forApproval = 'waits for approval';
 
 const isBehind = ({ held, build_state: state }: HeldBuild): boolean => held === 'needs' && state === 'enqueued';
 
-/** A build that was about to begin waits again for what it needs, because what that left is gone: that of this build, if any. */
+/**
+ * A build that was about to begin waits again for a suite that it needs, because the files of that suite are gone.
+ * `gone` is the build that had left them.
+ */
 export async function holdAgain({ trx }: WriteContext, id: bigint, gone: bigint | undefined): Promise<void> {
   const held = { held: 'needs', ...(gone !== undefined && { files_of: gone }) } as const;
   await trx.updateTable('builds').set(held).where('id', '=', id).where('build_state', '=', 'enqueued').execute();

@@ -6,22 +6,23 @@ import { enqueue } from '../queue/queue.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
- * The files of builds that runners keep: those of failed ones for shells, and those that other suites of the same request
- * begin with. The store knows which runner has them, and has the key to what that runner wrote down about the build.
+ * The files of builds that runners keep: those of failed builds for shells, and those that other suites of the same
+ * request begin with. The database knows which runner has them, and the key to what that runner recorded about the
+ * build.
  *
- * Files for other suites stay as long as their request is not over, and some hours longer, for who restarts a build of it.
- * Where another runner is to begin with them, they are packed, once, and then they are a blob as well.
+ * Files for other suites stay until their request is over, and some hours longer, in case somebody restarts a build of
+ * it. If another runner is to begin with them, they are packed once, and are then a blob as well.
  */
 
 const hour = 60 * 60 * 1000;
-/** So many are forgotten in one transaction. */
+/** How many are removed in one transaction. */
 const mostAtOnce = 1000;
 
 export const packFilesKind = 'pack_files';
-/** A job that only one runner can do is never due for others. */
+/** The due time of a job that only one runner can do, so that it is never due for others. */
 export const never = Number.MAX_SAFE_INTEGER;
 
-/** What a runner says about the files that it keeps. */
+/** What a runner reports about the files that it keeps. */
 export interface KeptFiles {
   location: string;
   name: string;
@@ -46,7 +47,9 @@ interface Keeping {
   files: KeptFiles;
 }
 
-/** A runner keeps the files of a build that has just ended. It says so once: the build ends with it. */
+/**
+ * A runner keeps the files of a build that has just ended. It reports this once, together with the end of the build.
+ */
 export async function noteKept(
   { trx }: WriteContext,
   vault: Vault,
@@ -79,13 +82,21 @@ export async function noteKept(
 }
 
 /** The files of a failed build in which a shell can be opened. */
-export async function findKept(db: Queries, buildId: bigint, now = Date.now()): Promise<KeptBuildRow | undefined> {
+export async function findFilesForShell(
+  db: Queries,
+  buildId: bigint,
+  now = Date.now(),
+): Promise<KeptBuildRow | undefined> {
   const kept = db.selectFrom('kept_builds').selectAll().where('id', '=', buildId);
   return kept.where('expires_at', '>', BigInt(now)).executeTakeFirst();
 }
 
 /** The files of a build that another suite can begin with. */
-export async function findLeft(db: Queries, buildId: bigint, hours: number): Promise<KeptBuildRow | undefined> {
+export async function findFilesForSuite(
+  db: Queries,
+  buildId: bigint,
+  hours: number,
+): Promise<KeptBuildRow | undefined> {
   const kept = await db
     .selectFrom('kept_builds')
     .selectAll()
@@ -115,30 +126,41 @@ export function findLeaving(
     .execute();
 }
 
-/** Where the files lie that a build begins with, if a runner has them. */
-export async function locationOf(db: Queries, build: Parameters<typeof findLeaving>[1]): Promise<string | undefined> {
+/**
+ * The location that a job prefers, with the runner whose it is: a machine that was copied has the location of the
+ * other one, and would be given the same job again and again.
+ */
+export function placeOf({ holder, location }: Pick<KeptBuildRow, 'holder' | 'location'>): string {
+  return `${holder} ${location}`;
+}
+
+/** The place of the files that a build begins with, if a runner has them. */
+export async function findPlace(db: Queries, build: Parameters<typeof findLeaving>[1]): Promise<string | undefined> {
   const [last] = await findLeaving(db, build);
   const kept = db
     .selectFrom('kept_builds')
-    .select('location')
+    .select(['holder', 'location'])
     .where('id', '=', last?.id ?? 0n);
-  return (await kept.where('for_suites', '=', 1).executeTakeFirst())?.location;
+  const found = await kept.where('for_suites', '=', 1).executeTakeFirst();
+  return found && placeOf(found);
 }
 
-/** Has the runner that keeps the files of a build pack them, unless it does so already or cannot. */
+/** Lets the runner that keeps the files of a build pack them, unless it does so already or cannot. */
 export async function askForPack(
   { db, trx, ids }: WriteContext,
-  { id, location, packable }: Pick<KeptBuildRow, 'id' | 'location' | 'packable'>,
+  kept: Pick<KeptBuildRow, 'id' | 'holder' | 'location' | 'packable'>,
   { account_id: accountId }: { account_id: bigint },
 ): Promise<void> {
-  if (packable === 0) return;
+  const { id } = kept;
+  if (kept.packable === 0) return;
   await db.holdNumber(trx, id); // of two who ask at the same time, the second finds the job of the first
   const jobs = trx.selectFrom('jobs').select('id').where('subject_id', '=', id).where('kind', '=', packFilesKind);
   if (await jobs.executeTakeFirst()) return;
+  const location = placeOf(kept);
   await enqueue(db, trx, ids, { kind: packFilesKind, subjectId: id, accountId, location, runAfter: never });
 }
 
-/** The files of a build are a blob now; without one they cannot be packed. */
+/** The files of a build are a blob now; without `blob` they cannot be packed. */
 export async function notePacked(trx: Transaction, id: bigint, blob?: { digest: string; size: bigint }): Promise<void> {
   await trx
     .updateTable('kept_builds')
@@ -148,12 +170,15 @@ export async function notePacked(trx: Transaction, id: bigint, blob?: { digest: 
 }
 
 /** The files of a build are gone. */
-export async function forgetLeft(trx: Transaction, id: bigint): Promise<void> {
+export async function forgetKept(trx: Transaction, id: bigint): Promise<void> {
   await trx.deleteFrom('kept_builds').where('id', '=', id).execute();
 }
 
-/** Of the files that a runner keeps for other suites, those that the store does not know, and those that are still needed. */
-export async function judgeKept(
+/**
+ * Of the files that a runner keeps for other suites, those that the database does not know, and those that are still
+ * needed.
+ */
+export async function checkKeptFiles(
   db: Queries,
   { location, names, holder }: { location: string; names: readonly string[]; holder: string },
 ): Promise<{ gone: string[]; needed: string[] }> {
@@ -168,7 +193,7 @@ export async function judgeKept(
   return { gone: names.filter((name) => !known.has(name)), needed: names.filter((name) => known.get(name) === null) };
 }
 
-/** Of these builds, those of which a packed tree of all files is known, each as its project and its build. */
+/** Which of these builds have a packed tree of all files, each as its project and its build. */
 export async function packedOf(db: Queries, builds: readonly bigint[]): Promise<Set<string>> {
   if (builds.length === 0) return new Set();
   const found = db.selectFrom('kept_builds').select(['id', 'project_id']).where('id', 'in', builds);
@@ -176,7 +201,7 @@ export async function packedOf(db: Queries, builds: readonly bigint[]): Promise<
   return new Set(rows.map(({ id, project_id: project }) => `${project} ${id}`));
 }
 
-/** A request is over, or goes on: nothing of it may need its files any more, or something may again. */
+/** A request is over, so nothing needs its files any more; or it goes on, and something may need them again. */
 export async function freeFiles(trx: Transaction, requestId: bigint, isOver: boolean): Promise<void> {
   const builds = trx.selectFrom('builds').select('id').where('build_request_id', '=', requestId);
   await trx
@@ -188,7 +213,9 @@ export async function freeFiles(trx: Transaction, requestId: bigint, isOver: boo
     .execute();
 }
 
-/** Forgets what nobody can open or begin with any more; what others have locked is forgotten the next time. */
+/**
+ * Removes the records of files that nobody can use any more. Rows that others have locked are removed the next time.
+ */
 export async function forgetOldKept(db: Database, filesHours: number, now = Date.now()): Promise<void> {
   await db.transaction(async (trx) => {
     const old = trx
@@ -201,7 +228,8 @@ export async function forgetOldKept(db: Database, filesHours: number, now = Date
       .limit(mostAtOnce);
     const ids = (await db.skipLocked(old, 'kept_builds').execute()).map(({ id }) => id);
     if (ids.length === 0) return;
-    // Shells go with the files, in whatever order, unless they are locked in theirs (see pending-effects.ts).
+    // The database deletes the shells with their files, in any order. So they are locked before, in the right order
+    // (see pending-effects.ts).
     const theirs = trx.selectFrom('shells').select('id').where('build_id', 'in', ids).orderBy('id');
     await db.locked(theirs, 'shells').execute();
     await trx.deleteFrom('kept_builds').where('id', 'in', ids).execute();

@@ -6,8 +6,8 @@ import { rollUp } from './pending-effects.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
- * A build that was about to begin has to wait once more for a suite that it needs, because what that left is gone. The suite
- * runs again, unless another build has asked for that already. False where it was deleted.
+ * A build that was about to begin has to wait again for a suite that it needs, because the files of that suite are
+ * gone. The suite runs again, unless another build has asked for that already. False where the suite was deleted.
  */
 export async function needAgain(
   context: WriteContext,

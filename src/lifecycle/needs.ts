@@ -7,7 +7,7 @@ import { buildMachine, isFinal } from './states.ts';
  * holds nobody back.
  */
 
-/** The facts about a build that its place in the graph depends on. */
+/** The facts about a build that its position in the graph depends on. */
 export interface NeedingBuild extends Pick<BuildFact, 'suite_name' | 'attempt' | 'state' | 'isAllowedToFail'> {
   variant: string;
   /** The names of suites. */
@@ -16,14 +16,14 @@ export interface NeedingBuild extends Pick<BuildFact, 'suite_name' | 'attempt' |
 
 type Standing = 'passed' | 'open' | 'ended';
 
-/** How the suites of a request stand: each by the newest attempts at all its variants. */
+/** The standing of each suite of a request, by the newest attempts at all its variants. */
 export type Standings = ReadonlyMap<string, Standing>;
 
 export function standingsOf(builds: readonly NeedingBuild[]): Standings {
   const standings = new Map<string, Standing>();
   for (const build of newestAttempts(builds)) {
     const [own, others] = [standingOf(build), standings.get(build.suite_name)];
-    // Of a matrix all variants must pass.
+    // All variants of a matrix must pass.
     if (others === undefined || own === 'ended' || others === 'passed') standings.set(build.suite_name, own);
   }
   return standings;
@@ -46,7 +46,7 @@ export interface SortedWaiting<Build> {
   vain: Build[];
 }
 
-/** Of the builds that wait for others, which can go on and which never will. `all` are those of the request. */
+/** Which of the waiting builds can go on, and which never will. `all` are the builds of the request. */
 export function sortWaiting<Build extends NeedingBuild>(
   waiting: readonly Build[],
   all: readonly NeedingBuild[],
@@ -74,8 +74,9 @@ function behindEach<Build extends Pick<NeedingBuild, 'needs'>>(builds: readonly 
 }
 
 /**
- * What has to run so that these can: they themselves, what was skipped behind them, and what any of these needs and did
- * not pass. `all` are the builds of the request; only its newest attempts are chosen, and none that is under way.
+ * The builds that have to run so that the chosen ones can: these, the builds that were skipped because of them, and
+ * what any of these needs and has not passed. `all` are the builds of the request. Only newest attempts are taken, and
+ * none that is under way.
  */
 export function withNeeded<Build extends NeedingBuild>(chosen: readonly Build[], all: readonly Build[]): Build[] {
   const newest = newestAttempts(all);

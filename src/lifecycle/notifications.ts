@@ -25,7 +25,7 @@ export async function createNotification(
   return notification;
 }
 
-/** The settings of a forge that is told the status of commits. */
+/** The settings of a forge that gets the status of commits. */
 export type StatusTargetSettings = Pick<NotificationRow, 'name' | 'url' | 'repository' | 'forge_id'>;
 
 /** Creates a status target. It is a notification with a line like all others, but it gets statuses only. */
@@ -56,7 +56,7 @@ async function insert(
   return notification;
 }
 
-/** Deliveries that the old address did not take go to the new one, and are tried at once. */
+/** Deliveries that the old address did not take go to the new one at once. */
 export async function changeNotification(
   context: WriteContext,
   { id, url }: NotificationRow,

@@ -13,7 +13,7 @@ const decompress = promisify(zstdDecompress);
 
 export type TestState = (typeof testStates)[number];
 
-/** The name of a test: what it has in common with the same test in another build. */
+/** The name of a test, which is the same in every build. */
 export interface TestName {
   name: string;
   class: string;
@@ -25,7 +25,7 @@ export interface Test extends TestName {
   state: TestState;
   durationMs: number;
   message: string;
-  /** How often it failed before it passed, where it was run again at once. */
+  /** How often it failed before it passed, if the test program ran it again at once. */
   failures?: number;
 }
 
@@ -34,7 +34,7 @@ export interface PlacedTest extends Test {
   at: number;
 }
 
-/** Tests that passed after they had failed are stored apart from the others, so that they are found. */
+/** Tests that passed after they had failed are stored apart from the others, so that a query can find them. */
 export type StoredState = TestState | 'retried';
 
 export const storedAs: Record<TestState, StoredState[]> = {

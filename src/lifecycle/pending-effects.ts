@@ -20,9 +20,10 @@ import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhoo
  *     the runner that asks; the turn of its account
  *  2. jobs, except delivery jobs; then what runners still have to bring of builds (`uploads`)
  *  3. the build, deploy or dependency of a job, and its log
- *  4. the lane of a deploy, with its place in the queue; build requests
+ *  4. the lane of a deploy, then the job that is next in it (queue/lanes.ts); build requests
  *  5. other rights that a number stands for: to record a fetched commit of a project, to open a shell at a runner.
- *     Waiting jobs whose suite gets other tags are locked after them too: whoever holds such a job wants no right
+ *     Waiting jobs whose suite gets other tags are locked after these: no transaction that holds such a job asks for
+ *     one of these rights
  *  6. commits; then groups of builds, and builds that are held back and have no job (held-back.ts)
  *  7. projects
  *  8. notifications
@@ -38,17 +39,25 @@ import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhoo
 interface PendingEffects {
   events: LifecycleEvent[];
   commits: Set<bigint>;
+  /** Those of which a build runs now. */
+  begunCommits: Set<bigint>;
   requests: Set<bigint>;
   projects: Set<bigint>;
   dependencies: Set<bigint>;
-  /** Of which a build has ended. */
+  /** The groups of which a build has ended. */
   groups: Group[];
   /** The newest commits of default branches, by project, and the names of these branches where they are known. */
   defaultHeads: Map<bigint, DefaultHead>;
   /** Why the fetches of requests failed. */
-  reasons: Map<bigint, string>;
-  /** What forges are told of suites that are not run, by project. */
+  failures: Map<bigint, FailedFetch>;
+  /** The reports to forges about suites that are not run, by project. */
   leftOut: Map<bigint, StatusReport[]>;
+}
+
+export interface FailedFetch {
+  reason: string;
+  /** The commit, where it was found and its file was refused. */
+  sha?: string | undefined;
 }
 
 /** The newest built commit of a default branch, and the branch's name; null where they are not known. */
@@ -57,38 +66,38 @@ export interface DefaultHead {
   branch: string | null;
 }
 
-/** One transaction has one set of them, however many write contexts are made for it. */
+/** A transaction has one set of effects, however many write contexts are made for it. */
 const notes = (): { effects?: PendingEffects } => ({});
 
 function effectsOf(context: WriteContext): PendingEffects {
-  const kept = memoized(context.trx, notes);
-  if (!kept.effects) {
-    kept.effects = noEffects();
+  const memo = memoized(context.trx, notes);
+  if (!memo.effects) {
+    memo.effects = noEffects();
     context.db.atEnd(context.trx, () => applyEffects(context));
   }
-  return kept.effects;
+  return memo.effects;
 }
 
 function noEffects(): PendingEffects {
   return {
     events: [],
     commits: new Set(),
+    begunCommits: new Set(),
     requests: new Set(),
     projects: new Set(),
     dependencies: new Set(),
     groups: [],
     defaultHeads: new Map(),
-    reasons: new Map(),
+    failures: new Map(),
     leftOut: new Map(),
   };
 }
 
-/** Records an event. */
 export function recordEvent(context: WriteContext, event: LifecycleEvent): void {
   effectsOf(context).events.push(event);
 }
 
-/** Records that a build of a group has ended: the next one can begin. */
+/** Records that a build of a group has ended, so that the next one begins. */
 export function leaveGroup(context: WriteContext, group: Group): void {
   effectsOf(context).groups.push(group);
 }
@@ -98,7 +107,7 @@ export function dependencyMoved(context: WriteContext, id: bigint): void {
   effectsOf(context).dependencies.add(id);
 }
 
-/** Records the newest commit of a project's default branch; null where none of it was built. */
+/** Records the newest built commit of a project's default branch; null where no commit of it was built. */
 export function moveDefaultHead(context: WriteContext, projectId: bigint, defaultHead: DefaultHead): void {
   const { defaultHeads, projects } = effectsOf(context);
   defaultHeads.set(projectId, defaultHead);
@@ -106,8 +115,8 @@ export function moveDefaultHead(context: WriteContext, projectId: bigint, defaul
 }
 
 /** Records why the fetch of a request failed, for the notifications of its project. */
-export function fetchFailed(context: WriteContext, requestId: bigint, reason: string): void {
-  effectsOf(context).reasons.set(requestId, reason);
+export function fetchFailed(context: WriteContext, requestId: bigint, failure: FailedFetch): void {
+  effectsOf(context).failures.set(requestId, failure);
 }
 
 /** Records that a rule leaves a suite out, for the forges of its project. */
@@ -117,32 +126,34 @@ export function reportLeftOut(context: WriteContext, projectId: bigint, report: 
   projects.add(projectId);
 }
 
-/** Marks commits, requests and projects whose states have to be calculated again. */
+/** Marks commits, requests and projects whose states have to be calculated again; `begunOf` unless it is `building`. */
 export function rollUp(
   context: WriteContext,
-  { commit, request, project }: { commit?: bigint; request?: bigint; project?: bigint },
+  { commit, begunOf, request, project }: { commit?: bigint; begunOf?: bigint; request?: bigint; project?: bigint },
 ): void {
-  const { commits, requests, projects } = effectsOf(context);
+  const { commits, begunCommits, requests, projects } = effectsOf(context);
   if (commit !== undefined) commits.add(commit);
+  if (begunOf !== undefined) begunCommits.add(begunOf);
   if (request !== undefined) requests.add(request);
   if (project !== undefined) projects.add(project);
 }
 
 /**
- * Does everything that was recorded. The transaction calls it at its end. A caller that needs the states earlier must
- * lock nothing afterwards.
+ * Applies all recorded effects. The transaction calls it at its end. A caller that needs the states earlier must not
+ * lock anything afterwards.
  */
 export async function applyEffects(context: WriteContext): Promise<void> {
-  const kept = memoized(context.trx, notes);
-  const { effects } = kept;
+  const memo = memoized(context.trx, notes);
+  const { effects } = memo;
   if (!effects) return;
-  kept.effects = noEffects();
+  memo.effects = noEffects();
   const { moved, changed } = await rollUpCommits(context, {
-    commits: inOrder(effects.commits),
+    commits: inOrder(effects.commits.union(effects.begunCommits)),
+    begun: effects.begunCommits.difference(effects.commits),
     requests: inOrder(effects.requests),
     groups: effects.groups,
   });
-  const events = [...effects.events, ...moved].map((one) => ({ ...one, reason: effects.reasons.get(one.subjectId) }));
+  const events = [...effects.events, ...moved].map((one) => ({ ...one, ...effects.failures.get(one.subjectId) }));
   const byProject = Map.groupBy(events, ({ projectId }) => projectId);
   const behind = new Set([...effects.projects, ...changed]);
   for (const id of inOrder(new Set([...byProject.keys(), ...behind]))) {
@@ -168,9 +179,9 @@ const heldColumns = [
   'report_left_out',
 ] as const satisfies (keyof ProjectRow)[];
 
-type Held = Pick<ProjectRow, (typeof heldColumns)[number]> & { is_told: SqlBool };
+type Held = Pick<ProjectRow, (typeof heldColumns)[number]> & { has_notifications: SqlBool };
 
-/** Also returns whether the project has notifications: most have none, and then nothing more is done for them. */
+/** Also returns whether the project has notifications: most have none, and then no deliveries are made. */
 async function holdProject({ db, trx }: WriteContext, id: bigint): Promise<Held> {
   const projects = trx
     .selectFrom('projects')
@@ -184,7 +195,7 @@ async function holdProject({ db, trx }: WriteContext, id: bigint): Promise<Held>
             .whereRef('notifications.project_id', '=', 'projects.id')
             .where('notifications.notifiable_type', 'in', ['build', 'status']),
         )
-        .as('is_told'),
+        .as('has_notifications'),
     )
     .where('id', '=', id);
   const project = await db.locked(projects, 'projects').executeTakeFirst();
@@ -227,12 +238,12 @@ async function record(
   ]);
   for (const { subjectId } of news) await db.announce(trx, subjectTopic(subjectId));
   if (news.length > 0) await db.announce(trx, projectTopic(id));
-  if (!project.is_told) return;
+  if (!project.has_notifications) return;
   const reported = withProjectStates(news, project.build_state, decided?.deciding);
   await notifyOfBuilds(context, id, reported, project.report_left_out === 1 ? leftOut : []);
 }
 
-/** Since when it passes or fails. States that say neither, such as `building`, change nothing about that. */
+/** Since when the project passes or fails. A state that says neither, such as `building`, changes neither. */
 function outcomeSince({ passed_since: passed, failed_since: failed }: Held, state: string) {
   const now = BigInt(Date.now());
   if (state === 'passed') return { passed_since: passed ?? now, failed_since: null };
@@ -240,7 +251,10 @@ function outcomeSince({ passed_since: passed, failed_since: failed }: Held, stat
   return { passed_since: passed, failed_since: failed };
 }
 
-/** The state of the project at each event: up to the event of the commit that decides, the state before. */
+/**
+ * The state of the project at each event: the old state before the event of the deciding commit, and the new one from
+ * there on.
+ */
 function withProjectStates(events: ReportedEvent[], before: string, deciding: bigint | undefined): ReportedEvent[] {
   const decides = ({ type, subjectId }: ReportedEvent): boolean => type === 'commit' && subjectId === deciding;
   let projectState = events.some(decides) ? before : undefined;

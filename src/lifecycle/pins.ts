@@ -9,7 +9,7 @@ export type Use = { suite_dependency_id: bigint } | { relation_id: bigint };
 /**
  * Whether one of these belongs to another account and so has to be pinned. If so, nobody changes any dependency until
  * the transaction is over: a result must not be replaced, and its blob removed, before the pin refers to it. Call this
- * before the transaction writes anything, so that two transactions that wait for each other hold no locks.
+ * before the transaction writes anything: then it holds no locks that others wait for.
  */
 export async function holdForeign(
   { db, trx }: Pick<WriteContext, 'db' | 'trx'>,
@@ -56,7 +56,7 @@ function columnOf(use: Use): [keyof DependencyPinRow & ('suite_dependency_id' | 
   return 'relation_id' in use ? ['relation_id', use.relation_id] : ['suite_dependency_id', use.suite_dependency_id];
 }
 
-/** Whether both mount and run the same. Names make no difference. */
+/** Whether both mount and launch the same. Names make no difference. */
 export function isSameStack(one: Stack, other: Stack): boolean {
   return textOf(one) === textOf(other);
 }

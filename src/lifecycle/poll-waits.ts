@@ -1,4 +1,4 @@
-/** When a polled repository is looked at again. */
+/** When a repository is polled again. */
 
 /**
  * After this many failures the interval grows. Before that it stays as usual, because a project's key is often

@@ -5,7 +5,7 @@ import { madeByPush } from './request-changes.ts';
 
 /** The difference between two listings of a repository's refs, and which of the moved refs are built. */
 
-/** A listing that a runner sent, and the one of the look before as it is stored, if there was one. */
+/** A listing that a runner sent, and the stored one of the poll before, if there was one. */
 export interface Listings {
   before: Uint8Array | undefined;
   listing: string;
@@ -14,13 +14,16 @@ export interface Listings {
 export interface Compared {
   /** How many refs there are. */
   size: number;
-  /** Undefined at the first look. */
+  /** Undefined at the first poll. */
   moves: Moves | undefined;
   /** The listing as it is stored. */
   row: { digest: string; refs: Uint8Array };
 }
 
-/** Undefined for a listing that no runner writes. With very many refs this takes a good part of a second. */
+/**
+ * Undefined for a listing that is not in the form of a runner's. With very many refs this takes a good part of a
+ * second.
+ */
 export function compareListings({ before, listing }: Listings): Compared | undefined {
   const refs = readListing(listing);
   return (
@@ -54,7 +57,7 @@ function unpackListing(packed: Uint8Array): Refs {
 export interface MovedRef {
   ref: string;
   sha: string;
-  /** What it was before; `none` where it is new. */
+  /** The SHA that it had before; `none` where it is new. */
   before: string;
   /** The branch; empty for a tag. */
   branch: string;
@@ -98,6 +101,6 @@ function moveOf(ref: string, sha: string, before: string): MovedRef {
   return { ref, sha, before, branch, tag: branch === '' ? ref.slice('refs/tags/'.length) : '' };
 }
 
-export function callIt({ branch, tag, sha }: MovedRef): string {
+export function refLabel({ branch, tag, sha }: MovedRef): string {
   return `${branch === '' ? `the tag ${tag}` : branch} (${sha.slice(0, 8)})`;
 }

@@ -1,10 +1,11 @@
 import { sql } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { PollRow, ProjectRow } from '../db/schema.ts';
+import { placeOf } from '../domain/git-address.ts';
 import { compareInTransaction } from './compare-listings.ts';
 import { lookSoon } from './forges.ts';
 import { applyEffects } from './pending-effects.ts';
-import { callIt, mostBuilds, type MovedRef, type Moves } from './polled-refs.ts';
+import { refLabel, mostBuilds, type MovedRef, type Moves } from './polled-refs.ts';
 import { waitAfter, withJitter } from './poll-waits.ts';
 import { triggerRequests, type TriggeredBuild } from './triggers.ts';
 import type { WriteContext } from './write-context.ts';
@@ -30,15 +31,15 @@ const nobodys = { claim: null, holder: null };
  */
 export async function arrangePolling(
   { db, trx }: Pick<WriteContext, 'db' | 'trx'>,
-  project: Pick<ProjectRow, 'id' | 'owner_id' | 'poll_interval' | 'repository_url'>,
+  project: Pick<ProjectRow, 'id' | 'owner_id' | 'poll_interval' | 'clone_url'>,
   changed: { isElsewhere: boolean },
 ): Promise<void> {
-  const { id, poll_interval: seconds, repository_url: url } = project;
+  const { id, poll_interval: seconds, clone_url: url } = project;
   const present = await db
     .locked(trx.selectFrom('polls').selectAll().where('project_id', '=', id), 'polls')
     .executeTakeFirst();
   const now = Date.now();
-  const anew = { host: hostOf(url), next_poll_at: BigInt(now), wait_ms: 0n, ...nobodys, ...never };
+  const anew = { host: placeOf(url)?.host ?? url, next_poll_at: BigInt(now), wait_ms: 0n, ...nobodys, ...never };
   if (seconds === 0) {
     await trx.deleteFrom('polls').where('project_id', '=', id).execute();
   } else if (!present) {
@@ -67,11 +68,6 @@ export async function pollSoon({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, pr
   if (numUpdatedRows > 0n) await db.announce(trx, pollsTopic);
 }
 
-/** The host of `user@host:path`. An address in another form counts as a host of its own. */
-function hostOf(url: string): string {
-  return (/^(?:[^@:]*@)?(\[[^\]]*\]|[^:]*):/.exec(url)?.[1] ?? url).toLowerCase();
-}
-
 interface Moment {
   now: number;
   seconds: number;
@@ -98,7 +94,7 @@ interface ClaimedReport {
   claim: string;
 }
 
-/** Nothing has moved: one statement for all polls of a claim, without reading the stored listings. */
+/** For polls that found nothing new: one statement for all polls of a claim, without reading the stored listings. */
 export async function noteUnchanged(trx: Transaction, claim: string, projects: readonly bigint[]): Promise<void> {
   const now = BigInt(Date.now());
   // Each poll waits a little longer or shorter than the others, and than the last time (see poll-waits.ts).
@@ -159,7 +155,7 @@ export async function noteListing(context: WriteContext, report: ClaimedReport, 
 
 /** The poll was claimed by another runner while the report came in: the whole report is dropped. */
 export class PollLostError extends Error {
-  override name = 'LookLostError';
+  override name = 'PollLostError';
 }
 
 type Claimed = PollRow &
@@ -225,7 +221,7 @@ async function requestBuilds(
     else refused.add(triggered[at]?.reason ?? '');
   }
   const sentences = [
-    requested.length > 0 ? `Builds were asked for of ${requested.map(callIt).join(', ')}.` : '',
+    requested.length > 0 ? `Builds were asked for of ${requested.map(refLabel).join(', ')}.` : '',
     ...refused,
     moved > wanted.length ? tooMany(moved) : '',
     deleted > 0 ? `${deleted} ${deleted === 1 ? 'was' : 'were'} deleted, which builds nothing.` : '',

@@ -55,7 +55,7 @@ export async function createProject(
 
 export async function changeProject(
   { db, trx }: WriteContext,
-  before: Pick<ProjectRow, 'id' | 'repository_url'>,
+  before: Pick<ProjectRow, 'id' | 'clone_url'>,
   settings: Partial<ProjectSettings>,
 ): Promise<void> {
   if (Object.keys(settings).length === 0) return;
@@ -63,10 +63,10 @@ export async function changeProject(
     .updateTable('projects')
     .set(settings)
     .where('id', '=', before.id)
-    .returning(['id', 'owner_id', 'poll_interval', 'repository_url'])
+    .returning(['id', 'owner_id', 'poll_interval', 'clone_url'])
     .executeTakeFirst();
-  if (!project || (settings.poll_interval === undefined && settings.repository_url === undefined)) return;
-  await arrangePolling({ db, trx }, project, { isElsewhere: project.repository_url !== before.repository_url });
+  if (!project || (settings.poll_interval === undefined && settings.clone_url === undefined)) return;
+  await arrangePolling({ db, trx }, project, { isElsewhere: project.clone_url !== before.clone_url });
 }
 
 /** Deletes a project and everything in it. */
@@ -76,7 +76,10 @@ export async function deleteProject(context: WriteContext, projectId: bigint): P
   await context.trx.deleteFrom('projects').where('id', '=', projectId).execute();
 }
 
-/** A call of a hook holds the hook before it cancels jobs. So who removes both has to hold them in the same order. */
+/**
+ * A call of a hook holds the hook before it cancels jobs. So a transaction that removes both has to hold them in the
+ * same order.
+ */
 async function holdHooks({ db, trx }: WriteContext, projectId: bigint): Promise<void> {
   const hooks = trx.selectFrom('hooks').select('id').where('project_id', '=', projectId).orderBy('id');
   await db.lockedForRemoval(hooks, 'hooks').execute();
@@ -93,7 +96,7 @@ async function dropWork({ db, trx }: WriteContext, projectId: bigint): Promise<v
   const notifications = trx.selectFrom('notifications').select('id').where('project_id', '=', projectId).orderBy('id');
   for (const { id } of await db.locked(notifications, 'notifications').execute()) await dropDeliveryJob(trx, id);
   await doomLogsOf(trx, projectId);
-  // They would go with their builds, in whatever order (see pending-effects.ts).
+  // The database would delete them with their builds, in any order (see pending-effects.ts).
   for (const table of ['kept_builds', 'shells'] as const) {
     const rows = trx.selectFrom(table).select('id').where('project_id', '=', projectId).orderBy('id');
     await db.locked(rows, table).execute();

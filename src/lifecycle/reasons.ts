@@ -14,6 +14,11 @@ export const reasons: Record<string, string> = {
   suite_deleted: 'The suite was deleted before its turn came.',
   rule_too_slow: 'A rule of the suite took too long to compare with the commit, so it was not run; the log says which.',
   environment_unreadable: 'The variables that the operator sets for builds of this runner could not be read.',
+  variable_missing: 'A service has the content of a variable that the suite does not have; the log says which.',
+  service_not_ready: 'A service did not become ready, or ended before it was; the log has its last lines.',
+  service_died: 'A service ended while the steps ran; the log has its last lines.',
+  service_prepare_failed: 'What fills a service failed; the log of the service says how.',
+  services_need_own_network: 'The runner gives builds the network of its machine, and services need one of their own.',
   not_isolated: 'The runner cannot isolate builds, and ran nothing.',
   key_refused: 'The key of the project is not accepted by the host of the repository.',
   host_unreachable: 'The host of the repository does not answer.',
@@ -52,7 +57,7 @@ export const reasons: Record<string, string> = {
   fetch_timed_out: 'The repository could not be fetched in time.',
 };
 
-/** A runner may name a reason that is not among them. */
-export function reasonInWords(reason: string): string {
+/** A runner may send a reason that is not among them. */
+export function reasonText(reason: string): string {
   return reasons[reason] ?? `${reason.charAt(0).toUpperCase()}${reason.slice(1).replaceAll('_', ' ')}.`;
 }

@@ -3,21 +3,19 @@ import type { BuildRequestRow, CommitRow, RequestChangesRow } from '../db/schema
 import type { WriteContext } from './write-context.ts';
 
 /**
- * Which files changed, and against what: a push is compared with what its branch had, a pull request and a new branch with
- * where they left another branch, and what somebody asks for by hand with the first parent on the default branch, and
- * elsewhere with where it left that. So one commit can have changed different files for different requests. The first
- * parent is what the commit's own list is compared with: then nothing is stored here. `files` is null where nobody asked.
+ * Which files changed, and compared with what. A push is compared with the commit that its branch had before. A pull
+ * request and a new branch are compared with the commit where they left another branch. A request by hand is compared
+ * with the first parent on the default branch, and elsewhere with the commit where the branch left the default branch.
+ * So one commit can have changed different files for different requests.
+ *
+ * `files` is null where the commit's own list is meant, which is compared with its first parent. Nothing is stored for
+ * a commit that was known before, if no rule asks which files changed.
  */
 export type Changes = Omit<RequestChangesRow, 'build_request_id'>;
 
-/** Of a commit that was fetched for another request, while no rule asks for its files. */
-export const notCompared: Changes = {
-  base: '',
-  compared_with: 'nothing: no rule asks which files changed',
-  files: null,
-};
+export const withFirstParent: Changes = { base: '', compared_with: 'its first parent', files: null };
 
-/** The branch was made by the push. */
+/** Stands for the commit before, if the push made the branch. */
 export const madeByPush = 'none';
 
 export async function storeChanges({ trx }: WriteContext, requestId: bigint, changes: Changes): Promise<void> {
@@ -35,31 +33,34 @@ export async function withChanges(db: Queries, requestId: bigint, commit: Commit
 }
 
 /**
- * What the last request for a commit found that was compared with the same: none where that is the first parent. A deploy
- * takes what was built before as it was.
+ * What a known commit changed for this request, without another fetch: the first parent's comparison came with the commit,
+ * others are taken from the last request that was compared with the same. A deploy takes whatever the last request found.
  */
 export async function comparedAlike(
   db: Queries,
-  commitId: bigint,
+  commit: CommitRow,
   { event, pull_request: pull, before, deploy_id: deploy }: BuildRequestRow,
-): Promise<{ changes: Changes | undefined } | undefined> {
+): Promise<Changes | undefined> {
   const isPush = event === 'push' || event === 'poll';
   if (pull !== null || (isPush && before === '')) return undefined;
-  const row = await db
+  if (!isPush && deploy === null && (await isOnDefault(db, commit))) return withFirstParent;
+  return db
     .selectFrom('build_requests')
-    .leftJoin('request_changes', 'request_changes.build_request_id', 'build_requests.id')
+    .innerJoin('request_changes', 'request_changes.build_request_id', 'build_requests.id')
     .select(['base', 'compared_with', 'files'])
-    .where('commit_id', '=', commitId)
+    .where('commit_id', '=', commit.id)
     .where('fetch', '=', 'done')
     .where('pull_request', 'is', null)
     .$if(deploy === null, (some) =>
       some.where('before', '=', before).where('event', isPush ? 'in' : 'not in', ['push', 'poll']),
     )
-    .where((either) => either.or([either('base', 'is', null), either('files', 'is not', null)]))
     .orderBy('build_requests.id', 'desc')
     .limit(1)
     .executeTakeFirst();
-  if (!row) return undefined;
-  const { base, compared_with, files } = row;
-  return { changes: base === null || compared_with === null ? undefined : { base, compared_with, files } };
+}
+
+async function isOnDefault(db: Queries, { project_id: project, branches }: CommitRow): Promise<boolean> {
+  const projects = db.selectFrom('projects').select('default_branch').where('id', '=', project);
+  const { default_branch: name } = await projects.executeTakeFirstOrThrow();
+  return (JSON.parse(branches) as string[]).includes(name);
 }

@@ -1,15 +1,16 @@
 import type { Queries, Transaction } from '../db/open.ts';
 import type { BuildRequestRow, BuildRow, CommitRow } from '../db/schema.ts';
-import { reasonInWords } from './reasons.ts';
+import { reasonText } from './reasons.ts';
 import { isAllowedFailure, newestAttempts } from './rollup.ts';
 import { buildRequestMachine, isFinal, type BuildRequestState, type BuildState } from './states.ts';
 import type { StatusReport } from './status-reports.ts';
 
 /**
- * The status of a whole request, as `headrace`: told as soon as the SHA is known, and again at the end, so that a forge
- * can require one name whatever suites there are.
+ * The status of a whole request, as `headrace`. It is reported as soon as the SHA is known, and again at the end, so
+ * that a forge can require one name, whatever suites there are.
  *
- * It is told of commits that a trigger brought. A request that names some of the suites does not speak for the commit.
+ * It is reported for commits that a trigger brought. A request that names some of the suites does not speak for the
+ * commit.
  */
 export const requestContext = 'headrace';
 
@@ -73,20 +74,22 @@ interface Moved {
   from?: string | undefined;
   /** Why the fetch failed. */
   reason?: string | undefined;
+  /** The commit that it found all the same. */
+  sha?: string | undefined;
 }
 
-/** The report for a request's new state; undefined where there is nothing to tell, or the SHA is not known. */
+/** The report for a request's new state; undefined where there is nothing to report, or the SHA is not known. */
 export async function requestReport(trx: Transaction, moved: Moved): Promise<StatusReport | undefined> {
   const state = moved.state as BuildRequestState;
   const request = await findReported(trx, moved.subjectId);
   const isNamed = request !== undefined && /^[0-9a-f]{40}$/.test(request.commit_ref);
-  const ref = request?.ref ?? (isNamed ? request.commit_ref : undefined);
+  const ref = request?.ref ?? moved.sha ?? (isNamed ? request.commit_ref : undefined);
   if (!request || ref === undefined) return undefined;
   const isOver = isFinal(buildRequestMachine, state);
   const isAgain = moved.from !== undefined && isFinal(buildRequestMachine, moved.from as BuildRequestState);
-  // That it began was told before its fetch.
+  // The beginning was reported before the fetch.
   if (state === 'building' && isNamed && !isAgain) return undefined;
-  // Two requests for one commit: the one that began last says how the commit stands.
+  // Of two requests for one commit, the one that began last decides on the status.
   if (isOver && (await findLater(trx, request.id))) return undefined;
   return {
     ref,
@@ -104,7 +107,7 @@ function beforeTheEnd(state: BuildRequestState, { fetch }: Reported): string {
 
 async function atTheEnd(trx: Transaction, id: bigint, state: BuildRequestState, reason?: string): Promise<string> {
   if (state === 'cancelled') return 'Cancelled';
-  if (reason !== undefined) return reasonInWords(reason);
+  if (reason !== undefined) return reasonText(reason);
   const builds = newestAttempts(
     (await findBuilds(trx, id)).map(({ allow_failure: allowed, ...build }) => ({
       ...build,

@@ -6,13 +6,13 @@ import { matrixFields } from '../records/suite.ts';
 import { nameWithVariant, variantsOf } from '../domain/matrix.ts';
 import { applying, askForFiles, suitesFor, type Chosen } from './chosen-suites.ts';
 import { addBuilds, cancelHeld, cancelQueued } from './builds.ts';
-import { fetchFailed, recordEvent, reportLeftOut, rollUp, applyEffects } from './pending-effects.ts';
+import { fetchFailed, recordEvent, reportLeftOut, rollUp, applyEffects, type FailedFetch } from './pending-effects.ts';
 import { whySkipped } from './skip-marks.ts';
 import { leftOutReport } from './status-reports.ts';
 import type { WriteContext } from './write-context.ts';
 import { builtBefore, byProject, type BuiltBy } from './file-suites.ts';
 import { isForeign } from './forks.ts';
-import { comparedAlike, notCompared, storeChanges, withChanges, type Changes } from './request-changes.ts';
+import { comparedAlike, storeChanges, withChanges, type Changes } from './request-changes.ts';
 import { holdForBuilds } from './apply-rollup.ts';
 import { beginTrace } from './traces.ts';
 import { buildRequestMachine, fetchMachine, isFinal, statesBefore, type FetchState } from './states.ts';
@@ -41,14 +41,13 @@ export interface Trigger {
   group: string;
 }
 
-/** The build that is asked for, and by whom. */
 export interface NewRequest {
   commitRef: string;
   createdBy: bigint;
   trigger?: Trigger;
-  /** It waits until a user of the project approves it. */
+  /** Whether it waits until a user of the project approves it. */
   isHeld?: boolean;
-  /** The header with which it was asked for, if there was one: the trace that it belongs to. */
+  /** The `traceparent` header of the call, if there was one: the trace that the request belongs to. */
   traceparent?: unknown;
   /** The suites that are to run, if they apply; by default all. */
   suites?: readonly bigint[];
@@ -59,8 +58,8 @@ export interface NewRequest {
 }
 
 /**
- * The one way in which every build starts. A request begins with the fetch of its commit, unless its SHA is known and
- * nothing more has to be: then the suites start at once.
+ * Every build starts here. A request begins with the fetch of its commit. If the commit and everything about it is
+ * known already, the suites start at once.
  */
 export async function openRequest(context: WriteContext, project: Owned, asked: NewRequest): Promise<BuildRequestRow> {
   const { trigger, isHeld = false } = asked;
@@ -94,7 +93,7 @@ export async function openRequest(context: WriteContext, project: Owned, asked: 
   const commit = isHeld ? undefined : await findKnown(context, request);
   const fetched = commit && { ...request, ...fetchedAs(request, commit, commit.branch) };
   const known = fetched && (await knownSuites(context, project, fetched, commit));
-  // Also where something of a known commit has to be fetched, whose commit it is was decided here.
+  // A known commit decides on this, even if something of it has to be fetched.
   const from_fork = fetched?.from_fork ?? request.from_fork;
   await trx
     .insertInto('build_requests')
@@ -127,7 +126,7 @@ export async function enqueueFetch({ db, trx, ids }: WriteContext, project: Owne
   await enqueue(db, trx, ids, { kind: 'fetch_commit', subjectId: requestId, accountId: project.owner_id });
 }
 
-/** A commit that is locked, if the request names it and it is where the request says. */
+/** The commit that a request names, locked, if it is known and on the ref that the request says. */
 async function findKnown({ db, trx }: WriteContext, request: BuildRequestRow): Promise<CommitRow | undefined> {
   const { project_id: project, commit_ref: ref } = request;
   if (!/^[0-9a-f]{40}$/.test(ref)) return undefined;
@@ -143,8 +142,8 @@ interface Known {
 }
 
 /**
- * By what other requests have found: undefined where the file of the commit was not read yet, or where a rule asks which
- * files changed and no other request was compared with the same.
+ * The suites of a known commit, by what other requests have found. Undefined where the file of the commit was not read
+ * yet, or where a rule asks for changed files and no other request was compared with the same.
  */
 async function knownSuites(
   context: WriteContext,
@@ -157,14 +156,14 @@ async function knownSuites(
   const file = isByProject ? byProject : await builtBefore(trx, commit.id, path);
   if (!file) return undefined;
   const suites = await suitesFor(trx, request.project_id, commit, file);
-  const alike = await comparedAlike(trx, commit.id, request);
-  if (!alike && askForFiles(suites, request)) return undefined;
-  const changes = alike ? alike.changes : notCompared;
+  const isAsked = askForFiles(suites, request);
+  const changes = isAsked ? await comparedAlike(trx, commit, request) : undefined;
+  if (isAsked && !changes) return undefined;
   const changed = { ...commit, files: changes?.files ?? commit.files };
   return { commit, suites: await applying(context, account, suites, changed, request), file, changes };
 }
 
-/** Whether a known commit is on the branch, or has the tag, that it was sent with. */
+/** Whether a known commit is on the branch, or has the tag, that the ref names. */
 function isOn({ branches, tags }: CommitRow, ref: string): boolean {
   const [, kind, name = ''] = /^refs\/(heads|tags)\/(.*)$/s.exec(ref) ?? [];
   return kind === undefined || (JSON.parse(kind === 'heads' ? branches : tags) as string[]).includes(name);
@@ -185,14 +184,14 @@ export async function moveFetch(context: WriteContext, requestId: bigint, fetch:
 }
 
 /** The fetch failed. There will be no commit and no build, so notifications report this instead. */
-export async function failFetch(context: WriteContext, requestId: bigint, reason: string): Promise<void> {
+export async function failFetch(context: WriteContext, requestId: bigint, failure: FailedFetch): Promise<void> {
   if (!(await moveFetch(context, requestId, 'errored'))) return;
-  const requests = context.trx.updateTable('build_requests').set({ failure_reason: reason });
+  const requests = context.trx.updateTable('build_requests').set({ failure_reason: failure.reason });
   await requests.where('id', '=', requestId).execute();
-  fetchFailed(context, requestId, reason);
+  fetchFailed(context, requestId, failure);
 }
 
-/** What a fetch found beside the commit. */
+/** What a fetch found in addition to the commit. */
 export interface FoundBeside {
   branch: string;
   file?: BuiltBy;
@@ -241,7 +240,10 @@ async function startKnown(
   rollUp(context, { commit: commitId, request: requestId, project: projectId });
 }
 
-/** What a build of the suite said to a forge counts for more than that another request leaves it out. */
+/**
+ * Whether the suite has a build on the commit. Its status at a forge must not be replaced by that of a request that
+ * leaves the suite out.
+ */
 async function wasBuilt({ trx }: WriteContext, commitId: bigint, suite: string): Promise<boolean> {
   const builds = trx
     .selectFrom('builds')
@@ -268,15 +270,15 @@ function fetchedAs(request: BuildRequestRow, commit: CommitRow, branch: string):
 
 /** Cancels the fetch and every unfinished build. */
 export async function cancelRequest(context: WriteContext, request: BuildRequestRow): Promise<void> {
-  await callOff(context, [request]);
+  await cancelRequests(context, [request]);
   await applyEffects(context);
 }
 
-/** The same for several, in the order of locks: all jobs first. */
-export async function callOff(context: WriteContext, requests: readonly BuildRequestRow[]): Promise<void> {
+/** Cancels several, in the order of locks: all jobs first. The caller applies the effects. */
+export async function cancelRequests(context: WriteContext, requests: readonly BuildRequestRow[]): Promise<void> {
   const open = requests.filter(({ fetch }) => !isFinal(fetchMachine, fetch as FetchState)).map(({ id }) => id);
   const fetches = await cancel(context.db, context.trx, open);
-  // Builds exist once the fetch is over, and it may have ended since the request was read.
+  // Builds exist once the fetch is over, which may be since the request was read.
   const fetched = requests.filter(({ id }) => (fetches.get(id) ?? 'none') === 'none');
   const read = async (): Promise<BuildRow[]> => {
     const builds: BuildRow[] = [];

@@ -28,7 +28,7 @@ export async function rerunRequest(
   request: BuildRequestRow,
   { failedOnly, traceparent }: { failedOnly: boolean; traceparent?: unknown },
 ): Promise<boolean> {
-  // To deploy again is another deploy.
+  // A second deploy has to be a deploy of its own.
   if (request.deploy_id !== null || !isFinal(buildRequestMachine, request.build_state as BuildRequestState))
     return false;
   await beginTraceAgain(context, request, traceparent);
@@ -57,7 +57,7 @@ async function startAgain(
   }
   const earlier = await buildsOf(context, request);
   if (earlier.length === 0) {
-    // No suite applied the last time. One that was made since may apply now.
+    // No suite applied the last time. One that was made since then may apply now.
     const commits = context.trx.selectFrom('commits').selectAll().where('id', '=', request.commit_id);
     const { branch } = request;
     await startSuites(context, project, request, await commits.executeTakeFirstOrThrow(), { branch });
@@ -75,8 +75,8 @@ async function startAgain(
 }
 
 /**
- * Makes another attempt at one build's suite and variant; undefined while one is under way. What was skipped behind it is
- * run again, too, and before it what it needs and did not pass.
+ * Makes another attempt at one build's suite and variant; undefined while one is under way. What it needs and has not
+ * passed runs again before it, and builds that were skipped because of it run again after it.
  */
 export async function restartBuild(
   context: WriteContext,
@@ -101,8 +101,9 @@ export async function restartBuild(
   if (unfinished || !isFinal(buildMachine, build.build_state as BuildState)) return undefined;
   const requests = context.trx.selectFrom('build_requests').select(['id', 'trace', 'build_state', 'deploy_id']);
   const request = await requests.where('id', '=', build.build_request_id).executeTakeFirstOrThrow();
-  if (request.deploy_id !== null) return undefined; // to deploy again is another deploy
-  // While others of its builds are under way, the request's own span is too.
+  if (request.deploy_id !== null) return undefined; // a second deploy has to be a deploy of its own
+  // While other builds of the request are under way, its span has not ended, and this attempt belongs to the same
+  // trace.
   if (isFinal(buildRequestMachine, request.build_state as BuildRequestState))
     await beginTraceAgain(context, request, traceparent);
   const all = (await buildsOf(context, { id: build.build_request_id })).map(needing);

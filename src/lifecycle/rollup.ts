@@ -1,28 +1,28 @@
 /*
  * The states of a commit, of a build request and of a project, calculated from their builds by pure functions.
  *
- * Only the newest attempt of each suite counts, and of each of its variants where it has a matrix. So a rerun can repair a
- * failure, and a build that was lost with its runner, or failed and is retried, does not show as an error while its next
- * attempt is enqueued.
+ * Only the newest attempt of each suite counts, and of each of its variants where it has a matrix. So a rerun can
+ * repair a failure, and a build that was lost with its runner, or failed and is retried, does not show as an error
+ * while its next attempt is enqueued.
  *
- * A matrix, or the name of a suite, may have changed since an earlier request for the commit. Then the variants count that
- * the suite was last started with, under the name that it had: they are of one series. Later attempts at one of them stay
- * in its series. In the state of a request all its builds count.
+ * The matrix or the name of a suite may have changed since an earlier request for the commit. Then those variants count
+ * that the suite was last started with, under the name that it had then: they are one series. Later attempts at one of
+ * them stay in its series. For the state of a request, all its builds count.
  *
  * While any build is unfinished there is no result, even if one has failed: the end is announced once. When all are
  * over, the first of these that occurs is the result:
  *
- *   failed, timed_out   The code is wrong. No rerun of the others can change that, so its author must hear this first.
+ *   failed, timed_out   The code is wrong. No rerun of the others can change that, so its author must know this first.
  *                       A command that does not end in time is the code's fault as well.
  *   errored             We could not find out whether the code is good. This comes before a cancellation, because
  *                       nobody wanted it.
  *   cancelled           Nobody knows whether the code is good, but a user chose that. It must not look passed.
  *   passed              Every suite passed.
  *
- * A skipped build does not count: what it needed did not pass, and that says how the code is.
+ * A skipped build does not count: the suite that it needed did not pass, and that one decides.
  *
- * A build that is allowed to fail counts as passed when it failed, timed out or errored: whoever allows that does not
- * want the commit to depend on it. That it was cancelled still counts, because then nobody tried.
+ * A build that is allowed to fail counts as passed when it failed, timed out or errored: the commit is not to depend on
+ * it. A cancelled build counts in any case, because nobody knows how it would have ended.
  */
 
 import {
@@ -53,7 +53,7 @@ export interface BuildFact {
 type Verdict = 'passed' | 'failed' | 'errored' | 'cancelled';
 
 /**
- * Before the rules have chosen the suites of a commit (`chosen`), having no builds says nothing; afterwards it says
+ * Before the rules have chosen the suites of a commit, having no builds says nothing. Afterwards (`chosen`) it means
  * that no suite applies.
  */
 export function commitState(builds: readonly BuildFact[], suites: 'undecided' | 'chosen'): CommitState {
@@ -99,7 +99,7 @@ export function newestAttempts<Build extends Identified>(builds: readonly Build[
   return [...newest.values()];
 }
 
-/** Without the variants and the names that their suite had no more when it was last started on the commit. */
+/** Without the variants and names that the suite no longer had when it was last started on the commit. */
 export function ofLastSeries<Build extends Pick<BuildFact, 'suite_id' | 'suite_name' | 'series'>>(
   newest: readonly Build[],
 ): Build[] {
@@ -130,8 +130,8 @@ function verdict(newest: readonly BuildFact[]): Verdict | undefined {
 }
 
 /**
- * Whether work on a suite has begun. A retry, and an attempt that follows a lost one, continue the same work: a
- * `building` commit must not seem to wait again because a machine failed.
+ * Whether work on a suite has begun. A retry, or an attempt after a lost one, continues the same work: a `building`
+ * commit must not seem to wait again because a machine failed.
  */
 function anyBegun(newest: readonly BuildFact[], all: readonly BuildFact[]): boolean {
   const nameOf = ({ suite_name: suite, variant = '' }: BuildFact, attempt: number): string =>

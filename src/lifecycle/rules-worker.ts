@@ -1,9 +1,9 @@
 import { answerTasks } from '../lib/worker-thread.ts';
 import { evaluate, type RuleResult, type Question } from './rules.ts';
 
-/** Judges rules in a separate thread, so that the server answers other requests meanwhile. */
+/** Evaluates rules in a separate thread, so that the server answers other requests meanwhile. */
 answerTasks(({ milliseconds, ...question }: Question & { milliseconds: number }): RuleResult[] => {
-  const began = process.threadCpuUsage(); // on a busy machine nothing else becomes too slow
+  const began = process.threadCpuUsage(); // processor time, so that a busy machine does not make rules too slow
   return evaluate(question, () => {
     const { user, system } = process.threadCpuUsage(began);
     return (user + system) / 1000 > milliseconds;

@@ -57,7 +57,7 @@ export interface Unmet {
   count: number;
 }
 
-/** Where it says neither, the suite runs. */
+/** A suite with neither of the two runs. */
 export interface RuleResult {
   id: string;
   unmet?: Unmet;
@@ -66,8 +66,9 @@ export interface RuleResult {
 }
 
 /**
- * Judges each suite: it runs where all of its rules are met. Once `isOver`, the rest counts as slow. What costs little
- * comes first, so that a slow rule keeps only its own suite from running, and that only where no other rule decides.
+ * Evaluates the rules of each suite: it runs where all of them are met. Once `isOver`, the rest counts as slow. Cheap
+ * rules come first, so that a slow rule keeps only its own suite from running, and only if no other rule of that suite
+ * decides.
  */
 export function evaluate({ suites, texts }: Question, isOver: () => boolean = () => false): RuleResult[] {
   const lists = new Map<Subject, readonly string[]>();
@@ -98,12 +99,12 @@ export function evaluate({ suites, texts }: Question, isOver: () => boolean = ()
   return suites.map(({ id }) => ({ id, ...verdicts.get(id) }));
 }
 
-/** More values of a commit are not told. */
+/** How many values of a commit a message shows at most, and how long each may be. */
 const mostValues = 5;
-const longestTold = 100;
+const longestShown = 100;
 
 export function shortened(value: string): string {
-  return value.length > longestTold ? `${value.slice(0, longestTold).toWellFormed()}…` : value;
+  return value.length > longestShown ? `${value.slice(0, longestShown).toWellFormed()}…` : value;
 }
 
 export function ruleText({ subject, operator, value }: Rule): string {
@@ -115,8 +116,8 @@ export function tooSlow(rule: Rule): string {
 }
 
 /**
- * Whether judging takes no more than a few milliseconds, whatever the expressions and texts are. The unit is an atom of
- * an expression at one character, for which the worst that is known takes a quarter of a microsecond.
+ * Whether evaluating takes no more than a few milliseconds, whatever the expressions and texts are. The unit is one
+ * atom of an expression at one character. The slowest known expression takes a quarter of a microsecond for that.
  */
 export function isQuick({ suites, texts }: Question): boolean {
   let cost = 0;
@@ -128,12 +129,12 @@ export function isQuick({ suites, texts }: Question): boolean {
 
 const mostUnits = 100_000;
 
-/** No more is added up than `most`. */
+/** Stops adding at `most`. */
 function costOf(rules: readonly Rule[], texts: Texts, most = Infinity): number {
   let cost = 0;
   for (const { subject, operator, value } of rules) {
     const length = texts[textOf[subject]].length;
-    // To compile an atom costs as much as fifty characters; texts are searched much faster.
+    // Compiling an atom costs as much as fifty characters; plain texts are searched much faster.
     cost += isExpression(operator) ? expressionSize(value) * (length + 50) : length / 10 + value.length + 10;
     if (cost > most) break;
   }
@@ -161,7 +162,7 @@ function valuesIn(subject: Subject, texts: Texts): readonly string[] {
   return subject === 'request.target_branch' && text === '' ? [] : [text];
 }
 
-/** Undefined when it was over before that was known. */
+/** Undefined when the time was over before the result was known. */
 function meets({ operator, value }: Rule, values: readonly string[], isOver: () => boolean): boolean | undefined {
   const { compare, isForAll = false, isNegative = false } = meanings[operator];
   const holds = compare(value); // made once for all values: a commit may have changed thousands of files

@@ -9,12 +9,10 @@ export interface ScheduleClockParts extends Omit<WriteContext, 'trx'> {
 }
 
 export interface ScheduleClock {
-  /** Looks for due schedules now, as the clock also does by itself. */
-  look(): void;
   close(): Promise<void>;
 }
 
-/** Announcements can be lost, and clocks can be set. So the database is asked this often for the next due time. */
+/** Announcements can be lost, and clocks can be changed. So the database is asked this often for the next due time. */
 const checkEveryMs = 15_000;
 
 /**
@@ -25,7 +23,8 @@ export function startScheduleClock({ now, trouble: onError, ...services }: Sched
   const loop = startWorkLoop(
     async () => {
       await mendSchedules(db, now());
-      if ((await runDueSchedules(services, now(), onError)) > 0) return 0; // More may be due, and only now the next time is known.
+      // More may be due, and only now is the next time known.
+      if ((await runDueSchedules(services, now(), onError)) > 0) return 0;
       const next = await nextScheduleAt(db.read);
       return next === undefined ? checkEveryMs : Math.max(1, next - now());
     },
@@ -39,7 +38,6 @@ export function startScheduleClock({ now, trouble: onError, ...services }: Sched
   );
   loop.wake();
   return {
-    look: () => loop.wake(),
     async close() {
       stopListening();
       await loop.close();

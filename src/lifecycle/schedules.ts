@@ -87,9 +87,9 @@ export async function nextScheduleAt(db: Queries): Promise<number | undefined> {
 }
 
 /**
- * Some of the schedules that are due, by turns of accounts: of each account the one that is due longest, then the next of
- * each. What becomes due meanwhile is found by the next look, so an account with a thousand that are due at the same time
- * keeps others waiting for a few of them.
+ * Some of the schedules that are due, by turns of accounts: of each account the one that is due longest, then the next
+ * of each. Schedules that become due meanwhile are found by the next call. So an account with a thousand due schedules
+ * makes others wait for only a few of them.
  */
 function dueByTurns(db: Queries, now: number): Promise<Due[]> {
   return db
@@ -114,7 +114,7 @@ function dueByTurns(db: Queries, now: number): Promise<Due[]> {
     .execute();
 }
 
-/** Runs some due schedules and answers how many. A failing schedule does not stop the others. */
+/** Runs some due schedules and returns how many. A failing schedule does not stop the others. */
 export async function runDueSchedules(
   { db, ids, observers }: Omit<WriteContext, 'trx'>,
   now: number,
@@ -162,7 +162,7 @@ async function runSchedule(context: WriteContext, { id, next_run_at: dueAt }: Du
       next_run_at: nextRun(schedule, now),
       last_run_at: BigInt(now),
       outcome,
-      reason: [lateness(now - Number(dueAt)), reason].filter((words) => words !== '').join(' '),
+      reason: [lateness(now - Number(dueAt)), reason].filter((text) => text !== '').join(' '),
       build_request_id: request?.id ?? null,
     })
     .where('id', '=', id)

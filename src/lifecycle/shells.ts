@@ -7,21 +7,22 @@ import { openKey } from './kept-builds.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 
 /**
- * Shells in the files of failed builds. A runner keeps the files; the store knows which one, and has the key to what that
- * runner wrote down about the build. A shell waits for its runner, is open, and ends. It is ended if one of its sides was
- * not heard of for a while.
+ * Shells in the files of failed builds. A runner keeps the files (kept-builds.ts). A shell waits for its runner, is
+ * open, and ends. It also ends if the runner or the person was away for a while.
  */
 
 const hour = 60 * 60 * 1000;
-/** A side that is away for longer does not come back. */
+/** A side, the person or the runner, that was away for longer is taken for gone. */
 export const graceMs = 45_000;
-/** How often it is looked whether both sides are there, and written down that one is. */
+/** How often both sides are checked, and how often it is recorded that one is there. */
 export const checkEveryMs = 10_000;
 
 /** Announced when a shell waits for a runner. */
 export const locationTopic = (location: string): string => `location:${location}`;
 
-/** A shell in the kept files of a build; undefined when that runner, or the account there, has as many open as it may. */
+/**
+ * Opens a shell in the kept files of a build; undefined when that runner, or the account there, has as many as it may.
+ */
 export async function insertShell(
   { db, trx, ids }: WriteContext,
   project: Pick<ProjectRow, 'id' | 'owner_id'>,
@@ -52,12 +53,12 @@ export async function insertShell(
   return row;
 }
 
-/** A number that stands for a location. That two share one only means that they wait for each other. */
+/** A number that stands for a location. If two locations share one, they only wait for each other. */
 function numberOf(location: string): bigint {
   return createHash('sha256').update(location).digest().readBigInt64BE();
 }
 
-/** The shells at a location that nobody has ended, with the accounts of their builds; some may be over. */
+/** The shells at a location that are not recorded as ended, with the accounts of their builds. */
 async function openShells(trx: Transaction, location: string): Promise<(ShellRow & Pick<ProjectRow, 'owner_id'>)[]> {
   return trx
     .selectFrom('shells')
@@ -71,7 +72,10 @@ async function openShells(trx: Transaction, location: string): Promise<(ShellRow
 
 export type OpenedShell = ShellRow & Pick<KeptBuildRow, 'name'> & { key: string };
 
-/** The shells that wait for a location; those that it has not heard of are told again. */
+/**
+ * The shells that wait for a location. A shell that its runner does not run is taken again: the last answer may have
+ * been lost.
+ */
 export async function takeShells(
   trx: Transaction,
   vault: Vault,
@@ -94,13 +98,13 @@ export async function takeShells(
   return taken.map((shell) => ({ ...shell, key: openKey(vault, { id: shell.build_id, key: shell.key }) }));
 }
 
-/** Whether shells wait for a location, beside those that it runs. */
+/** Whether shells wait for a location that does not run them. */
 export async function isAwaited(db: Queries, location: string, running: readonly bigint[]): Promise<boolean> {
   const waiting = db.selectFrom('shells').select('id').where('location', '=', location).where('state', '!=', 'ended');
   return (await waiting.execute()).some(({ id }) => !running.includes(id));
 }
 
-/** Why a shell is over although nobody has ended it. */
+/** Why a shell is over that is not recorded as ended. */
 export function whyOver(
   { client_seen_at: client, runner_seen_at: runner, expires_at: end }: Omit<ShellRow, 'id'>,
   now = Date.now(),
@@ -116,7 +120,7 @@ export function isNew({ client_seen_at: client, created_at: opened }: ShellRow):
   return client === opened;
 }
 
-/** Writes down that the person is there, now and then. */
+/** Records that the person is there, but not more often than necessary. */
 export async function noteClient(trx: Transaction, shell: ShellRow): Promise<void> {
   const now = BigInt(Date.now());
   if (!isNew(shell) && now - shell.client_seen_at <= BigInt(checkEveryMs)) return;
@@ -124,7 +128,7 @@ export async function noteClient(trx: Transaction, shell: ShellRow): Promise<voi
   await trx.updateTable('shells').set({ client_seen_at: seen }).where('id', '=', shell.id).execute();
 }
 
-/** Writes down that the runner is there, now and then. */
+/** Records that the runner is there, but not more often than necessary. */
 export async function noteRunner(db: Database, { id, runner_seen_at: last }: ShellRow): Promise<void> {
   const now = BigInt(Date.now());
   if (now - last <= BigInt(checkEveryMs)) return;
@@ -150,7 +154,7 @@ export async function endShell(
   return ended;
 }
 
-/** Removes what nobody can open any more; what others have locked is removed the next time. */
+/** Removes shells that are over for long. Rows that others have locked are removed the next time. */
 export async function forgetOldShells(db: Database, now = Date.now()): Promise<void> {
   const before = BigInt(now - hour);
   await db.transaction(async (trx) => {

@@ -1,16 +1,17 @@
 import type { BuildRequestRow, CommitRow } from '../db/schema.ts';
 
-/** What a commit's message says if it asks for no build. */
+/** The mark in a commit's message that asks for no build. */
 export function skipMark(message: string): string | undefined {
   return /\[(?:skip ci|ci skip)\]/i.exec(message)?.[0];
 }
 
-/** What began with a push heeds the mark. Who asks for a build by hand, or on a schedule, means it. */
+/** Only these events obey the mark. A build that a person or a schedule asks for is wanted in any case. */
 const heeding = new Set(['push', 'tag', 'poll']);
 
 /**
- * Why nothing is built of a commit; undefined where it is. Most payloads of forges have the message, and are judged before
- * anything is fetched (inbound-hooks/facts.ts). Polls, and the payloads of some forges, tell only the SHA.
+ * Why nothing of a commit is built; undefined where it is built. The payloads of most forges have the message, so they
+ * are decided before anything is fetched (inbound-hooks/facts.ts). Polls, and the payloads of some forges, have only
+ * the SHA.
  */
 export function whySkipped(
   { ref, message }: Pick<CommitRow, 'ref' | 'message'>,

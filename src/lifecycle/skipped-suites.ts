@@ -10,7 +10,7 @@ import { tooSlow, type Unmet } from './rules.ts';
 
 export type SelectingRequest = Pick<BuildRequestRow, 'id' | 'event' | 'target_branch' | 'from_fork'> &
   BuiltBy & {
-    /** The suites that were asked for; none where all were. */
+    /** The suites that the request names; empty where it is about all. */
     named: readonly bigint[];
   };
 
@@ -24,7 +24,7 @@ export interface SkippedSuite {
 
 const manual = 'It is manual: it runs only where a build request names it.';
 
-/** The account is the one that asks. */
+/** `account` is the account of the caller. */
 export async function skippedSuites(
   db: Database,
   account: bigint,

@@ -2,14 +2,14 @@ import type { Queries } from '../db/open.ts';
 import type { Test, TestName } from './packed-tests.ts';
 
 /**
- * The slowest tests of a project. Each build keeps a list of its slowest tests, and the newest lists are put together
- * when somebody asks: reading every test of every build would take long.
+ * The slowest tests of a project. Each build has a list of its slowest tests, and the newest lists are merged when
+ * somebody asks, because reading every test of every build would take long.
  */
 const mostOfBuild = 100;
 const mostBuilds = 100;
 const mostShown = 100;
 
-/** Short names, because there is a list in every build. */
+/** A tuple instead of an object, because every build stores such a list. */
 export type SlowTest = [durationMs: number, name: string, of: string, suite: string];
 
 /** The slowest of these tests. */

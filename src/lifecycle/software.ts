@@ -103,7 +103,9 @@ function layerOf({ id, name, result: digest, result_prefix: prefix, launch_comma
   return { id, name, digest, prefix, launchCommand: launch_command };
 }
 
-/** Keeps the lowest place of each layer. One dependency may occur with several results, each pinned at its own time. */
+/**
+ * Keeps the lowest position of each layer. One dependency may occur with several results, each pinned at its own time.
+ */
 export function eachOnce(layers: Layer[]): Layer[] {
   const known = new Map<string, Layer>();
   for (const layer of layers) {
@@ -117,15 +119,15 @@ export function eachOnce(layers: Layer[]): Layer[] {
 export interface Combined {
   /** Each once, lower ones first. */
   layers: Layer[];
-  /** Where it stands, in the order of search paths. */
+  /** Where it is mounted, in the order of search paths. */
   prefixes: string[];
   /** The layers that were never compiled. */
   missing: Layer[];
 }
 
 /**
- * The layers that a dependency was compiled against lie below it. But search paths list them after every named
- * dependency.
+ * The layers that a dependency was compiled against are mounted below it. In search paths, however, they come after
+ * every named dependency.
  */
 export function combined(stacks: readonly Stack[]): Combined {
   const layers = eachOnce(stacks.flatMap(({ below, itself }) => [...below, itself]));

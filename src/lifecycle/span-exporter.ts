@@ -17,10 +17,10 @@ interface ExporterParts {
 const lastSendMs = 3000;
 
 /**
- * Sends spans to a collector, as OpenTelemetry's variables say; undefined where they name none. Only then anything of
- * OpenTelemetry is loaded: most servers have no collector, and it takes some megabytes.
+ * Sends spans to a collector, as OpenTelemetry's variables say; undefined where they name none. OpenTelemetry is loaded
+ * only then: most servers have no collector, and it takes some megabytes.
  *
- * The queue is bounded: what a collector that is slow or away does not take is dropped, and nobody waits for it.
+ * The queue is bounded. Spans that a slow or unreachable collector does not take are dropped, and nothing waits for it.
  */
 export async function openSpanExporter({
   env,
@@ -95,7 +95,7 @@ export async function openSpanExporter({
   };
 }
 
-/** It reads the address, the headers, the certificates and the rest from the environment itself. */
+/** The exporter itself reads the address, the headers, the certificates and the rest from the environment. */
 async function exporterOf(env: NodeJS.ProcessEnv): Promise<SpanExporter> {
   const protocol = env.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL || env.OTEL_EXPORTER_OTLP_PROTOCOL || 'http/protobuf';
   if (protocol === 'http/protobuf')
@@ -133,8 +133,8 @@ function samplerOf(
 }
 
 /**
- * Says when the collector does not take spans, once, until it takes some. The reason has neither headers nor the address
- * in it, where credentials may stand.
+ * Reports once that the collector does not take spans, until it takes some again. The reason has neither headers nor
+ * the address in it, because these may contain credentials.
  */
 function watched(exporter: SpanExporter, onTrouble: ExporterParts['onTrouble']): SpanExporter {
   let isTroubled = false;

@@ -1,6 +1,6 @@
 import type { TraceContext } from '../lib/trace-context.ts';
 
-/** A part of a trace: something that took a while, and is over. */
+/** A part of a trace: something that took a while and is over. */
 export interface Span {
   name: string;
   context: TraceContext;
@@ -10,13 +10,13 @@ export interface Span {
   startedAt: number;
   endedAt: number;
   attributes: Record<string, string | number>;
-  /** Whether what it is about went wrong. */
+  /** Whether it ended in an error. */
   isError?: boolean;
 }
 
 /** Where spans go. */
 export interface Tracer {
-  /** Whether a new trace, or one that goes on here, is to be kept. */
+  /** Whether the spans of a trace, new or from elsewhere, are recorded. */
   isSampled(traceId: string, parent: TraceContext | undefined): boolean;
   /** Never fails, and never waits. */
   end(span: Span): void;

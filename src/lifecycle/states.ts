@@ -12,24 +12,26 @@
  * A **commit** has no work of its own: its state follows from its builds (rollup.ts). It is `waiting_for_builds` until
  * the first one starts, then `building`, then their result; `skipped` when no suite applies to it.
  *
- * A **build** is one attempt at one suite. It waits (`enqueued`), perhaps for a person (`waiting_for_approval`, and then
- * again `enqueued`), runs (`running`) and ends: `passed` or `failed` by the command's exit status, `timed_out` when the command did not end in time, `errored` when we could not run it,
- * `cancelled` when a user stopped it. It can end before it runs: cancelled, errored when it cannot be started, or
- * `skipped` when a suite that it needs did not pass. A build whose runner is lost ends `errored`, and its next attempt is
- * enqueued in the same transaction. A finished build stays as it is, with its log; another attempt is a new build.
+ * A **build** is one attempt at one suite. It waits (`enqueued`), perhaps for a person (`waiting_for_approval`, and
+ * then again `enqueued`), runs (`running`) and ends: `passed` or `failed` by the command's exit status, `timed_out` when
+ * the command did not end in time, `errored` when we could not run it, `cancelled` when a user stopped it. It can end
+ * before it runs: cancelled, errored when it cannot be started, or `skipped` when a suite that it needs did not pass. A
+ * build whose runner is lost ends `errored`, and its next attempt is enqueued in the same transaction. A finished build
+ * stays as it is, with its log; another attempt is a new build.
  *
  * A **deploy** waits (`enqueued`), pushes (`deploying`) and ends `deployed`, `failed` or `cancelled`. When its runner
  * is lost it stays `deploying` and another runner repeats it; after the last try it is `failed`.
  *
  * A **dependency** waits for its source (`waiting_archive_upload`; the answer to its creation says `private`, which is
- * no state), then for a runner (`enqueued_for_compile`), is `compiling`, and ends
- * `compiled` or `compile_failed`. Its owner may share it with all accounts and end that. A new archive is compiled in
- * the same way, while suites get the last result; a shared dependency is shared again after it.
+ * no state), then for a runner (`enqueued_for_compile`), is `compiling`, and ends `compiled` or `compile_failed`. Its
+ * owner may share it with all accounts and end that. A new archive is compiled in the same way, while suites get the
+ * last result; a shared dependency is shared again after it.
  *
  * A **delivery** of a webhook waits (`pending`) until its receiver takes it (`delivered`), or has not taken it for a
  * day (`failed`). A user may send either again.
  *
- * A **project** is `new` until it has a commit, and then has the state of its newest one.
+ * A **project** is `new` until it has a commit, and then has the state of its default head, or of its newest commit
+ * while the default branch was never built (apply-rollup.ts).
  *
  * Only a user's new request leads out of a final state. A runner that reports late, a sweep and a second cancel change
  * nothing. So the moves are in two tables: `moves` has those of the work itself, `again` those of a user who asks for
@@ -228,7 +230,7 @@ export const deliveryMachine: Machine<DeliveryState> = {
 
 export type ProjectState = (typeof projectStates)[number];
 
-/** Follows the state of the newest commit, which moves, or is replaced by a newer commit in any state. */
+/** Has the state of one commit, which moves, or is replaced by another commit in any state. */
 export const projectMachine: Machine<ProjectState> = {
   states: projectStates,
   initial: 'new',

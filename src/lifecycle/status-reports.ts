@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Transaction } from '../db/open.ts';
 import type { BuildRow, CommitRow } from '../db/schema.ts';
 import { nameWithVariant } from '../domain/matrix.ts';
-import { reasonInWords } from './reasons.ts';
+import { reasonText } from './reasons.ts';
 import { isAllowedFailure } from './rollup.ts';
 import { ruleText, type Rule } from './rules.ts';
 import type { BuildState } from './states.ts';
@@ -13,7 +13,7 @@ export interface StatusReport {
   ref: string;
   /** The name that the forge lists it under. */
   context: string;
-  /** A failure that is allowed is told as `passed`: forges would otherwise refuse to merge the commit. */
+  /** An allowed failure is reported as `passed`: forges would otherwise refuse to merge the commit. */
   build_state: string;
   /** One sentence. */
   description: string;
@@ -26,7 +26,7 @@ type Reported = Pick<BuildRow, 'id' | 'project_id' | 'attempt' | 'exit_status' |
   Pick<CommitRow, 'ref'>;
 
 /**
- * A build, unless the same suite and variant have a later attempt: then this one says nothing any more. What a deploy runs
+ * A build, unless the same suite and variant have a later attempt: then this one no longer counts. A build of a deploy
  * says nothing about the commit.
  */
 const findReported = (trx: Transaction, id: bigint): Promise<Reported | undefined> =>
@@ -73,7 +73,7 @@ export async function statusReport(
   };
 }
 
-/** Of a suite that is not run: a check that a forge requires would otherwise wait for ever. */
+/** The report for a suite that is not run: otherwise a check that a forge requires would wait for ever. */
 export function leftOutReport(about: {
   projectId: bigint;
   requestId: bigint;
@@ -93,7 +93,10 @@ export function leftOutReport(about: {
 /** Forges refuse longer names. */
 const longestContext = 255;
 
-/** A name that is too long is cut, and keeps a part of its hash: so names that differ stay different, and stay the same. */
+/**
+ * Cuts a name that is too long, and adds a part of its hash. So different names stay different, and the same name is
+ * always cut in the same way.
+ */
 function asContext(name: string): string {
   if (name.length <= longestContext) return name;
   const hash = createHash('sha256').update(name).digest('hex').slice(0, 12);
@@ -107,9 +110,9 @@ function sentence(build: Reported, state: BuildState): string {
   if (state === 'running') return 'Running.';
   if (state === 'passed') return `Passed${after(build)}.`;
   if (state === 'cancelled') return 'Cancelled.';
-  if (build.failure_reason !== '') return reasonInWords(build.failure_reason);
+  if (build.failure_reason !== '') return reasonText(build.failure_reason);
   if (state === 'failed') return `Failed with exit status ${build.exit_status ?? 'unknown'}${after(build)}.`;
-  return state === 'timed_out' ? reasonInWords('timed_out') : 'It could not be run.';
+  return state === 'timed_out' ? reasonText('timed_out') : 'It could not be run.';
 }
 
 function after({ started_at: started, finished_at: finished }: Reported): string {

@@ -4,7 +4,7 @@ import { firstIdAt } from '../lib/ids.ts';
 import { storedAs, unpackTests, type PackedTests, type PlacedTest, type TestState } from './packed-tests.ts';
 import { mergeSlowest, type SlowTest } from './slow-tests.ts';
 
-/** The tests of builds: added in batches while a build ends, seen when the last one has come. */
+/** The tests of builds. They are added in batches while a build ends, and visible once the last batch has come. */
 
 /** The most tests in a batch. */
 export const mostInBatch = 500;
@@ -25,7 +25,7 @@ export interface TestLimits {
 
 export type Added = 'stored' | 'full' | { expected: number };
 
-/** Adds a batch of tests to a build whose job the caller holds. A batch that is there already changes nothing. */
+/** Adds a batch of tests to a build whose job the caller holds. A batch that was added before changes nothing. */
 export async function addTests(
   db: Database,
   trx: Transaction,
@@ -93,7 +93,7 @@ export interface Wanted {
   limit: number;
 }
 
-/** So many tests are read at a time where they are looked through for a text. */
+/** How many tests are read at a time when they are searched for a text. */
 const readAtOnce = 10 * mostInBatch;
 
 /** Tests of a build, in the order of its reports. Reads no more rows than it needs. */
@@ -132,7 +132,7 @@ export async function testsOf(db: Queries, buildId: bigint, wanted: Wanted): Pro
 }
 
 function hasText({ name, class: of, suite, file }: PlacedTest, text: string): boolean {
-  return [name, of, suite, file].some((words) => words.toLowerCase().includes(text));
+  return [name, of, suite, file].some((field) => field.toLowerCase().includes(text));
 }
 
 const day = 24 * 60 * 60 * 1000;
@@ -141,7 +141,7 @@ const atOnce = 100;
 
 /**
  * Removes the tests of builds that are older than this many days, as with their logs; 0 keeps all. The counts stay in
- * the build. Tests whose last batch never came go when their build is over.
+ * the build. Tests whose last batch never came are removed when their build is over.
  */
 export async function forgetOldTests(db: Database, days: number, now = Date.now()): Promise<number> {
   let forgotten = await forgetUnfinished(db);

@@ -14,15 +14,15 @@ import type { Span, Tracer } from './spans.ts';
 import type { Ending, Observers, WriteContext } from './write-context.ts';
 
 /**
- * The trace of a build request: the request, its wait, its fetch, each suite and its steps. All spans are made here, from
- * what the store has and what runners report, when the thing is over: so a server that is started again, or another one on
- * the same database, goes on with a trace where it was. Spans leave the process after the commit.
+ * The trace of a build request: the request, its wait, its fetch, each suite and its steps. All spans are made here,
+ * when the thing is over, from what the database has and what runners report. So a server that is started again, or
+ * another one on the same database, continues a trace. Spans leave the process after the commit.
  *
- * The request's row has its place in the trace. The spans below it have identifiers that follow from that place, so the
- * one of a suite is known when its order is made, and stands in its environment as TRACEPARENT.
+ * The request's row has its span in the trace. The identifiers of the spans below are calculated from it. So the span
+ * of a suite is known when its order is made, and the order has it in the environment as TRACEPARENT.
  */
 
-/** What the row of a request has of its trace. */
+/** The trace in the row of a request. */
 interface Trace extends TraceContext {
   parentId?: string;
   /** When it began: a request that is run again begins another trace. */
@@ -31,7 +31,7 @@ interface Trace extends TraceContext {
   fetchAt?: number;
 }
 
-/** Traces what the writes of these observers do, from now on until what is returned is called. */
+/** Traces what is written with these observers, until the returned function is called. */
 export function traceWith(observers: Observers, tracer: Tracer): () => void {
   observers.tracer = tracer;
   const unwatch = watchEndings(observers, (context, ending) => {
@@ -48,7 +48,7 @@ export function traceWith(observers: Observers, tracer: Tracer): () => void {
   };
 }
 
-/** The place of a new request in a trace, for its row; blank where nothing is traced. */
+/** The trace of a new request, for its row; blank where nothing is traced. */
 export function beginTrace({ observers: { tracer } }: WriteContext, traceparent?: unknown): string {
   if (!tracer) return '';
   const parent = parseTraceparent(traceparent);
@@ -58,7 +58,7 @@ export function beginTrace({ observers: { tracer } }: WriteContext, traceparent?
   return JSON.stringify(parent ? { ...trace, parentId: parent.spanId } : trace);
 }
 
-/** A request is run again: what comes belongs to another trace. */
+/** A request that is run again begins another trace. */
 export async function beginTraceAgain(
   context: WriteContext,
   request: Pick<BuildRequestRow, 'id' | 'trace'>,
@@ -69,18 +69,18 @@ export async function beginTraceAgain(
   await context.trx.updateTable('build_requests').set({ trace }).where('id', '=', request.id).execute();
 }
 
-/** The trace of a request, where this server traces. */
+/** The trace of a request, if this server traces. */
 function traceOf({ observers }: WriteContext, trace: string): Trace | undefined {
   return trace === '' || !observers.tracer ? undefined : (JSON.parse(trace) as Trace);
 }
 
-/** TRACEPARENT for a build, which is about to begin. */
+/** TRACEPARENT for a build that is about to begin. */
 export function traceparentOf(context: WriteContext, build: { id: bigint; trace: string }): string | undefined {
   const trace = traceOf(context, build.trace);
   return trace && formatTraceparent(below(trace, `build ${build.id}`));
 }
 
-/** Notes when a fetch begins. */
+/** Records when a fetch begins. */
 export async function noteFetchBegins(context: WriteContext, request: BuildRequestRow): Promise<void> {
   const trace = traceOf(context, request.trace);
   if (!trace) return;
@@ -114,7 +114,7 @@ export interface StepTimes {
   to: number;
 }
 
-/** The steps of a build, as its runner tells of them. */
+/** Sends the spans of a build's steps, as its runner reported them. */
 export function traceSteps(context: WriteContext, buildId: bigint, steps: readonly StepTimes[]): void {
   if (steps.length === 0 || !context.observers.tracer) return;
   const { trx } = context;
@@ -125,7 +125,7 @@ export function traceSteps(context: WriteContext, buildId: bigint, steps: readon
     const began = Number(build.started_at);
     const ended = Number(build.finished_at ?? Date.now());
     const suite = below(trace, `build ${buildId}`);
-    const within = (ms: number): number => Math.min(began + ms, ended); // the runner's clock is another one
+    const within = (ms: number): number => Math.min(began + ms, ended); // the runner has another clock
     send(
       context,
       steps.map(({ name, from, to }, at) => ({
@@ -213,11 +213,11 @@ function waitSpan(
   return { name: 'wait', context: below(context, `wait ${forWhat}`), attributes: {}, ...times };
 }
 
-/** Once the transaction is durable. */
+/** Sends spans once the transaction is durable. */
 function send({ db, trx, observers }: WriteContext, spans: Span[]): void {
-  const kept = spans.filter(({ context: { isSampled } }) => isSampled);
-  if (kept.length === 0) return;
+  const sampled = spans.filter(({ context: { isSampled } }) => isSampled);
+  if (sampled.length === 0) return;
   db.afterCommit(trx, () => {
-    for (const span of kept) observers.tracer?.end(span);
+    for (const span of sampled) observers.tracer?.end(span);
   });
 }

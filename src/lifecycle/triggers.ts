@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { BuildRequestRow, ProjectRow, UserRow } from '../db/schema.ts';
 import { mostWaitingJobs } from '../domain/bounds.ts';
 import { isQueueFull } from './full-queue.ts';
-import { callOff, openRequest, type Trigger } from './requests.ts';
+import { cancelRequests, openRequest, type Trigger } from './requests.ts';
 import type { WriteContext } from './write-context.ts';
 
 /**
@@ -13,14 +13,13 @@ export type TriggerOutcome = 'build_requested' | 'waiting_for_approval' | 'ignor
 
 export interface Triggered {
   outcome: TriggerOutcome;
-  /** Why, as a sentence; empty where a build was started and there is nothing to say. */
+  /** Why, as a sentence; empty where a build was started and there is nothing to add. */
   reason: string;
   request?: BuildRequestRow;
 }
 
 type TriggeredProject = Pick<ProjectRow, 'id' | 'owner_id' | 'fork_builds' | 'cancel_superseded' | 'config_file'>;
 
-/** The build that is asked for, and the trigger. */
 export interface TriggeredBuild {
   commitRef: string;
   trigger: Trigger;
@@ -38,9 +37,9 @@ export async function triggerRequest(
 }
 
 /**
- * Starts several builds, and answers in their order. Older requests are cancelled before the first new one is opened:
- * cancelling locks jobs, and opening a request may lock a commit, which comes after jobs in the order of locks
- * (pending-effects.ts).
+ * Starts several builds, and returns results in the same order. Older requests are cancelled before the first new one
+ * is opened: cancelling locks jobs, and opening a request may lock a commit, which comes after jobs in the order of
+ * locks (pending-effects.ts).
  */
 export async function triggerRequests(
   context: WriteContext,
@@ -65,7 +64,10 @@ export async function triggerRequests(
   return triggered;
 }
 
-/** All of them at once, in their order: of two triggers with the same commits, one may name them the other way round. */
+/**
+ * Locks all commits at once, in the order of their identifiers, because two triggers may name the same commits in
+ * different orders.
+ */
 async function holdKnownCommits(
   { db, trx }: WriteContext,
   project: TriggeredProject,
@@ -105,7 +107,7 @@ async function open(
 }
 
 /**
- * Cancels older requests of the same branches and pull requests, as the project's settings say. Answers how many of
+ * Cancels older requests of the same branches and pull requests, as the project's settings say. Returns how many of
  * each.
  */
 async function supersede(
@@ -124,7 +126,7 @@ async function supersede(
     .selectAll()
     .where('project_id', '=', project.id)
     .where('concurrency_group', 'in', named)
-    // Written as in the index, so that the index is used.
+    // The same words as in the index, so that the index is used.
     .where(sql<boolean>`build_state in ('waiting_for_approval', 'enqueued', 'fetching', 'building')`)
     .$if(policy === 'waiting', (query) =>
       query.where((where) =>
@@ -141,7 +143,7 @@ async function supersede(
     )
     .orderBy('id')
     .execute();
-  await callOff(context, older);
+  await cancelRequests(context, older);
   const byGroup = Map.groupBy(older, ({ concurrency_group: group }) => group);
   return new Map(Array.from(byGroup, ([group, requests]) => [group, requests.length]));
 }

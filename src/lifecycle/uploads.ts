@@ -4,16 +4,16 @@ import type { UploadRow } from '../db/schema.ts';
 import { projectTopic, subjectTopic } from './write-context.ts';
 
 /**
- * Files of builds that are over and that wait on their runners, because the store of the blobs was away. A row is the right
- * of the runner to bring them, under the claim of the build; the build shows that they wait, or why some of them are lost.
- * Who changes one holds the row first, as the job of a build that runs.
+ * Files of finished builds that are still at their runners, because the blob store could not be reached. A row is the
+ * runner's right to upload them, under the claim of the build. The build shows that they are missing, or why some of
+ * them are lost. Before anything is changed, the row is locked, as the job is for a running build.
  */
 
 const day = 24 * 60 * 60 * 1000;
-/** A runner that lives gives up by itself before that (runner/deliver-outbox.ts). */
+/** A runner that is alive gives up before that (runner/deliver-outbox.ts). */
 const longestMs = 8 * day;
 
-/** The build ends in the same transaction, and its runner says so once. */
+/** Called in the transaction in which the build ends. A runner reports that once. */
 export async function awaitUploads(
   trx: Transaction,
   { claim, holder, buildId, accountId }: { claim: string; holder: string; buildId: bigint; accountId: bigint },
@@ -30,12 +30,12 @@ export async function uploadOf(db: Queries, claim: string): Promise<UploadRow | 
   return db.selectFrom('uploads').selectAll().where('claim', '=', claim).executeTakeFirst();
 }
 
-/** The same, and locks it until the transaction is over. */
+/** Also locks it until the transaction is over. */
 export async function holdUpload(db: Database, trx: Transaction, claim: string): Promise<UploadRow | undefined> {
   return db.locked(trx.selectFrom('uploads').selectAll().where('claim', '=', claim), 'uploads').executeTakeFirst();
 }
 
-/** Notes the blob that was stored under it, in the place of one that was stored before. */
+/** Records the blob that was stored for it, instead of an earlier one. */
 export async function noteUploadedBlob(
   trx: Transaction,
   { id, stored_blob: before }: UploadRow,
@@ -49,8 +49,8 @@ export async function noteUploadedBlob(
 type Ending = Pick<UploadRow, 'id' | 'stored_blob'>;
 
 /**
- * Nothing of the build waits any more: all of it has arrived, or some is lost, for a reason in one word. What was stored
- * goes, unless something else refers to it.
+ * Nothing of the build is missing any more: all of it has arrived, or some is lost, for a reason in one word. The blob
+ * is removed unless something else refers to it.
  */
 export async function endUpload(db: Database, trx: Transaction, { id, ...upload }: Ending, lost = ''): Promise<void> {
   if (upload.stored_blob !== null) await doomSent(trx, upload.stored_blob);
@@ -60,7 +60,7 @@ export async function endUpload(db: Database, trx: Transaction, { id, ...upload 
   for (const topic of [projectTopic(project), subjectTopic(id)]) await db.announce(trx, topic);
 }
 
-/** The runner is taken back, and what it has with it. */
+/** The runner's token was taken back, so its files are lost. */
 export async function loseUploadsOf(db: Database, trx: Transaction, holder: string): Promise<void> {
   const theirs = endingsIn(trx).where('holder', '=', holder);
   for (const upload of await db.locked(theirs, 'uploads').execute()) await endUpload(db, trx, upload, 'runner_gone');
@@ -77,7 +77,7 @@ function endingsIn(trx: Transaction) {
   return trx.selectFrom('uploads').select(['id', 'stored_blob']).orderBy('id');
 }
 
-/** Gives up what no runner has brought in time. */
+/** Gives up files that no runner has uploaded in time. */
 export async function forgetOldUploads(db: Database, now = Date.now()): Promise<void> {
   await db.transaction(async (trx) => {
     const old = endingsIn(trx).where('created_at', '<', BigInt(now - longestMs));

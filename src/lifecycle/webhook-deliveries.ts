@@ -56,8 +56,12 @@ export async function recordAttempt(
   deliveryId: bigint,
   { status, durationMs, answer, error }: Attempt,
 ): Promise<void> {
-  const kept = await trx.selectFrom('webhook_deliveries').select('id').where('id', '=', deliveryId).executeTakeFirst();
-  if (!kept) return;
+  const delivery = await trx
+    .selectFrom('webhook_deliveries')
+    .select('id')
+    .where('id', '=', deliveryId)
+    .executeTakeFirst();
+  if (!delivery) return;
   const row = { id: ids.next(), delivery_id: deliveryId, status, duration_ms: Math.round(durationMs), answer, error };
   await trx
     .insertInto('webhook_attempts')
@@ -89,8 +93,8 @@ function move(trx: Transaction, to: DeliveryState) {
 }
 
 /**
- * Sends a delivery again: a finished one goes to the end of the line, a waiting one keeps its place. The user who asks
- * expects that the receiver answers now, so the whole line is tried at once.
+ * Sends a delivery again: a finished one goes to the end of the line, a waiting one keeps its position. The user who
+ * asks expects that the receiver answers now, so the whole line is tried at once.
  */
 export async function sendAgain(
   context: WriteContext,
@@ -98,10 +102,10 @@ export async function sendAgain(
   delivery: WebhookDeliveryRow,
 ): Promise<WebhookDeliveryRow> {
   const { db, trx, ids } = context;
-  const [place] = await takePosition(context, delivery.notification_id);
+  const [last] = await takePosition(context, delivery.notification_id);
   const again = { state: deliveryMachine.initial, since: BigInt(Date.now()) };
   const isOver = delivery.state !== deliveryMachine.initial;
-  const position = isOver && place ? place.position : delivery.position;
+  const position = isOver && last ? last.position : delivery.position;
   // The delivery job first: the sender of the line holds it, and writes deliveries afterwards.
   await ensureDeliveryJobs(db, trx, ids, [{ subjectId: delivery.notification_id, accountId }]);
   await makeDeliveryJobDue(db, trx, delivery.notification_id);
@@ -120,11 +124,12 @@ export async function tryLineNow({ db, trx }: WriteContext, notificationId: bigi
 
 /** Drops all waiting deliveries of a notification that is about to be deleted. */
 export async function dropLine(context: WriteContext, notificationId: bigint): Promise<void> {
-  await takePosition(context, notificationId); // A transaction with a new delivery waits here, and then finds that the notification is gone.
+  // A transaction with a new delivery waits here, and then finds that the notification is gone.
+  await takePosition(context, notificationId);
   await dropDeliveryJob(context.trx, notificationId);
 }
 
-/** Deletes deliveries that ended before the identifier was made, some at a time. Answers how many. */
+/** Deletes deliveries that ended before the identifier was made, some at a time. Returns how many. */
 export async function forgetDeliveries(trx: Transaction, before: bigint, most: number): Promise<number> {
   const old = trx
     .selectFrom('webhook_deliveries')

@@ -47,16 +47,18 @@ interface Payload {
   text: (about: { id: string; created_at: string; project: ShownProject }) => object;
 }
 
-/** Payloads that go to several notifications alike. */
+/** Payloads that go to several notifications. */
 interface Batch {
   positions: readonly LinePosition[];
   payloads: readonly Payload[];
 }
 
-/** An event that receivers may be told of. */
+/** An event that may be reported to receivers. */
 export interface ReportedEvent extends LifecycleEvent {
   /** Why the fetch failed. */
   reason?: string | undefined;
+  /** The commit that it found all the same. */
+  sha?: string | undefined;
   /** The state of the project at that time, where it has changed since. */
   projectState?: string | undefined;
 }
@@ -77,25 +79,25 @@ export async function notifyOfBuilds(
   const forForges = leftOut.length + statuses.length;
   if (reported.length + forForges === 0) return;
   const counts = { project: projectId, many: BigInt(reported.length), statuses: BigInt(forForges) };
-  const taken = await takeBuildPlaces(trx, counts);
+  const taken = await takeBuildPositions(trx, counts);
   const views: object[] = [];
   for (const news of reported) views.push(await viewOf(trx, news));
   const { status: forges = [], build: receivers = [] } = Object.groupBy(taken, (one) => one.notifiable_type);
   await write(context, [
     {
-      positions: placesOf(receivers, reported.length),
+      positions: positionsOf(receivers, reported.length),
       payloads: reported.map(({ type, state, projectState }, at) =>
         webhook(`${type}.${state}`, views[at] ?? {}, projectState),
       ),
     },
     {
-      positions: placesOf(forges, forForges),
+      positions: positionsOf(forges, forForges),
       payloads: forges.length > 0 ? [...leftOut.map(asPayload), ...(await statusesOf(trx, statuses))] : [],
     },
   ]);
 }
 
-/** What forges may be told of: that a request began, its builds, and then that it is over. */
+/** The events for forges, in this order: that a request began, its builds, and that it is over. */
 function inOrderForForges(events: readonly ReportedEvent[]): ReportedEvent[] {
   const requests = events.filter(({ type }) => type === 'build_request');
   const isOver = ({ state }: ReportedEvent): boolean => isFinal(buildRequestMachine, state as BuildRequestState);
@@ -107,7 +109,7 @@ function inOrderForForges(events: readonly ReportedEvent[]): ReportedEvent[] {
 }
 
 /** Moves each notification's next position on by the number of its new deliveries. */
-const takeBuildPlaces = (
+const takeBuildPositions = (
   trx: Transaction,
   { statuses, many, project }: { project: bigint; many: bigint; statuses: bigint },
 ): Promise<Taken[]> =>
@@ -125,7 +127,7 @@ const takeBuildPlaces = (
     .returning(['id', 'project_id', 'notifiable_type', 'last_position'])
     .execute();
 
-function placesOf(taken: readonly Readonly<Taken>[], many: number): LinePosition[] {
+function positionsOf(taken: readonly Readonly<Taken>[], many: number): LinePosition[] {
   return taken.map(({ last_position: last, ...position }) => ({ ...position, position: last - BigInt(many) + 1n }));
 }
 
@@ -158,7 +160,7 @@ async function viewOf(trx: Transaction, { type, subjectId: id, state, reason }: 
   if (type === 'build') {
     const build = await trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
     const begun = state === buildMachine.initial ? { started_at: null } : {};
-    // Which runners are there is not known here; whoever asks for the build is told more.
+    // Which runners are connected is not known here. The API says more.
     const waits = state === buildMachine.initial ? waitsForItsTurn : '';
     return build ? { build: buildView({ ...build, ...begun, build_state: state }, waits) } : {};
   }

@@ -11,10 +11,10 @@ export interface WriteContext {
   observers: Observers;
 }
 
-/** Who hears of what this server writes. Each ending is told of once, by the server that brings it about. */
+/** What is notified of the writes of this server. Each ending is reported once, by the server that brings it about. */
 export interface Observers {
   readonly endings: Set<EndingWatcher>;
-  /** Where traces go; without it there are none. */
+  /** Where spans are sent; without it nothing is traced. */
   tracer?: Tracer | undefined;
 }
 
@@ -24,7 +24,7 @@ export type Ending =
   | { type: 'build_request'; id: bigint; state: string };
 
 /**
- * Hears of an ending within the transaction that brings it about, which may still be rolled back or run again: whatever
+ * Called within the transaction that brings about an ending, which may still be rolled back or run again. So whatever
  * leaves the process has to wait for its commit (`afterCommit`).
  */
 export type EndingWatcher = (context: WriteContext, ending: Ending) => void;
@@ -39,7 +39,7 @@ export interface LifecycleEvent {
   subjectId: bigint;
   type: 'build' | 'commit' | 'build_request' | 'deploy' | 'dependency';
   state: string;
-  /** The state before, where the roll-up found another one. */
+  /** The state before, if the event comes from a roll-up. */
   from?: string;
 }
 

@@ -3,9 +3,9 @@ import { whyNobodyTakes } from '../auth/runner-heartbeats.ts';
 import { ApiError } from '../errors.ts';
 import {
   beginCheck,
-  checkSeen,
+  checkResult,
   giveUpCheck,
-  isLookedAt,
+  isCheckBegun,
   longestCheckMs,
   type ConnectionCheck,
 } from '../lifecycle/connection-checks.ts';
@@ -18,7 +18,7 @@ function view({ connected, message, default_branch, branches }: ConnectionCheck)
 }
 
 const allAreBusy = 'All runners were busy. Try again in a while.';
-const noWord =
+const noAnswer =
   'A runner began to look at the repository, but did not answer in time. Try again. If it happens again, check the runner, and its connection to the host of the repository.';
 
 /** Announcements can be lost, so the database is queried this often anyway. */
@@ -44,14 +44,14 @@ export const routes = [
       using watch = subscriptions.watch(subjectTopic(id));
       let reason: string | undefined;
       while (reason === undefined && performance.now() < deadline) {
-        const seen = await checkSeen(db, id);
+        const seen = await checkResult(db, id);
         if (seen === 'gone') throw new ApiError('not_found');
         if (seen) return view(seen);
         reason = await whyNobodyTakes(database, project.owner_id);
         if (reason === undefined)
           await watch.changed(Math.max(0, Math.min(deadline - performance.now(), checkEveryMs)));
       }
-      const whyNot = (await isLookedAt(db, id)) ? noWord : allAreBusy;
+      const whyNot = (await isCheckBegun(db, id)) ? noAnswer : allAreBusy;
       const message = reason === undefined ? whyNot : `No runner can look at the repository: ${reason}.`;
       const given = { connected: false, message, default_branch: null, branches: [], files: [] };
       await database.transaction((trx) => giveUpCheck(writeContextOf({ ...call, db: trx }), id, given));

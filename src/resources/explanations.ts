@@ -4,12 +4,15 @@ import type { BuildRequestRow } from '../db/schema.ts';
 import { suitesOf } from '../lifecycle/chosen-suites.ts';
 import { skippedSuites, type Reason } from '../lifecycle/skipped-suites.ts';
 import { withChanges } from '../lifecycle/request-changes.ts';
-import { reasonInWords } from '../lifecycle/reasons.ts';
+import { reasonText } from '../lifecycle/reasons.ts';
 import { ruleText } from '../lifecycle/rules.ts';
 import type { Explanation } from '../records/build-request.ts';
 import { withIdString } from './common.ts';
 
-/** Why each suite was run for a request, or was not, in words. The account is the one that asks. */
+/**
+ * For each suite, a sentence that says why it was run for a request, or was not. `account` is the account of the
+ * caller.
+ */
 export async function explain(db: Database, account: bigint, request: BuildRequestRow): Promise<Explanation[]> {
   const { id, project_id: projectId, commit_id: commitId } = request;
   if (commitId === null) return [];
@@ -30,7 +33,7 @@ export async function explain(db: Database, account: bigint, request: BuildReque
       ...withIdString('suite_id', suite),
       name,
       runs: Number(slow) === 0,
-      why: Number(slow) === 0 ? 'All its rules are met.' : reasonInWords('rule_too_slow'),
+      why: Number(slow) === 0 ? 'All its rules are met.' : reasonText('rule_too_slow'),
     })),
     ...others.map(({ suite, reason }) => ({
       ...withIdString('suite_id', suite.suite_id),

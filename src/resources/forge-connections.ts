@@ -2,7 +2,7 @@ import type { Call, WithCaller } from '../api/call.ts';
 import type { VisibleProject } from '../auth/projects.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import { sealedLocation, type ForgeRow, type HookRow } from '../db/schema.ts';
-import { parseAddress } from '../domain/repository-address.ts';
+import { placeOf } from '../domain/git-address.ts';
 import { ApiError } from '../errors.ts';
 import type { Forge, ForgeRepository } from '../forges/forge.ts';
 import { providers } from '../forges/index.ts';
@@ -97,14 +97,14 @@ export async function connectionFor(
   const { forge_id: forgeId, repository: asked } = input;
   const row = await forgeNamed(call, forgeId);
   const own = project.forge_id === forgeId ? project.forge_repository : '';
-  const path = parseAddress(project.repository_url)?.path ?? '';
+  const path = placeOf(project.clone_url)?.path ?? '';
   const name = asked || own || path;
   if (!new RegExp(forgeRepository.schema.pattern ?? '', 'u').test(name))
     throw wrong(`The address of the project does not tell the name of its repository at the forge.`);
   const client = opened(call, row);
   const repository = await usableRepository(client, row, name);
-  if (!leadsTo(project.repository_url, repository))
-    throw wrong(`The repository of the project is ${project.repository_url}, and not ${repository.full_name}.`);
+  if (!leadsTo(project.clone_url, repository))
+    throw wrong(`The repository of the project is ${project.clone_url}, and not ${repository.full_name}.`);
   const publicKey = vault.openPublic(project.ssh_public_key, keyLocation(project.id));
   const hook = await forgeHookOf(db, project.id);
   const wanted = { name: project.name, publicKey, hook, isNew: false };

@@ -1,5 +1,5 @@
 import type { Queries } from '../db/open.ts';
-import { parseAddress } from '../domain/repository-address.ts';
+import { placeOf } from '../domain/git-address.ts';
 import type { ForgeRepository } from '../forges/forge.ts';
 import { isAbout } from '../inbound-hooks/repositories.ts';
 
@@ -21,14 +21,14 @@ interface OnRepository {
 export async function projectsAt(db: Queries, ownerId: bigint): Promise<(repository: Named) => OnRepository> {
   const projects = await db
     .selectFrom('projects')
-    .select(['id', 'repository_url'])
+    .select(['id', 'clone_url'])
     .where('owner_id', '=', ownerId)
     .orderBy('id')
     .execute();
-  const byPath = Map.groupBy(projects, ({ repository_url: url }) => parseAddress(url)?.path.toLowerCase());
+  const byPath = Map.groupBy(projects, ({ clone_url: url }) => placeOf(url)?.path.toLowerCase());
   return (repository) => {
     const alike = byPath.get(repository.full_name.toLowerCase()) ?? [];
-    const found = alike.find(({ repository_url: url }) => leadsTo(url, repository));
+    const found = alike.find(({ clone_url: url }) => leadsTo(url, repository));
     return { project_id: found?.id ?? null, project_id_str: found ? String(found.id) : '' };
   };
 }

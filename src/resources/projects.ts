@@ -5,12 +5,13 @@ import { allRows } from '../api/pages.ts';
 import { accountRoute, projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { sealedLocation } from '../db/schema.ts';
-import { parseAddress } from '../domain/repository-address.ts';
+import { isSameRepository, parseGitAddress } from '../domain/git-address.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { mapYielding } from '../lib/event-loop.ts';
 import type { Vault } from '../lib/vault.ts';
 import { changeProject, createProject, deleteProject, newIdentity } from '../lifecycle/projects.ts';
 import { projectView } from '../views/project.ts';
+import { addressesOf, wrongAddresses } from '../records/addresses.ts';
 import { columnsOf, described, identifier, required, type ValuesOf } from '../records/fields.ts';
 import { forgeRepository } from '../records/forge.ts';
 import { projectFields, projectRecord, type Project } from '../records/project.ts';
@@ -50,24 +51,30 @@ export async function projectsOf(db: Queries, caller: Caller) {
 const newProjectFields = {
   ...projectFields,
   name: { ...projectFields.name, required: false },
-  repository_url: { ...projectFields.repository_url, required: false },
   forge_id: described(identifier(), 'one of your forges: the project is made with its key, hook and statuses there'),
   repository: forgeRepository,
 };
 
 /** What is missing, or said twice. */
 function checkSource(values: Partial<ValuesOf<typeof newProjectFields>>): FieldErrors {
-  const { forge_id: forge, repository, name, repository_url: url } = values;
+  const { forge_id: forge, repository, name } = values;
   const errors: FieldErrors = {};
   if (forge === undefined && repository !== '' && repository !== undefined) errors.forge_id = ['is_blank'];
   else if (forge === undefined) {
     if (name === '') errors.name = ['is_blank'];
-    if (url === '') errors.repository_url = ['is_blank'];
+    Object.assign(errors, wrongAddresses(values, { isNew: true }));
   } else {
     if (repository === '') errors.repository = ['is_blank'];
-    if (url !== '' && url !== undefined) errors.repository_url = ['invalid_format'];
+    for (const address of ['repository_url', 'clone_url'] as const)
+      if (values[address]) errors[address] = ['invalid_format'];
   }
   return errors;
+}
+
+/** What a forge tells is a stranger's, and git is given it. */
+function isOverSsh(url: string): boolean {
+  const { scheme, user = '' } = parseGitAddress(url) ?? {};
+  return scheme === 'ssh' && user !== '';
 }
 
 /** What a new project needs at a forge is made before the project. */
@@ -77,7 +84,7 @@ async function newAtForge(call: Asking & { input: ValuesOf<typeof newProjectFiel
   const row = await forgeNamed(call, input.forge_id);
   const client = opened(call, row);
   const repository = await usableRepository(client, row, input.repository);
-  if (repository.ssh_url === '')
+  if (!isOverSsh(repository.ssh_url))
     throw ApiError.inWords('invalid_format', 'repository', 'The forge tells no address for git over SSH.');
   const name = input.name || (await freeName(db, caller.id, repository.full_name));
   const identity = newIdentity(ids);
@@ -91,18 +98,6 @@ async function freeName(db: Queries, owner: bigint, repository: string): Promise
   for (const name of [last, repository])
     if (Object.keys(await checkName(db, 'projects', { within: owner, name })).length === 0) return name;
   throw new ApiError('already_exists', 'name');
-}
-
-/** `user@host:path` of an address that may be a URL. */
-function scpLike(address: string): string {
-  const url = /^ssh:\/\//i.test(address) ? URL.parse(address) : null;
-  return url === null ? address : `${url.username || 'git'}@${url.hostname}:${url.pathname.slice(1)}`;
-}
-
-/** Whether the new address leads to the same repository. */
-function areSame({ repository_url: from }: { repository_url: string }, { repository_url: to = from }) {
-  const [before, after] = [parseAddress(from), parseAddress(to)];
-  return before?.host === after?.host && before?.path.toLowerCase() === after?.path.toLowerCase();
 }
 
 export const routes = [
@@ -132,15 +127,15 @@ export const routes = [
       action: 'project.created',
       details: ({ input, made }) => ({
         ...(made ? { forge: made.forge.url, repository: made.repository.full_name } : {}),
-        repository_url: made ? scpLike(made.repository.ssh_url) : input.repository_url,
+        clone_url: made?.repository.ssh_url ?? addressesOf(input).clone_url,
         ssh_key: 'made',
       }),
     },
     async handle(call) {
       const { caller, vault, input, made } = call;
       const { forge_id: _forge, repository: _repository, ...own } = input;
-      const address = made && { name: made.name, repository_url: scpLike(made.repository.ssh_url) };
-      const settings = columnsOf(projectFields, { ...own, ...address });
+      const written = made ? { ...own, name: made.name, clone_url: made.repository.ssh_url } : own;
+      const settings = { ...columnsOf(projectFields, written), ...addressesOf(written) };
       const context = writeContextOf(call);
       const project = await orTaken(createProject(context, caller.id, vault, settings, made?.identity));
       const link = made && (await keep({ ...context, vault }, project, made));
@@ -187,22 +182,25 @@ export const routes = [
     body: projectFields,
     changes: 'projects',
     answer: projectRecord,
+    verify: async (_, values) => wrongAddresses(values, { isNew: false }),
     verifyNames: ({ db, project }, values) =>
       checkName(db, 'projects', { within: project.owner_id, name: values.name, except: project.id }),
     audit: {
       action: 'project.updated',
       subject: ({ project }) => project,
       // The audit log records the address of the repository: it decides which code runs with the project's secrets.
-      details({ project: { repository_url: from }, input: { repository_url: to = from } }) {
-        return from === to ? {} : { repository_url: { from, to } };
+      details({ project: { clone_url: from }, input }) {
+        const { clone_url: to = from } = addressesOf(input);
+        return from === to ? {} : { clone_url: { from, to } };
       },
     },
     async handle(call) {
       const { project, vault, input } = call;
-      const changed = columnsOf(projectFields, input);
+      const changed = { ...columnsOf(projectFields, input), ...addressesOf(input) };
       const context = writeContextOf(call);
       await orTaken(changeProject(context, project, changed));
-      const isElsewhere = project.forge_id !== null && !areSame(project, changed);
+      const { clone_url: address = project.clone_url } = changed;
+      const isElsewhere = project.forge_id !== null && !isSameRepository(project.clone_url, address);
       const link = isElsewhere ? await unlink({ ...context, vault }, project) : {};
       return view({ ...project, ...changed, ...link }, vault);
     },

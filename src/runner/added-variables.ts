@@ -1,19 +1,19 @@
 import { bytes, longest } from '../domain/bounds.ts';
 import { isReservedVariable, variableNameForm } from '../domain/variable-names.ts';
 
-/** What a step wrote to add variables. */
+/** The variables that a step added. */
 export interface AddedVariables {
   variables: Map<string, string>;
-  /** What is wrong with the rest, in words, without any value: some are secret. */
+  /** What is wrong with the rest, as sentences without any value, because some are secret. */
   passedOver: string[];
 }
 
-/** At most so much is said about one file. */
+/** The most sentences about one file. */
 const mostComplaints = 10;
 
 /**
- * Reads lines `NAME=value`, and `NAME<<WORD` with the value on the lines up to one that is WORD. Values are taken as they
- * stand. Of several values the last one counts. What cannot be a variable is passed over.
+ * Reads lines `NAME=value`, and `NAME<<WORD` with the value on the lines up to one that is WORD. Values are taken
+ * literally. Of several values the last one counts. Lines that cannot be a variable are skipped.
  */
 export function readVariables(text: string): AddedVariables {
   const variables = new Map<string, string>();
@@ -53,7 +53,7 @@ function problemOf(name: string, value: string): string | undefined {
   return Buffer.byteLength(value) > longest.variableContent ? `${name} is longer than a variable may be` : undefined;
 }
 
-/** Whether an environment with these variables besides is one that programs can still be started with. */
+/** Whether programs can still be started with an environment that has these variables too. */
 export function fits(variables: ReadonlyMap<string, string>): boolean {
   const sizes = Array.from(variables, ([name, value]) => Buffer.byteLength(name) + Buffer.byteLength(value) + 2);
   return sizes.reduce((sum, size) => sum + size, 0) <= bytes.stepEnvironment;

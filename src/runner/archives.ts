@@ -3,7 +3,7 @@ import type { Ended, Limits, Mount, Sandboxes } from './sandbox/types.ts';
 
 /**
  * Archives are opened only inside a sandbox, by an unprivileged process: a hostile archive that takes over bsdtar finds
- * nothing there. Before unpacking, the whole archive is listed and judged, so that errors can be explained and a bomb
+ * nothing there. Before unpacking, the whole archive is listed and checked, so that errors can be explained and a bomb
  * is detected by its declared contents.
  */
 export class RefusedArchiveError extends Error {
@@ -25,7 +25,7 @@ interface Opening {
   signal: AbortSignal;
 }
 
-const archivePlace = '/run/headrace/archive';
+const archivePath = '/run/headrace/archive';
 /** The longest error output of bsdtar that is shown. */
 const longestComplaint = 4000;
 const longestLine = 1_000_000;
@@ -81,7 +81,7 @@ export async function unpack(opening: Opening, into: string): Promise<void> {
 }
 
 function fileIn({ file }: Opening): string {
-  return quote(`${archivePlace}/${file}`);
+  return quote(`${archivePath}/${file}`);
 }
 
 interface Tool {
@@ -93,7 +93,7 @@ interface Tool {
 }
 
 async function runTool({ id, sandboxes, folder, limits }: Opening, tool: Tool): Promise<Ended> {
-  const mounts: Mount[] = [{ at: archivePlace, layers: [folder] }];
+  const mounts: Mount[] = [{ at: archivePath, layers: [folder] }];
   return sandboxes.run({
     id: `${id}-${tool.step}`,
     steps: [{ name: tool.step, command: tool.command }],
@@ -118,7 +118,7 @@ function refusedFor({ reason, exitStatus }: Ended, complaint: string): Error {
 }
 
 const entryForm = /^([-a-zA-Z])[^ ]* +\d+ +\d+ +\d+ +(\d+(?:, *\d+)?) +\S+ +\S+ +\S+ (.*)$/s;
-const kindsInWords: Record<string, string> = {
+const kindNames: Record<string, string> = {
   b: 'a block device',
   c: 'a character device',
   p: 'a named pipe',
@@ -135,7 +135,7 @@ export function createEntryCheck(bounds: Bounds): (line: string) => void {
       entryForm.exec(line) ?? refuse(`an entry cannot be understood: ${line}`);
     const [name = rest, target = ''] =
       kind === 'l' ? cut(rest, ' -> ') : kind === 'h' ? cut(rest, ' link to ') : [rest];
-    if (kind in kindsInWords) refuse(`${name} is ${kindsInWords[kind]}`);
+    if (kind in kindNames) refuse(`${name} is ${kindNames[kind]}`);
     if (!'-dlh'.includes(kind)) refuse(`${name} is of an unknown kind (${kind})`);
     if (/(^|[^\\])(\\\\)*\\n/.test(name)) refuse(`${name} has a line break in its name`);
     if (name.startsWith('/')) refuse(`${name} is an absolute path`);

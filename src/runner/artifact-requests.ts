@@ -6,7 +6,7 @@ import { RejectedError, StoreAwayError } from './failures.ts';
 import { handOver } from './hand-over.ts';
 import { isFinal } from './retry.ts';
 
-/** One request carries so much and no more: when it breaks off, so much is sent again. */
+/** The most bytes of one request: after a broken connection this much is sent again at most. */
 const requestBytes = 64 * 1024 * 1024;
 const requestFiles = 1000;
 
@@ -18,15 +18,15 @@ export interface Amount {
 /** The server does not want the files of this build any more. */
 export class LostClaimError extends RejectedError {}
 
-/** A request did not get through; another one may. */
+/** A request broke off; the next one may succeed. */
 export class BrokenOffError extends Error {}
 
-/** The server keeps to its own limits, which may have changed since the order. */
+/** The server applies its own limits, which may have changed since the order. */
 export class TooLargeError extends DiskFullError {}
 
 export interface ArtifactRequest {
   take(file: CollectedFile): Promise<void>;
-  /** Throws unless the server has kept everything. */
+  /** Throws unless the server has stored everything. */
   end(): Promise<void>;
 }
 
@@ -34,7 +34,7 @@ export function oneRequest(link: Pick<Link, 'keep'>, claim: string, signal: Abor
   const over = new AbortController();
   const passage = handOver();
   const answered = link.keep(claim, passage.chunks(), AbortSignal.any([signal, over.signal])).then(check, brokenOff);
-  // An answer before the end is a refusal, or a lost connection; nobody takes more bytes then.
+  // An answer before the end is a refusal, or the connection is lost. Then it is useless to send more.
   let early: { error: unknown } | undefined;
   const stop = (error: unknown): void => {
     early = { error };
@@ -77,7 +77,7 @@ function check(answer: Kept): void {
   if ('refused' in answer) throw answer.refused === 'disk_full' ? new DiskFullError() : new TooLargeError();
 }
 
-/** Spreads the files over requests, and counts those that are certainly kept. */
+/** Spreads the files over requests, and counts those that are certainly stored. */
 export function inRequests(open: () => ArtifactRequest, sent: Amount): ArtifactRequest {
   let current: { request: ArtifactRequest; files: number; bytes: number } | undefined;
   const end = async (): Promise<void> => {

@@ -13,7 +13,7 @@ type Open = (
 ) => ClientRequest;
 
 const pieceSize = 1024 * 1024;
-/** After the direct way has failed, everything comes through the server for this long. */
+/** After a direct download has failed, everything comes through the server for this long. */
 const avoidMs = 5 * 60_000;
 
 /** The calls of the link whose bodies are streams. */

@@ -14,32 +14,34 @@ import type { Sandboxes } from './sandbox/types.ts';
 import { fetchBlob } from './transfers.ts';
 
 /**
- * The trees of caches that this runner keeps, by project and by the name of the build that left them. A build made what is
- * in them, so the runner itself never looks inside. A tree is complete or missing: it is made under another name and
- * renamed.
+ * The trees of caches that this runner keeps, by project and by the name of the build that saved them. A build made
+ * their contents, so the runner itself never reads inside. A tree is complete or missing: it is made under another name
+ * and renamed.
  *
- * A tree is only written to disk in a quiet moment. Until then it is worth something in this run of the machine only; a
+ * A tree is flushed to disk only when the runner is idle. Until then it is valid only until the machine restarts. A
  * power cut loses nothing, because the server has every tree as a blob.
  */
 export interface CacheStore {
-  /** A tree, which is fetched if it is missing. It stays until it is disposed of. */
+  /** A tree, which is fetched if it is missing. It stays until the result is disposed of. */
   take(project: string, tree: CacheTree, signal: AbortSignal): Promise<TakenTree>;
-  /** Whether it is here already. */
   has(project: string, tree: CacheTree): boolean;
-  /** Keeps a tree that is here until the result is disposed of; undefined where it is not. */
+  /** Keeps a present tree until the result is disposed of; undefined where it is missing. */
   hold(project: string, tree: CacheTree): Disposable | undefined;
-  /** A place to make a tree in. */
+  /** A directory to make a tree in. */
   begin(): Promise<Making>;
-  /** Keeps a tree that was made. */
-  place(project: string, tree: CacheTree, making: Making): Promise<void>;
-  /** The trees that were not used for a while, as many as one question may name. */
+  /** Adds a tree that was made. */
+  add(project: string, tree: CacheTree, making: Making): Promise<void>;
+  /** The trees that were not used for a while, as many as one call may name. */
   idle(): KeptTree[];
-  /** Removes those of the trees that nobody uses at the moment. */
+  /** Removes these trees, except those in use. */
   drop(trees: readonly KeptTree[]): Promise<void>;
   projects(): string[];
   /** Removes the trees of a project. */
   forget(project: string): Promise<void>;
-  /** Removes what was not used for longest while the disk lacks room; writes the rest to disk, unless jobs need the disk. */
+  /**
+   * Removes the trees that were unused for longest while the disk lacks room. Flushes the others to disk, unless jobs
+   * need the disk.
+   */
   tidy(isBusy: boolean): Promise<void>;
 }
 
@@ -51,11 +53,11 @@ interface Entry extends KeptTree {
   digest: string;
   ready: Promise<void>;
   isReady: boolean;
-  /** Ends the fetch when nobody waits for it any more. */
+  /** Ends the fetch when nothing waits for it any more. */
   aborting: AbortController;
   users: number;
   usedAt: number;
-  /** When it was unpacked: nothing in it is later. */
+  /** When it was unpacked: no file in it is newer. */
   madeAt: number;
   bytes: number;
   isOnDisk: boolean;
@@ -70,10 +72,10 @@ export interface CacheStoreOptions {
   unpack?: typeof unpackTree;
 }
 
-/** A tree that was just saved is not known to the server yet. */
+/** A tree that was just saved is not known to the server yet, so only older ones count as idle. */
 const idleMs = 10 * 60_000;
 const mostReported = 1000;
-/** So much of the disk stays free for builds, besides its reserve. */
+/** How much of the disk stays free for builds, in addition to its reserve. */
 const roomBytes = 1024 ** 3;
 
 const isAhead = ({ madeAt }: Entry): boolean => madeAt > Date.now();
@@ -84,7 +86,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
   await mkdir(folder, { recursive: true, mode: 0o711 });
   const entries = new Map<string, Entry>();
   for (const entry of await presentIn(folder, log)) entries.set(keyOf(entry), entry);
-  const placeOf = (entry: KeptTree): string => join(folder, entry.project, entry.name);
+  const pathOf = (entry: KeptTree): string => join(folder, entry.project, entry.name);
 
   const begin = async (): Promise<Making> => {
     const making = join(folder, `making-${randomName()}`);
@@ -104,14 +106,14 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
     await writeFile(join(tree, 'about'), JSON.stringify({ digest, bytes, madeAt }));
     await writeFile(join(tree, 'boot'), await bootOf());
     await mkdir(join(folder, entry.project), { recursive: true, mode: 0o711 });
-    await rename(tree, placeOf(entry));
+    await rename(tree, pathOf(entry));
     entry.isReady = true;
   };
 
   const bring = async (entry: Entry): Promise<void> => {
     await using making = await begin();
     const { signal } = entry.aborting;
-    // A build can do without it, and does not wait for a store that is away.
+    // A build can do without its cache, so it does not wait while the blob store cannot be reached.
     await fetchBlob(link, entry.digest, packedIn(making.packed), signal, unlessStoreAway);
     const packing = { id: `unpack-${randomName()}`, sandboxes, signal };
     await unpack(packing, making);
@@ -127,11 +129,11 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
     if (entry.users > 0 || !entry.isReady) return;
     entries.delete(keyOf(entry));
     const leaving = join(folder, `leaving-${randomName()}`);
-    await rename(placeOf(entry), leaving);
+    await rename(pathOf(entry), leaving);
     await removeTree(leaving);
   };
 
-  /** One after the other: some may lie on the same disk as what is measured. */
+  /** One after the other, because each may be on the disk that is measured. */
   const makeRoom = async (): Promise<void> => {
     const oldest = Array.from(entries.values()).toSorted((a, b) => a.usedAt - b.usedAt);
     for (const entry of oldest) {
@@ -147,7 +149,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
     if (status !== 0) return;
     for (const entry of unwritten) {
       entry.isOnDisk = true;
-      await rm(join(placeOf(entry), 'boot'), { force: true }).catch(() => {}); // removed meanwhile
+      await rm(join(pathOf(entry), 'boot'), { force: true }).catch(() => {}); // removed meanwhile
     }
   };
 
@@ -160,14 +162,14 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
     async take(project, tree, signal) {
       const key = keyOf({ project, name: tree.name });
       let entry = entries.get(key);
-      // The clock was set back. What is unpacked again has times that are past.
+      // The clock was set back. Unpacked again, the files get times that are past.
       if (entry && isAhead(entry)) await remove(entry);
       entry = entries.get(key);
       if (!entry || entry.aborting.signal.aborted || entry.digest !== tree.digest) {
         const fresh = entryOf({ ...tree, project }, false);
         fresh.ready = bring(fresh);
         fresh.ready.catch(() => {
-          if (entries.get(key) === fresh) entries.delete(key); // who waits for it gets the error
+          if (entries.get(key) === fresh) entries.delete(key); // whoever waits for it gets the error
         });
         entries.set(key, fresh);
         entry = fresh;
@@ -181,8 +183,8 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
         throw error;
       }
       mine.usedAt = Date.now();
-      void utimes(placeOf(mine), new Date(), new Date()).catch(() => {});
-      return { path: placeOf(mine), [Symbol.dispose]: () => release(mine) };
+      void utimes(pathOf(mine), new Date(), new Date()).catch(() => {});
+      return { path: pathOf(mine), [Symbol.dispose]: () => release(mine) };
     },
     has,
     hold(project, tree) {
@@ -192,7 +194,7 @@ export async function openCacheStore(options: CacheStoreOptions): Promise<CacheS
       return { [Symbol.dispose]: () => release(entry) };
     },
     begin,
-    async place(project, tree, making) {
+    async add(project, tree, making) {
       const entry = entryOf({ ...tree, project }, false);
       await finish(entry, making);
       entries.set(keyOf(entry), entry);
@@ -238,7 +240,7 @@ function entryOf({ project, name, digest, bytes }: CacheTree & KeptTree, isReady
   return { project, name, digest, bytes, ...state };
 }
 
-/** The trees of an earlier runner. What it was making or removing goes, and what a power cut may have spoiled. */
+/** The trees of an earlier runner. Unfinished trees are removed, and those that a power cut may have damaged. */
 async function presentIn(folder: string, log: (message: string) => void): Promise<Entry[]> {
   const found: Entry[] = [];
   const boot = await bootOf();
@@ -257,13 +259,13 @@ async function presentIn(folder: string, log: (message: string) => void): Promis
 }
 
 async function presentOne(folder: string, tree: KeptTree, boot: string): Promise<Entry | undefined> {
-  const place = join(folder, tree.project, tree.name);
-  const made = await readFile(join(place, 'boot'), 'utf8').catch(() => undefined);
+  const path = join(folder, tree.project, tree.name);
+  const made = await readFile(join(path, 'boot'), 'utf8').catch(() => undefined);
   if (made !== undefined && made !== boot) return undefined;
-  for (const part of parts) if (!(await pathExists(join(place, part), 'directory'))) return undefined;
-  const text = await readFile(join(place, 'about'), 'utf8');
+  for (const part of parts) if (!(await pathExists(join(path, part), 'directory'))) return undefined;
+  const text = await readFile(join(path, 'about'), 'utf8');
   const { digest, bytes, madeAt } = JSON.parse(text) as Pick<Entry, 'digest' | 'bytes' | 'madeAt'>;
-  const { mtimeMs: usedAt } = await stat(place);
+  const { mtimeMs: usedAt } = await stat(path);
   return { ...entryOf({ ...tree, digest, bytes }, true), usedAt, madeAt, isOnDisk: made === undefined };
 }
 

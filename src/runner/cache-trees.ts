@@ -5,19 +5,19 @@ import { DiskFullError } from '../lib/disk-reserve.ts';
 import { sourceFile } from '../lib/source-files.ts';
 import { oldTime } from './git/old-times.ts';
 import { quote } from './sandbox/steps.ts';
-import type { Ended, RunLayers, Limits, Mount, Sandboxes } from './sandbox/types.ts';
+import { rootUser, type Ended, type RunLayers, type Limits, type Mount, type Sandboxes } from './sandbox/types.ts';
 import { TooLargeError } from './transfers.ts';
 
 /** A tree in the making, with a folder for its packed file. */
 export interface Making extends AsyncDisposable {
   packed: string;
-  /** Has a directory for each part of a tree. */
+  /** Has one directory for each part of a tree. */
   tree: string;
 }
 
 /**
- * The tree of a cache as one packed file. It is packed and unpacked inside a sandbox, because builds made all of it, or
- * whoever else runs a runner.
+ * The tree of a cache as one packed file. It is packed and unpacked inside a sandbox, because builds, or other runners,
+ * made its contents.
  */
 export interface Packing {
   id: string;
@@ -25,10 +25,10 @@ export interface Packing {
   signal: AbortSignal;
 }
 
-/** The directories of a tree. Each is a mount of its own, so that nothing in a sandbox can put something else in its place. */
+/** The directories of a tree. Each is a mount of its own, so that nothing in a sandbox can replace it. */
 export const roots = ['workspace', 'home'] as const;
 export type Root = (typeof roots)[number];
-/** Besides what is cached there is a list of the commit's files that the build has changed. */
+/** `facts` lists the commit's files that the build has changed. */
 export const parts = [...roots, 'facts'] as const;
 const changedList = 'facts/changed';
 
@@ -41,7 +41,7 @@ export const packedIn = (folder: string): string => join(folder, packedFile);
 const comparer = readFileSync(sourceFile('runner/pack-cache.pl'), 'utf8');
 const timer = readFileSync(sourceFile('runner/cache-times.pl'), 'utf8');
 const plainly = '--numeric-owner --no-xattrs --no-acls --no-fflags';
-// All cores, and the quickest level: the build waits for it.
+// All cores, and the fastest level, because the build waits for it.
 export const packer = `bsdtar -c --format=pax --zstd --options zstd:compression-level=1,zstd:threads=0 ${plainly} -n --null -T /build/list -f /build/${packedFile}`;
 
 interface Leaving {
@@ -55,7 +55,10 @@ interface Leaving {
   most: number;
 }
 
-/** Packs what a build left at its paths. Returns the size of the packed file; undefined where the build has changed nothing. */
+/**
+ * Packs the files that a build left at its paths. Returns the size of the packed file; undefined where the build has
+ * changed nothing.
+ */
 export async function packTree(packing: Packing, leaving: Leaving): Promise<number | undefined> {
   const { left, old, paths, checkout, into, most } = leaving;
   const mounts = roots.flatMap((part): Mount[] => [
@@ -69,12 +72,15 @@ export async function packTree(packing: Packing, leaving: Leaving): Promise<numb
   const command = [
     `cd ${views}`,
     `perl -e ${quote(comparer)} -- ${most} ${names.join(' ')}`,
-    `cd left && ${packer} --uid 0 --gid 0`,
+    `cd left && ${packer}`,
   ].join('\n');
   return pack(packing, into.packed, mounts, command);
 }
 
-/** Runs a command that packs something. Returns the size of the packed file; undefined where it says that nothing has changed. */
+/**
+ * Runs a command that packs something. Returns the size of the packed file; undefined where the command reports that
+ * nothing has changed.
+ */
 export async function pack(
   packing: Packing,
   into: string,
@@ -101,12 +107,14 @@ export async function unpack(
   afterwards: string,
 ): Promise<void> {
   const mounts = parts.map((part) => ({ at: join('/build/tree', part), writable: join(tree, part) }));
-  const command = `bsdtar -xpf ${packedFile} -C tree --no-same-owner ${plainly}\n${afterwards}`;
+  // Where there is one ID, everything belongs to it; otherwise an owner beyond the IDs of a run is an error.
+  const owners = packing.sandboxes.hasManyUsers ? '--same-owner' : '--no-same-owner';
+  const command = `bsdtar -xpf ${packedFile} -C tree ${owners} ${plainly}\n${afterwards}`;
   const { ended, output } = await run(packing, packed, mounts, command);
   if (ended.exitStatus !== 0) throw new Error(`a tree was not unpacked: ${ended.reason ?? output.trim()}`);
 }
 
-/** Whether a tree has a list of files. It is not opened here: a build made it. */
+/** Whether a tree has a list of files. The list is not opened here, because a build made it. */
 export function listsChanged(tree: string): boolean {
   return (lstatSync(join(tree, changedList), { throwIfNoEntry: false })?.size ?? 0) > 0;
 }
@@ -121,6 +129,8 @@ async function run(
   const ended = await sandboxes.run({
     id,
     steps: [{ name: 'pack', command }],
+    // Builds may have had several users, and files that only one of them reads.
+    user: rootUser,
     environment: {},
     workspace: { directory },
     mounts,

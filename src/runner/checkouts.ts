@@ -10,7 +10,7 @@ import type { KeySource } from './git/obtain.ts';
 
 /**
  * One work tree per commit, shared by all its suites: the first suite makes it while the others wait, and it is kept
- * until room is needed. A commit of a fork that was merged since has another one, because a fork's lacks parts.
+ * until room is needed. The work tree of a fork lacks parts, so a commit that was merged since then gets another one.
  */
 export interface Checkouts {
   /** A work tree that stays until the result is disposed of. */
@@ -27,11 +27,14 @@ type WantedCommit = Pick<CheckoutRequest, 'sha' | 'fetchRef' | 'isFork'>;
 
 export interface Checkout extends Disposable {
   path: string;
-  /** Which parts of the repository are missing in it, in sentences. */
+  /** Sentences about the parts of the repository that are missing in it. */
   misses: readonly string[];
 }
 
-/** How many unused work trees are kept for the next suite of the same commit. A fork's has a copy of its history. */
+/**
+ * How many unused work trees are kept for the next suite of the same commit. Fewer of forks, because each has a copy of
+ * the history.
+ */
 const mostKept = 32;
 const mostOfForksKept = 4;
 
@@ -50,7 +53,7 @@ export async function openCheckouts(
 ): Promise<Checkouts> {
   await mkdir(folder, { recursive: true, mode: 0o711 });
   const remove = async (path: string): Promise<void> => {
-    // The path is not needed again: every work tree gets its own name. The next start tries again.
+    // The path is not used again, because every work tree gets its own name. The next start of the runner tries again.
     await removeTree(path).catch((error: unknown) =>
       log(`cleanup failed, the work tree ${path} stays on the disk: ${String(error)}`),
     );
@@ -89,7 +92,7 @@ export async function openCheckouts(
         entries.set(name, entry);
         entry.ready.catch(() => entries.delete(name));
       } else {
-        entries.delete(name); // used last, removed last
+        entries.delete(name); // puts it at the end: what was used last is removed last
         entries.set(name, entry);
       }
       const mine = entry;

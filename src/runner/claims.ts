@@ -32,19 +32,19 @@ export class Claims {
         continue;
       }
       const isForOthers = this.#obey(await extend([...this.#held.keys()]));
-      // The cancelled claim is still arriving here, or belongs to a runner with the same token: the signal would repeat
-      // at once.
+      // The cancelled claim is still on its way to this runner, or belongs to another runner with the same token.
+      // Without a pause the server would repeat the signal at once.
       if (isForOthers) await Promise.race([changed, pause(1000, undefined, { signal })]);
     }
   }
 
-  /** Returns whether a claim was cancelled that is not here. */
+  /** Returns whether a signal cancels a claim that this runner does not have. */
   #obey(signals: Record<string, ClaimSignal>): boolean {
     let isForOthers = false;
-    for (const [claim, said] of Object.entries(signals)) {
+    for (const [claim, claimSignal] of Object.entries(signals)) {
       const work = this.#held.get(claim);
-      work?.abort(said === 'cancel' ? cancelled : claimLost);
-      isForOthers ||= !work && said === 'cancel';
+      work?.abort(claimSignal === 'cancel' ? cancelled : claimLost);
+      isForOthers ||= !work && claimSignal === 'cancel';
     }
     return isForOthers;
   }

@@ -7,18 +7,18 @@ import type { Ended, RunFiles } from './sandbox/types.ts';
 import { sourceFile } from '../lib/source-files.ts';
 
 /**
- * Collects files that a build left, by globs. A program in a sandbox of its own finds and reads them
- * (collect-files.pl); what comes out is a stream, which is passed on as it comes: no file is kept in memory or on disk
- * here, and the runner itself opens none of them.
+ * Collects files that a build left, by globs. A program in a sandbox of its own finds and reads them (collect-files.pl)
+ * and writes them as a stream, which is passed on as it comes. So no file is stored in memory or on disk here, and the
+ * runner itself opens none of them.
  */
 export interface Wanted {
   globs: readonly string[];
   mostFiles: number;
-  /** What does not fit any more is left out whole. */
+  /** A file that does not fit any more is left out as a whole. */
   mostBytes: number;
-  /** Files that an earlier collection of the same run has passed on already, from the first on. */
+  /** How many files an earlier collection of the same run has passed on already. */
   skip?: number;
-  /** The most entries of directories to look at. */
+  /** The most entries of directories to read. */
   mostEntries?: number;
   timeoutMs?: number;
   signal: AbortSignal;
@@ -37,23 +37,23 @@ export const leftOutReasons = ['name', 'deep', 'many', 'large', 'link', 'special
 export type LeftOutReason = (typeof leftOutReasons)[number];
 
 export interface Collection {
-  /** With those that were skipped. */
+  /** Includes those that were skipped. */
   files: number;
   /** The globs that matched nothing. */
   unmatched: string[];
-  /** Some of what was left out, as text that can be shown, and how many there are in all. */
+  /** Some of the files that were left out, as printable text, and their number. */
   leftOut: { path: string; reason: LeftOutReason }[];
   leftOutCounts: Partial<Record<LeftOutReason, number>>;
-  /** There are too many entries to look at all. */
+  /** There are too many entries to read all of them. */
   isPartial: boolean;
-  /** Why the collection did not come to its end; null if it did. */
+  /** Why the collection is not complete; null if it is. */
   failure: NonNullable<Ended['reason']> | 'failed' | null;
 }
 
 const program = readFileSync(sourceFile('runner/collect-files.pl'), 'utf8');
 const limits = { memoryBytes: 512 * 1024 * 1024, processes: 16 };
 
-/** What `take` throws ends the collection, and is thrown. */
+/** An error that `take` throws ends the collection, and is thrown here. */
 export async function collectFiles(
   left: RunFiles,
   wanted: Wanted,
@@ -66,7 +66,7 @@ export async function collectFiles(
   const passage = handOver();
   const running = left
     .inspect({
-      // Nothing but frames may get into the stream.
+      // Only frames may get into the stream.
       command: `exec perl -e ${quote(program)} -- ${values.map((value) => quote(`${value}`)).join(' ')} 2>/dev/null`,
       limits: { ...limits, timeoutMs },
       output: passage.give,
@@ -125,7 +125,7 @@ function isReason(text: string | undefined): text is LeftOutReason {
   return (leftOutReasons as readonly (string | undefined)[]).includes(text);
 }
 
-/** A name as a log can show it. */
+/** A name in a form that a log can show. */
 function printable(path: string): string {
   const shown = path.replaceAll(/[\p{Cc}\p{Cs}\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffd]/gu, '?');
   return shown.length > 200 ? `${shown.slice(0, 200)}…` : shown;

@@ -5,26 +5,30 @@ import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { CompileOrder, Outcome } from '../protocol/index.ts';
 import { inspect, RefusedArchiveError, unpack } from './archives.ts';
 import { ImageError } from './images/failures.ts';
+import { inImage } from './images/images.ts';
 import { packTree } from './packages.ts';
 import { quote } from './sandbox/steps.ts';
 import { CannotMountError, type Ended, type Limits } from './sandbox/types.ts';
 import { unlessStoreAway, unlessStoreAwayFor } from './retry.ts';
-import { refusedWords } from './refused-addresses.ts';
+import { refusedText } from './refused-addresses.ts';
 import { findable } from './search-paths.ts';
 import { fetchBlob, storeBlob, TooLargeError } from './transfers.ts';
 import type { JobRunner, Task, RunnerServices } from './job-runner.ts';
 
-/** To compile again costs more than to wait for a store that is started anew, but others need the place too. */
+/**
+ * How long a compile waits for the blob store. Compiling again costs more than waiting for a restart, but others need
+ * the slot too.
+ */
 const patienceMs = 5 * 60 * 1000;
 
 /** Unpacks an archive, runs its command, and stores the files under the prefix on the server. */
 export const compileDependency: JobRunner<CompileOrder> = async (services, order, task) => {
   const folder = join(services.scratch, task.id);
-  const place = (name: string): string => join(folder, name);
+  const pathOf = (name: string): string => join(folder, name);
   try {
     await mkdir(folder, { mode: 0o711 });
-    for (const name of ['archive', 'source', 'prefix', 'packed']) await mkdir(place(name), { mode: 0o755 });
-    return await compile(services, order, task, place);
+    for (const name of ['archive', 'source', 'prefix', 'packed']) await mkdir(pathOf(name), { mode: 0o755 });
+    return await compile(services, order, task, pathOf);
   } catch (error) {
     if (error instanceof RefusedArchiveError) await task.writeLog(`The archive is refused: ${error.message}\n`);
     else if (error instanceof ImageError) await task.writeLog(`${error.message}\n`);
@@ -43,46 +47,46 @@ async function compile(
   { link, sandboxes, dependencyCache, images, operatorVariables }: RunnerServices,
   order: CompileOrder,
   { id, writeLog, signal }: Task,
-  place: (name: string) => string,
+  pathOf: (name: string) => string,
 ): Promise<Outcome> {
   const { archive, prefix, source } = order;
   const { memoryBytes, processes, timeoutSeconds } = order.limits;
   const limits: Limits = { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 };
-  await fetchBlob(link, archive.digest, join(place('archive'), 'source'), signal, unlessStoreAway);
+  await fetchBlob(link, archive.digest, join(pathOf('archive'), 'source'), signal, unlessStoreAway);
   await writeLog(`Unpacking the archive (${archive.kind}, ${archive.size} bytes)\n`);
-  const opening = { id, sandboxes, folder: place('archive'), file: 'source', limits, signal };
+  const opening = { id, sandboxes, folder: pathOf('archive'), file: 'source', limits, signal };
   await inspect(opening, order.unpacked);
-  await unpack(opening, place('source'));
-  await removeTree(place('archive'));
+  await unpack(opening, pathOf('source'));
+  await removeTree(pathOf('archive'));
 
   await writeLog(`Compiling for ${prefix}\n`);
   using software = await dependencyCache.take(order.software, signal);
   using image = order.image && (await images.take(order.image, { id, writeLog, signal }));
   const below = software.mounts.find(({ at }) => at === prefix)?.layers ?? [];
-  const variables = { ...operatorVariables(), ...image?.environment, ...order.environment };
+  const variables = { ...operatorVariables(), ...image?.configuration.environment, ...order.environment };
   const ended = await sandboxes.run({
     id,
     // The directory comes from the archive, so it is entered inside the sandbox.
     steps: [{ name: 'command', command: `${entering(source)}\n${order.command}` }],
-    environment: findable(variables, order.prefixes, software.placesAt),
+    environment: findable(variables, order.prefixes, software.directoriesAt),
     isBuild: true,
-    image: image?.tree,
-    workspace: { directory: place('source') },
+    ...(image && inImage(image)),
+    workspace: { directory: pathOf('source') },
     mounts: [
       ...software.mounts.filter(({ at }) => at !== prefix),
-      { at: prefix, writable: place('prefix'), layers: below },
+      { at: prefix, writable: pathOf('prefix'), layers: below },
     ],
     limits,
     output: writeLog,
     signal,
   });
-  const failure = failureOf(ended) ?? (await emptiness(place('prefix'), prefix));
+  const failure = failureOf(ended) ?? (await emptiness(pathOf('prefix'), prefix));
   if (failure !== undefined) {
-    await writeLog(`\n${failure}\n${refusedWords(ended.refused)}`);
+    await writeLog(`\n${failure}\n${refusedText(ended.refused)}`);
     return { kind: 'uncompilable' };
   }
-  await removeTree(place('source'));
-  const packed = await packTree({ id: `${id}-pack`, sandboxes, limits, signal }, place('prefix'), place('packed'));
+  await removeTree(pathOf('source'));
+  const packed = await packTree({ id: `${id}-pack`, sandboxes, limits, signal }, pathOf('prefix'), pathOf('packed'));
   const digest = await storeBlob(link, id, packed, signal, unlessStoreAwayFor(patienceMs));
   if (digest === undefined) return { kind: 'lost', message: 'the claim expired' };
   await writeLog('\nCompiled.\n');

@@ -14,12 +14,12 @@ import {
 } from '../protocol/index.ts';
 import { failureOf, otherVersion, refusalIn, RefusedError, revoked } from './failures.ts';
 
-/** The server asks every ten seconds whether the runner is there: one that is silent for longer is gone, or the way to it. */
+/** The server pings every ten seconds. After a longer silence the server, or the network to it, is gone. */
 const silentMs = 35_000;
 const handshakeMs = 20_000;
-/** So long after an attempt that failed the next one is made; calls until then fail as that one did. */
+/** How long after a failed attempt the next one is made. Calls until then fail with the same error. */
 const pausesMs = { first: 50, longest: 500 };
-/** An answer that is larger is none of our server's. */
+/** Our server sends no larger answer. */
 const mostBytes = 64 * 1024 * 1024;
 
 interface Pending {
@@ -30,42 +30,42 @@ interface Pending {
 
 export interface ConnectionParts {
   open: () => WebSocket;
-  /** Says why the server cannot be reached. */
+  /** Makes an error that says why the server cannot be reached. */
   explainUnreachable: (error: Error) => Error;
 }
 
 /**
- * The connection to the server. It is opened by the first call, and again by the next call after it broke: which server
- * answers then does not matter. Calls that had no answer fail, and are repeated by who made them.
+ * The connection to the server. The first call opens it, and after it broke the next call opens it again; it does not
+ * matter which server answers then. Calls without an answer fail, and their callers repeat them.
  */
 export class ServerConnection {
   readonly #parts: ConnectionParts;
   #connecting: Promise<Connected> | undefined;
   #pauseMs = pausesMs.first;
   #isClosed = false;
-  heardAt = performance.now();
+  lastMessageAt = performance.now();
 
   constructor(parts: ConnectionParts) {
     this.#parts = parts;
   }
 
-  async call<Name extends CallName>(name: Name, says: Says<Name>, signal: AbortSignal): Promise<Answer<Name>> {
+  async call<Name extends CallName>(name: Name, message: Says<Name>, signal: AbortSignal): Promise<Answer<Name>> {
     signal.throwIfAborted();
     this.#connecting ??= this.#connect();
     const connection = await orAborted(this.#connecting, signal);
-    return connection.call(name, says, signal);
+    return connection.call(name, message, signal);
   }
 
-  /** The same, where the answer does not take that long: without one, the connection is dead, and is ended. */
+  /** The same for an answer that comes within this time. Without one the connection is dead, and is ended. */
   async callWithin<Name extends CallName>(
     ms: number,
     name: Name,
-    says: Says<Name>,
+    message: Says<Name>,
     signal: AbortSignal,
   ): Promise<Answer<Name>> {
     const timer = setTimeout(() => this.#end((connection) => connection.terminate()), ms);
     try {
-      return await this.call(name, says, signal);
+      return await this.call(name, message, signal);
     } finally {
       clearTimeout(timer);
     }
@@ -77,14 +77,14 @@ export class ServerConnection {
   }
 
   #end(how: (connection: Connected) => void): void {
-    this.#connecting?.then(how, () => {}); // one that failed has ended
+    this.#connecting?.then(how, () => {}); // an attempt that failed has ended already
   }
 
   async #connect(): Promise<Connected> {
     try {
       const socket = await opened(this.#parts);
       this.#pauseMs = pausesMs.first;
-      const onMessage = (): void => void (this.heardAt = performance.now());
+      const onMessage = (): void => void (this.lastMessageAt = performance.now());
       onMessage();
       socket.on('ping', onMessage).on('message', onMessage);
       const connection = new Connected(socket, () => (this.#connecting = undefined));
@@ -98,7 +98,6 @@ export class ServerConnection {
   }
 }
 
-/** One connection, from its beginning to its end. */
 class Connected {
   readonly #socket: WebSocket;
   readonly #calls = new Map<number, Pending>();
@@ -113,7 +112,7 @@ class Connected {
       try {
         this.#take(decodeMessage(data, isBinary));
       } catch {
-        socket.terminate(); // another program than our server has answered
+        socket.terminate(); // another program than our server answered
       }
     });
     socket.on('close', (code) => {
@@ -124,14 +123,14 @@ class Connected {
     });
   }
 
-  async call<Name extends CallName>(name: Name, says: Says<Name>, signal: AbortSignal): Promise<Answer<Name>> {
+  async call<Name extends CallName>(name: Name, message: Says<Name>, signal: AbortSignal): Promise<Answer<Name>> {
     if (this.#socket.readyState !== WebSocket.OPEN) throw new Error('the connection to the server ended');
     this.#last += 1;
     const id = this.#last;
     const { promise, resolve, reject } = Promise.withResolvers<never>();
     this.#calls.set(id, { name, resolve, reject });
     try {
-      this.#socket.send(encodeMessage({ ...says, id, call: name }));
+      this.#socket.send(encodeMessage({ ...message, id, call: name }));
       return await orAborted(promise, signal);
     } finally {
       this.#calls.delete(id);
@@ -159,7 +158,7 @@ async function opened({ open, explainUnreachable }: ConnectionParts): Promise<We
   const { promise, resolve, reject } = Promise.withResolvers<WebSocket>();
   const socket = open();
   socket.once('open', () => resolve(socket));
-  socket.on('error', (error) => reject(explainUnreachable(error))); // later ones end the connection
+  socket.on('error', (error) => reject(explainUnreachable(error))); // later errors end the connection
   socket.once('unexpected-response', (_, response) => {
     refusal(response)
       .then(reject, reject)

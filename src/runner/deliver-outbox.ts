@@ -22,12 +22,15 @@ export interface Delivering {
 
 type Lost = NonNullable<UploadReport['lost']>;
 
-/** What did not arrive after this time is given up. */
+/** Files that did not arrive within this time are given up. */
 const longestMs = 7 * 24 * 60 * 60 * 1000;
 /** Between two tries. */
 const [shortestPauseMs, longestPauseMs] = [500, 10_000];
 
-/** Brings what waits to the server, until the runner ends. While the store is away, the oldest is tried now and then. */
+/**
+ * Uploads the files in the outbox, until the runner ends. While the blob store cannot be reached, only the oldest
+ * parcel is tried.
+ */
 export async function deliverOutbox(delivering: Delivering): Promise<void> {
   const { outbox, signal, log } = delivering;
   for (let wait = shortestPauseMs; !signal.aborted;) {
@@ -53,7 +56,7 @@ export async function deliverOutbox(delivering: Delivering): Promise<void> {
   }
 }
 
-/** Returns when the server has everything, or knows what is lost. What throws is tried again. */
+/** Returns when the server has everything, or knows what is lost. After an error it is tried again. */
 async function deliver({ outbox, link, disk, signal, log }: Delivering, parcel: Parcel): Promise<void> {
   const { claim, since, cache } = parcel;
   let lost: Lost | undefined;
@@ -63,7 +66,7 @@ async function deliver({ outbox, link, disk, signal, log }: Delivering, parcel: 
   try {
     if (lost === undefined && existsSync(parcel.artifactsFile)) {
       lost = await unlessRefused(() => sendFiles(link, parcel, signal), log);
-      // Should the cache have to wait longer, they are not sent again.
+      // So they are not sent again if the cache has to wait longer.
       await rm(parcel.artifactsFile);
     }
     if (lost !== 'too_late' && lost !== 'no_room' && cache) {
@@ -77,12 +80,12 @@ async function deliver({ outbox, link, disk, signal, log }: Delivering, parcel: 
     }
     await link.uploaded({ claim, ...saved, ...(lost && { lost }) }, signal);
   } catch (error) {
-    if (!(error instanceof LostClaimError)) throw error; // a build that is gone wants nothing
+    if (!(error instanceof LostClaimError)) throw error; // a build that is gone needs nothing
   }
   await outbox.remove(parcel);
 }
 
-/** What would be refused again is lost. */
+/** Files that the server refuses are lost: it would refuse them again. */
 async function unlessRefused(work: () => Promise<void>, log: (message: string) => void): Promise<Lost | undefined> {
   try {
     await work();
@@ -114,11 +117,14 @@ async function sendFiles(
   }
 }
 
-/** Waits for everything to arrive, for a runner whose disk goes with it. What is left after a while is given up. */
+/**
+ * Waits until everything has arrived, for a runner whose disk is deleted with it. What is left after a while is given
+ * up.
+ */
 export async function emptyOutbox({ outbox, link, signal }: Delivering, withinMs: number): Promise<void> {
   const patience = AbortSignal.any([signal, AbortSignal.timeout(withinMs)]);
-  while (outbox.ready().length > 0 && !patience.aborted) await orAborted(outbox.changed(), patience).catch(() => {}); // looked at above
+  while (outbox.ready().length > 0 && !patience.aborted) await orAborted(outbox.changed(), patience).catch(() => {}); // the condition above checks it
   if (signal.aborted) return;
   for (const parcel of outbox.ready())
-    await link.uploaded({ claim: parcel.claim, lost: 'runner_gone' }, signal).catch(() => {}); // the server finds out in time
+    await link.uploaded({ claim: parcel.claim, lost: 'runner_gone' }, signal).catch(() => {}); // without this call the server gives up by itself later
 }

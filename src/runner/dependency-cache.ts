@@ -18,7 +18,7 @@ export interface DependencyCache {
 export interface Taken extends Disposable {
   mounts: Mount[];
   /** The directories below a prefix that go into search paths. */
-  placesAt: (prefix: string) => string[];
+  directoriesAt: (prefix: string) => string[];
 }
 
 export interface DependencyCacheOptions {
@@ -116,7 +116,8 @@ export async function openDependencyCache(options: DependencyCacheOptions): Prom
           at: prefix,
           layers: all.flatMap(({ digest }) => pieces.get(digest)?.tree ?? []),
         })),
-        placesAt: (prefix) => (at.get(prefix) ?? []).flatMap(({ digest }) => pieces.get(digest)?.places ?? []),
+        directoriesAt: (prefix) =>
+          (at.get(prefix) ?? []).flatMap(({ digest }) => pieces.get(digest)?.directories ?? []),
         [Symbol.dispose]: letGo,
       };
     },

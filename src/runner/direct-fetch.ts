@@ -3,14 +3,14 @@ import { get as getOverHttps } from 'node:https';
 import { codeOf, messageOf } from '../lib/error-code.ts';
 import { http } from '../lib/http.ts';
 
-/** How long the other place may take to answer, and how long it may be silent in the middle. */
+/** How long the blob store may take to answer, and how long it may be silent in between. */
 const answerWithinMs = 10_000;
 const silentForMs = 60_000;
 
 /**
- * Fetches from an address that the server gave away. Nothing of ours goes there: not the token, not the certificates that
- * this runner trusts for its server. The address is a secret, so no message has more of it than the host. Answers undefined
- * after it told `onTrouble` why there is nothing; that is also told when the content breaks off.
+ * Fetches from an address of the blob store that the server named. The token, and the certificates that this runner
+ * trusts for its server, are not used there. The address is a secret, so messages have only its host. Returns undefined
+ * if nothing came, after `onTrouble` was called with the reason. It is also called when the content breaks off.
  */
 export async function fetchDirectly(
   address: string,
@@ -68,7 +68,7 @@ async function* whileItComes(response: IncomingMessage, onTrouble: (why: string)
   }
 }
 
-/** Errors of the network name addresses and codes, none has what was asked for. */
+/** Errors of the network have addresses and codes in them, but not the path that was requested. */
 function wordFor(error: unknown): string {
   return codeOf(error) || messageOf(error);
 }

@@ -8,7 +8,7 @@ import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { Link, Software, StepOrder, StepState } from '../protocol/index.ts';
 import { openDependencyCache } from './dependency-cache.ts';
 import { guardGit } from './guarded-git.ts';
-import { openImages } from './images/images.ts';
+import { inImage, openImages, type TakenImage } from './images/images.ts';
 import { openSandboxes } from './sandbox/index.ts';
 import { sandboxPaths, type Ended, type Network, type Sandboxes } from './sandbox/types.ts';
 import { copyTree } from './sandbox/workspace.ts';
@@ -18,9 +18,9 @@ import { findable } from './search-paths.ts';
 
 /** One run of a suite on the machine of a developer: the sandbox of builds, without a server's order. */
 export interface ExecOptions {
-  /** The developer's folder for what can be fetched again. */
+  /** The developer's folder for files that can be fetched again. */
   folder: string;
-  /** The tree that the suite runs on; it stays as it is, unless `isWritten`. */
+  /** The tree that the suite runs on. It is not changed, unless `isWritten`. */
   tree: string;
   isWritten: boolean;
   network: Network;
@@ -30,8 +30,8 @@ export interface ExecOptions {
   secrets: readonly string[];
   software: readonly Software[];
   prefixes: readonly string[];
-  /** Blank for the machine's own programs; `isChosen` where the developer named it. */
-  image: { reference: string; isChosen: boolean };
+  /** Blank for the machine's own programs; `isChosen` if the developer named it. */
+  image: { reference: string; isChosen: boolean; root?: boolean | null | undefined };
   /** Reads compiled software. */
   read: Link['read'];
   timeoutSeconds: number;
@@ -52,7 +52,7 @@ const day = 24 * 60 * 60;
 export async function execSuite(options: ExecOptions): Promise<EndedSuite> {
   const { log } = options;
   await mkdir(options.folder, { recursive: true, mode: 0o700 });
-  // Links in these paths are the developer's own; from here on none is followed.
+  // These paths may have links of the developer. From here on no link is followed.
   const [folder, tree] = [await realpath(options.folder), await realpath(options.tree)];
   await sweepRuns(folder, log);
   const run = await mkdtemp(join(folder, 'exec-'));
@@ -71,7 +71,7 @@ export async function execSuite(options: ExecOptions): Promise<EndedSuite> {
   }
 }
 
-/** What a run left that was killed: nobody holds its lock any more. */
+/** Removes the files of killed runs: a killed run holds no lock. */
 async function sweepRuns(folder: string, log: (message: string) => void): Promise<void> {
   for (const name of await readdir(folder)) {
     if (!name.startsWith('exec-')) continue;
@@ -101,13 +101,13 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
     const ended = await sandboxes.run({
       id: 'exec',
       ...suite.job,
-      environment: findable({ ...image?.environment, ...environment }, prefixes, taken.placesAt),
+      environment: findable({ ...image?.configuration.environment, ...environment }, prefixes, taken.directoriesAt),
       isBuild: true,
       workspace: options.isWritten
         ? { directory: options.tree }
         : { checkout: await treeFor(sandboxes, run, options.tree) },
       mounts: [...taken.mounts, ...(git?.mounts ?? [])],
-      image: image?.tree,
+      ...(image && inImage(image, options.image.root)),
       limits: {
         memoryBytes: totalmem(),
         processes: 16_384,
@@ -123,8 +123,8 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
 }
 
 /**
- * An overlay lies over the tree itself where its files are the runs' own. Root's files belong to nobody inside, so root
- * gets a copy.
+ * An overlay is mounted over the tree itself, if its files belong to the user of runs. Files of root would belong to
+ * nobody inside, so root gets a copy.
  */
 async function treeFor(sandboxes: Sandboxes, run: string, tree: string): Promise<string> {
   if (process.getuid?.() !== 0) return tree;
@@ -135,7 +135,7 @@ async function treeFor(sandboxes: Sandboxes, run: string, tree: string): Promise
   return copy;
 }
 
-type Held = { tree: string; environment: Record<string, string> } & AsyncDisposable;
+type Held = Pick<TakenImage, 'tree' | 'configuration'> & AsyncDisposable;
 
 async function imageOf(sandboxes: Sandboxes, run: string, options: ExecOptions): Promise<Held | undefined> {
   const { image, folder, log, signal, writeLog } = options;
@@ -147,7 +147,7 @@ async function imageOf(sandboxes: Sandboxes, run: string, options: ExecOptions):
     etc: 'bare',
     log,
   });
-  // One at a time has the images that are kept; others pull for themselves.
+  // Only one run at a time uses the shared folder of images. Others pull for themselves.
   const lock = await tryLockFile(join(folder, 'images.lock'), 'exclusive');
   const close = async (): Promise<void> => {
     await toolSandboxes.close();
@@ -157,11 +157,11 @@ async function imageOf(sandboxes: Sandboxes, run: string, options: ExecOptions):
     const images = await openImages({
       folder: join(lock ? folder : run, 'images'),
       sockets: join(run, 'sockets'),
-      // The server keeps its credentials to itself.
+      // The server does not give away its credentials.
       link: { registry: async () => ({ host: parseImageReference(image.reference)?.host ?? '' }) },
       sandboxes,
       toolSandboxes,
-      // What somebody else wrote into the suite does not reach into the developer's own network.
+      // An image that somebody else wrote into the suite must not come from the developer's own network.
       allow: image.isChosen ? ['0.0.0.0/0', '::/0'] : [],
       imageBytes: mostImageBytes,
       mostBytes: mostImageBytes,
@@ -173,7 +173,7 @@ async function imageOf(sandboxes: Sandboxes, run: string, options: ExecOptions):
     const taken = await images.take(order, { id: 'exec', writeLog: (text) => writeLog(Buffer.from(text)), signal });
     return {
       tree: taken.tree,
-      environment: taken.environment,
+      configuration: taken.configuration,
       async [Symbol.asyncDispose]() {
         taken[Symbol.dispose]();
         await close();

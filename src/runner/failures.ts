@@ -8,7 +8,7 @@ export class RefusedError extends Error {}
 /** The server refuses this message, also if it is repeated. */
 export class RejectedError extends Error {}
 
-/** The server is there, and its store of blobs is away. */
+/** The server answers, but its blob store cannot be reached. */
 export class StoreAwayError extends Error {}
 
 /** The server and this runner speak different protocols. */
@@ -23,11 +23,11 @@ export function revoked(): RefusedError {
   return new RefusedError('the server does not know the token of this runner, or it was revoked');
 }
 
-/** Nothing that our server says about a failure is longer; a proxy in between can answer anything, and without end. */
+/** Our server's messages about failures are shorter. A proxy in between can answer anything, without end. */
 const longestRefusal = 4096;
 const refusalMs = 20_000;
 
-/** What an answer says that is no success: its beginning. */
+/** The beginning of an answer that is no success. */
 export async function refusalIn(response: IncomingMessage): Promise<string> {
   const late = setTimeout(() => response.destroy(new Error('the server did not end its answer')), refusalMs);
   let text = '';
@@ -54,7 +54,7 @@ export function failureOf(what: string, status: number | undefined, text: string
   return isFinal ? new RejectedError(message) : new Error(message);
 }
 
-/** Why the server could not be reached, with advice where there is some. */
+/** Why the server could not be reached, with advice if there is some. */
 export function explainUnreachable(
   error: Error & { code?: string },
   { hostname }: { hostname?: string | null | undefined },

@@ -7,9 +7,10 @@ import { http } from '../lib/http.ts';
 import { ForbiddenAddressError, allowedLookup, type AddressRules } from '../lib/address-filter.ts';
 
 /**
- * The way out for a program that has no network: a proxy on a Unix socket that joins connections, and sees none of what
- * is said on them, because it is encrypted. Strangers choose where they lead: registries, public repositories, places of
- * large files, and all of them by redirects. So each address is judged here, and the one that was judged is connected to.
+ * The only way to the network for a program that has none: a proxy on a Unix socket that joins connections. It cannot
+ * read them, because they are encrypted. Strangers choose the addresses: registries, public repositories, stores of
+ * large files, and redirects of all these. So each address is checked here, and exactly the checked one is connected
+ * to.
  */
 export interface FilteringProxy {
   /** What went wrong with connections. */
@@ -17,7 +18,7 @@ export interface FilteringProxy {
   close(): Promise<void>;
 }
 
-/** The address may not be called, nobody answers there, or more came than may. */
+/** The address is not allowed, nothing answers there, or too many bytes came. */
 export type ProxyTrouble = 'forbidden' | 'unreachable' | 'too_much';
 
 export interface FilteringProxyOptions {
@@ -54,7 +55,7 @@ export async function openFilteringProxy(options: FilteringProxyOptions): Promis
       const cut = (trouble: ProxyTrouble): void => {
         troubles.push(trouble);
         socket.destroy();
-        client.destroy(); // what waits for an answer must not wait on
+        client.destroy(); // a program that waits for an answer must not wait for ever
       };
       socket.setTimeout(silenceMs, () => cut('unreachable'));
       socket.on('data', (chunk: Buffer) => {

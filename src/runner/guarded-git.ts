@@ -4,49 +4,49 @@ import { run } from '../lib/processes.ts';
 import type { Mount } from './sandbox/types.ts';
 
 /**
- * Mounts that keep git's own files as they are while a suite writes to the tree around them. Git runs programs that these
- * files name (hooks, monitors, filters), outside of every sandbox and as the developer; also those of a submodule, whose
- * status it asks for from above.
+ * Mounts that protect git's own files while a suite writes to the tree around them. Git runs programs that these files
+ * name (hooks, monitors, filters), outside of every sandbox and as the developer. It does so for submodules too, when
+ * their status is asked for from above.
  *
- * So each `.git`, a folder or the file of a work tree or a submodule, is read-only. The directories on the way to it are
- * mounts too, because these cannot be renamed: else another directory could take their place, with a `.git` of its own. A
- * submodule that is not there yet is a read-only directory, and a tree that is no repository has an empty `.git`.
+ * So each `.git`, a folder or the file of a work tree or a submodule, is read-only. The directories above it are mounts
+ * too, because mounts cannot be renamed: otherwise another directory with a `.git` of its own could replace them. A
+ * submodule that is not there yet is a read-only directory, and a tree that is no repository gets an empty `.git`.
  */
 export interface GuardedGit extends Disposable {
   mounts: Mount[];
 }
 
-const mostPlaces = 200;
+const mostMounts = 200;
 
 export async function guardGit(tree: string, workspace: string): Promise<GuardedGit> {
   const submodules = await submodulesIn(tree);
   const found = await run('find', ['-P', tree, '-xdev', '-name', '.git', '-prune', '-printf', String.raw`%P\0`]);
   if (found.status !== 0) throw new Error(`the tree cannot be looked through: ${found.stderr.toString().trim()}`);
-  const places = new Set(found.stdout.toString().split('\0').slice(0, -1));
-  const isRepository = places.has('.git');
+  const gitPaths = new Set(found.stdout.toString().split('\0').slice(0, -1));
+  const isRepository = gitPaths.has('.git');
   const mounts = new Map<string, Mount>();
   const put = (path: string, how: Omit<Mount, 'at'>): void => {
     const at = join(workspace, path);
     mounts.set(at, { at, ...how });
-    if (mounts.size > mostPlaces) throw new Error(`there are more than ${mostPlaces} places of git in the tree`);
+    if (mounts.size > mostMounts) throw new Error(`there are more than ${mostMounts} places of git in the tree`);
   };
-  const holdWayTo = (path: string): void => {
+  const mountParentsOf = (path: string): void => {
     const parts = path.split('/').slice(0, -1);
     parts.forEach((_, at) => {
-      const way = parts.slice(0, at + 1).join('/');
-      put(way, { writable: join(tree, way) });
+      const parent = parts.slice(0, at + 1).join('/');
+      put(parent, { writable: join(tree, parent) });
     });
   };
-  for (const path of places) {
+  for (const path of gitPaths) {
     const kind = lstatSync(join(tree, path));
     if (kind.isSymbolicLink()) throw new Error(`${path} is a link, which cannot be kept from being changed`);
-    holdWayTo(path);
+    mountParentsOf(path);
     put(path, kind.isDirectory() ? { layers: [join(tree, path)] } : { file: join(tree, path) });
   }
   for (const path of submodules) {
-    if (places.has(join(path, '.git'))) continue;
-    mkdirSync(join(tree, path), { recursive: true }); // git has an empty directory there
-    holdWayTo(path);
+    if (gitPaths.has(join(path, '.git'))) continue;
+    mkdirSync(join(tree, path), { recursive: true }); // git expects an empty directory there
+    mountParentsOf(path);
     put(path, { layers: [join(tree, path)] });
   }
   if (!isRepository) {
@@ -61,13 +61,13 @@ export async function guardGit(tree: string, workspace: string): Promise<Guarded
   };
 }
 
-/** The places of submodules, also of those inside others. Only the index is read: nothing that git could run is run. */
+/** The paths of submodules, also of nested ones. Only the index is read, so git runs no program that the tree names. */
 async function submodulesIn(tree: string, below = ''): Promise<string[]> {
-  const place = join(tree, below);
-  if (!lstatSync(join(place, '.git'), { throwIfNoEntry: false })) return [];
-  const listing = ['-C', place, '-c', 'core.fsmonitor=false', 'ls-files', '--stage', '-z'];
+  const repository = join(tree, below);
+  if (!lstatSync(join(repository, '.git'), { throwIfNoEntry: false })) return [];
+  const listing = ['-C', repository, '-c', 'core.fsmonitor=false', 'ls-files', '--stage', '-z'];
   const { status, stdout, stderr } = await run('git', listing, { maxOutput: Infinity });
-  if (status !== 0) throw new Error(`git cannot list the files of ${place}: ${stderr.toString().trim()}`);
+  if (status !== 0) throw new Error(`git cannot list the files of ${repository}: ${stderr.toString().trim()}`);
   const all: string[] = [];
   for (const [, path = ''] of stdout.toString().matchAll(/(?<=^|\0)160000 [0-9a-f]+ \d\t([^\0]*)\0/g)) {
     const submodule = join(below, path);

@@ -1,10 +1,10 @@
-/** Hands chunks from a writer that can be made to wait to a reader that takes them one by one. None is kept. */
+/** Passes chunks from a writer that can wait to a reader that takes them one by one. Nothing is buffered. */
 export interface HandOver {
-  /** Settles when the reader has come for the next one. */
+  /** Settles when the reader asks for the next one. */
   give: (chunk: Buffer) => Promise<void>;
   /** No more follows. */
   end: () => void;
-  /** The reader takes no more: what is still given is thrown away. */
+  /** The reader takes no more: further chunks are dropped. */
   discard: () => void;
   chunks: () => AsyncGenerator<Buffer>;
 }

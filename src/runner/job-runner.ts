@@ -20,19 +20,22 @@ export interface RunnerServices {
   dependencyCache: DependencyCache;
   /** The trees of suites' caches. */
   caches: CacheStore;
-  /** What builds left for other suites, as it was unpacked from blobs. */
+  /** The files that builds left for other suites, unpacked from blobs. */
   trees: CacheStore;
-  /** For data that orders and outcomes do not carry. */
+  /** For data that orders and outcomes do not contain. */
   link: Pick<Link, 'read' | 'store' | 'keep' | 'key' | 'tests'>;
   images: Images;
   outbox: Outbox;
   /** The files of builds; undefined where none can be kept. */
   kept?: KeptBuilds | undefined;
-  /** Whether it ends after its job, so that nobody can open a shell here. */
+  /** Whether the runner ends after its job, so that nobody can open a shell here. */
   isSoonGone?: boolean;
   /** A folder for temporary files of a job. */
   scratch: string;
-  /** The operator's variables for all builds, read anew each time: below every other variable, above the defaults. */
+  /**
+   * The operator's variables for all builds, read anew each time. Every other variable overrides them, and they
+   * override the defaults.
+   */
   operatorVariables: () => Record<string, string>;
   /** The free space for large data on the runner's disk. */
   disk: DiskReserve;
@@ -47,15 +50,15 @@ export interface Task {
   writeLog: (output: Buffer | string) => void | Promise<void>;
   signal: AbortSignal;
   steps: StepTimes;
-  /** How many lines the log has before the job says anything. */
+  /** How many lines the log has before the job writes to it. */
   logLines?: number | undefined;
-  /** How far the steps of a suite are; the last time, how they ended. */
+  /** The states of a suite's steps, whenever they change. */
   onSteps?: (states: readonly StepState[]) => void;
   /** The files of the job are kept. */
   onKept?: (files: KeptFiles) => void;
-  /** Some of what the job leaves waits here (outbox.ts). */
+  /** Some of the job's files are in the outbox (outbox.ts). */
   onWaiting?: () => void;
-  /** From here on, and up to here, the log is the output of commands. */
+  /** Called where the output of commands begins in the log, and where it ends. */
   onOutput?: (at: keyof LogPart) => void;
 }
 

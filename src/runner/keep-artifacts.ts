@@ -20,29 +20,28 @@ type Wanted = NonNullable<SuiteOrder['artifacts']>;
 
 interface Keeping {
   claim: string;
-  /** Takes what the server cannot store at the moment. */
+  /** Takes files that the server cannot store at the moment. */
   waiting: Pick<Waiting, 'isStuck' | 'addFile'>;
   /** Adds to the log of the build. */
-  tell: (text: string) => void | Promise<void>;
+  print: (text: string) => void | Promise<void>;
   signal: AbortSignal;
 }
 
-/** So many requests in a row may break off before the rest has to wait. */
+/** How many requests in a row may break off before the rest goes to the outbox. */
 const mostInVain = 5;
 
 /**
- * Sends the files that a suite keeps to the server, from the collector's stream and as it comes: nothing is stored here,
- * unless the server cannot store it at the moment. Whatever happens is told in the log, and the result of the build does not
- * change.
+ * Sends the artifacts of a suite to the server, straight from the collector's stream. They are stored here only if the
+ * server cannot store them at the moment. Problems are written to the log and do not change the result of the build.
  */
 export async function keepArtifacts(
   { link, log }: Pick<RunnerServices, 'link' | 'log'>,
   left: RunFiles,
   wanted: Wanted,
-  { claim, waiting, tell, signal }: Keeping,
+  { claim, waiting, print, signal }: Keeping,
 ): Promise<void> {
   const sent = { files: 0, bytes: 0 };
-  const kept = { files: 0, bytes: 0 };
+  const stored = { files: 0, bytes: 0 };
   const open = () => oneRequest(link, claim, signal);
   const collect = async (): Promise<Collection> => {
     const requests = inRequests(open, sent);
@@ -50,10 +49,10 @@ export async function keepArtifacts(
     await requests.end();
     return collection;
   };
-  /** After a request that broke off, goes on where the last one ended. Undefined when the rest has to wait. */
+  /** After a request that broke off, continues where the last one ended. Undefined when the rest goes to the outbox. */
   const sendAll = async (): Promise<Collection | undefined> => {
     for (let inVain = 0, before = 0; ; inVain = sent.files > before ? 0 : inVain + 1, before = sent.files) {
-      await untilAnswered(signal, () => open().end()); // waits for a server that is away
+      await untilAnswered(signal, () => open().end()); // waits for a server that cannot be reached
       try {
         return await collect();
       } catch (error) {
@@ -69,18 +68,18 @@ export async function keepArtifacts(
   const keepRest = (): Promise<Collection> =>
     collectFiles(left, { ...wanted, skip: sent.files, signal }, async (file) => {
       await waiting.addFile(file);
-      kept.files += 1;
-      kept.bytes += file.size;
+      stored.files += 1;
+      stored.bytes += file.size;
     });
   try {
     const found = (waiting.isStuck() ? undefined : await sendAll()) ?? (await keepRest());
-    await tell(report(sent, kept, found));
+    await print(report(sent, stored, found));
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof LostClaimError) throw error;
     if (!(error instanceof DiskFullError)) log(`the artifacts of a build were not kept: ${messageFor(error)}`);
-    const rest = kept.files > 0 ? `; ${amount(kept)} wait on the runner` : '';
-    await tell(`\nNot all artifacts are kept (${keptAmount(sent)}${rest}): ${whyNot(error)}.\n`);
+    const rest = stored.files > 0 ? `; ${amount(stored)} wait on the runner` : '';
+    await print(`\nNot all artifacts are kept (${storedAmount(sent)}${rest}): ${whyNot(error)}.\n`);
   }
 }
 
@@ -116,7 +115,7 @@ const failures: Record<NonNullable<Collection['failure']>, string> = {
 };
 
 function report(sent: Amount, waiting: Amount, found: Collection): string {
-  const lines = waiting.files === 0 || sent.files > 0 ? [`Artifacts: ${keptAmount(sent)}.`] : [];
+  const lines = waiting.files === 0 || sent.files > 0 ? [`Artifacts: ${storedAmount(sent)}.`] : [];
   if (waiting.files > 0)
     lines.push(`Artifacts: ${amount(waiting)} wait on the runner, because the server cannot store them now.`);
   lines.push(...found.unmatched.map((glob) => `Artifacts: nothing matches ${glob}`));
@@ -128,7 +127,7 @@ function report(sent: Amount, waiting: Amount, found: Collection): string {
   return `\n${lines.join('\n')}\n`;
 }
 
-function keptAmount({ files, bytes }: Amount): string {
+function storedAmount({ files, bytes }: Amount): string {
   return files === 0 ? 'none kept' : `${counted(files)} kept, ${formatBytes(bytes)}`;
 }
 

@@ -11,40 +11,42 @@ import type { CacheStore } from './cache-store.ts';
 import { wholeRun, type RunFiles } from './sandbox/types.ts';
 
 /**
- * The files of builds: of failed ones for shells, and of those that other suites begin with. A build's directories are moved
- * here as they are, by one rename, when none of its processes lives any more; the runner itself never looks inside. What has
- * to be known about the build (its variables above all) is written beside them, encrypted with a key that only the server
- * has: when the server forgets it, nobody can read it any more.
+ * The files of builds: of failed ones for shells, and of those that other suites begin with. A build's directories are
+ * moved here by one rename, when none of its processes is alive any more; the runner itself never reads inside. The
+ * facts about the build (above all its variables) are stored with them, encrypted with a key that only the server has:
+ * when the server deletes the key, nobody can read them any more.
  *
- * They go when their time is over, when there are too many of them or too little room, and with their project. Those that
- * other suites begin with go when the server says so, or for room when it does not need them any more. Room is made by the
- * account that has the most, which gives its oldest: so no account takes it from the others. What a killed runner was keeping
- * or removing, and what was kept before the machine was restarted (it may not have reached the disk), goes when the next one
- * starts.
+ * They are removed when their time is over, when there are too many of them or too little room, and with their project.
+ * Files that other suites begin with are removed when the server says so, or for room when it does not need them any
+ * more. If room is needed, the oldest files of the account with the most are removed, so no account takes room from the
+ * others. When a runner starts, it removes what a killed runner was keeping or removing, and what was kept before the
+ * machine was restarted (it may not have reached the disk).
  */
 export interface KeptBuilds {
   /** The name of this folder, which no other runner knows. */
   readonly location: string;
   keep(left: RunFiles, build: BuildFacts, how: KeepOrder): Promise<KeptFiles>;
-  /** Undefined when they are gone. They stay until this is disposed of. */
+  /** Undefined when they are gone. They stay until the result is disposed of. */
   open(name: string, key: string): Promise<OpenedBuild | undefined>;
-  /** Those that other suites begin with, as many as one question may name; some may be too new for the server to know. */
+  /**
+   * The files that other suites begin with, as many as one call may name. Some may be too new for the server to know.
+   */
   forSuites(): { name: string; isNew: boolean }[];
-  /** What the server says of these: those that are gone go, and those that are needed stay. */
-  judge(asked: readonly string[], said: { gone: readonly string[]; needed: readonly string[] }): Promise<void>;
+  /** Applies the server's answer about these: those that are gone are removed, and those that are needed stay. */
+  update(names: readonly string[], answer: { gone: readonly string[]; needed: readonly string[] }): Promise<void>;
   isEmpty(): boolean;
-  /** Settles when something is kept. */
+  /** Settles when files are added. */
   filled(): Promise<void>;
   projects(): string[];
   forget(project: string): Promise<void>;
-  /** Removes what has to go. */
+  /** Removes files whose time is over, and makes room. */
   tidy(now?: number): Promise<void>;
 }
 
-/** What a shell, or a build that begins with its files, has to know about a build. */
+/** The facts that a shell, or a build that begins with these files, needs. */
 export interface BuildFacts {
   order: SuiteOrder;
-  /** The very image that it ran in. */
+  /** The exact image that it ran in. */
   imageDigest?: string | undefined;
   /** The cache that it began with. */
   cache?: CacheTree | undefined;
@@ -57,7 +59,7 @@ export interface OpenedBuild extends Disposable, BuildFacts {
 
 export interface KeptBuildsOptions {
   folder: string;
-  /** What builds began with, which has to stay as long as their files. */
+  /** The trees that builds began with, which have to stay as long as their files. */
   caches: Pick<CacheStore, 'hold'>;
   trees: Pick<CacheStore, 'hold'>;
   disk: Pick<DiskReserve, 'room'>;
@@ -73,7 +75,7 @@ interface About {
   expiresAt: number;
   boot: string;
   forSuites: boolean;
-  /** What it stands on: the tree of a cache, and what another build left, kept here or unpacked. */
+  /** What its files are mounted over: the tree of a cache, and the files of another build, kept here or unpacked. */
   cache?: CacheTree | undefined;
   over?: string | undefined;
   tree?: CacheTree | undefined;
@@ -83,7 +85,7 @@ interface Entry extends About {
   name: string;
   bytes: number;
   users: number;
-  /** Whether the server may still give work that begins with it. */
+  /** Whether the server may still give jobs that begin with it. */
   isNeeded: boolean;
   held: DisposableStack;
 }
@@ -93,11 +95,14 @@ const inBuilds: Measure = () => 1;
 const inBytes: Measure = ({ bytes }) => bytes;
 
 const usualMost = 24;
-/** So much of the disk stays free for builds, besides its reserve; and such a part of it at most is kept. */
+/**
+ * How much of the disk stays free for builds, in addition to its reserve, and the largest part of the disk for kept
+ * files.
+ */
 const roomBytes = 1024 ** 3;
 const mostOfDisk = 1 / 5;
 const hour = 60 * 60 * 1000;
-/** The server hears of what is kept with the end of the build. */
+/** The server learns of new files with the end of the build, which may come later. */
 const newMs = 10 * 60_000;
 const isName = (name: string): boolean => /^[\w-]{16,64}$/.test(name);
 const makingPrefix = 'making.';
@@ -116,7 +121,7 @@ export async function openKeptBuilds({
   const boot = await bootOf();
   const entries = new Map<string, Entry>();
   let filled = Promise.withResolvers<void>();
-  /** Holds what a build stands on; undefined where it is gone. */
+  /** Holds what a build's files are mounted over; undefined where it is gone. */
   const hold = ({ project, cache, over, tree }: About): DisposableStack | undefined => {
     using holding = new DisposableStack();
     const below = over === undefined ? undefined : entries.get(over);
@@ -129,7 +134,7 @@ export async function openKeptBuilds({
     const isComplete = (!cache || parts[0]) && (!tree || parts[1]) && (over === undefined || below);
     return isComplete ? holding.move() : undefined;
   };
-  /** Nobody waits for its size: a build may have left millions of files. */
+  /** The size is measured in the background, because a build may have left millions of files. */
   const add = (name: string, about: About, held: DisposableStack): void => {
     const entry: Entry = { ...about, name, users: 0, bytes: 0, isNeeded: about.forSuites, held };
     entries.set(name, entry);
@@ -140,7 +145,7 @@ export async function openKeptBuilds({
     filled.resolve();
     filled = Promise.withResolvers<void>();
   };
-  // The oldest first: others stand on it.
+  // The oldest first, because others may be mounted over it.
   for (const { name, about } of await presentIn(folder)) {
     const held = about?.boot === boot ? hold(about) : undefined;
     if (about && held) add(name, about, held);
@@ -156,14 +161,14 @@ export async function openKeptBuilds({
   };
   const oldest = (): Entry[] => Array.from(entries.values()).toSorted((a, b) => a.keptAt - b.keptAt);
   const sumOf = (some: readonly Entry[], measure: Measure): number => some.reduce((sum, one) => sum + measure(one), 0);
-  /** What there is too much of. */
+  /** What there is too much of: builds, or bytes. */
   const excess = async (): Promise<Measure | undefined> => {
     if (oldest().filter(({ forSuites }) => !forSuites).length > mostBuilds) return inBuilds;
     const { blocks, bsize } = await statfs(folder);
     const isTooMuch = sumOf(oldest(), inBytes) > blocks * bsize * mostOfDisk || (await disk.room()) < roomBytes;
     return isTooMuch ? inBytes : undefined;
   };
-  /** The oldest of the account that has the most, which nobody uses. */
+  /** The oldest unused files of the account that has the most. */
   const firstToGo = (measure: Measure): Entry | undefined => {
     const some = measure === inBuilds ? oldest().filter(({ forSuites }) => !forSuites) : oldest();
     const accounts = Array.from(Map.groupBy(some, ({ account }) => account).values());
@@ -204,10 +209,10 @@ export async function openKeptBuilds({
         throw error;
       }
       add(name, about, held);
-      // Nobody opens a shell in it.
+      // Only a shell would need these.
       if (hours === 0)
         for (const part of [wholeRun.tmp, wholeRun.image])
-          removeTree(join(folder, name, 'files', part)).catch(() => {}); // it goes with the others
+          removeTree(join(folder, name, 'files', part)).catch(() => {}); // they are removed with the others
       return { location, name, key: key.toString('hex') };
     },
 
@@ -221,9 +226,9 @@ export async function openKeptBuilds({
         isHeld = false;
       };
       try {
-        const place = join(folder, name);
-        const text = opened(Buffer.from(key, 'hex'), await readFile(join(place, 'sealed')));
-        return { ...(JSON.parse(text) as BuildFacts), files: join(place, 'files'), [Symbol.dispose]: release };
+        const directory = join(folder, name);
+        const text = opened(Buffer.from(key, 'hex'), await readFile(join(directory, 'sealed')));
+        return { ...(JSON.parse(text) as BuildFacts), files: join(directory, 'files'), [Symbol.dispose]: release };
       } catch (error) {
         release();
         throw error;
@@ -235,8 +240,8 @@ export async function openKeptBuilds({
         .filter((entry) => entry.forSuites)
         .slice(0, most.askedAbout)
         .map(({ name, keptAt }) => ({ name, isNew: keptAt > Date.now() - newMs })),
-    async judge(asked, { gone, needed }) {
-      for (const entry of asked.map((name) => entries.get(name))) {
+    async update(names, { gone, needed }) {
+      for (const entry of names.map((name) => entries.get(name))) {
         if (!entry) continue;
         entry.isNeeded = needed.includes(entry.name);
         if (gone.includes(entry.name)) await remove(entry);
@@ -271,7 +276,7 @@ async function locationOf(folder: string): Promise<string> {
   return fresh;
 }
 
-/** What an earlier runner has kept, the oldest first, and what is no such thing. */
+/** The files of an earlier runner, the oldest first. Without `about` they are not complete. */
 async function presentIn(folder: string): Promise<{ name: string; about: About | undefined }[]> {
   const names = (await readdir(folder)).filter((name) => name !== locationFile);
   const found = names.map(async (name) => {
@@ -300,7 +305,7 @@ function opened(key: Buffer, bytes: Buffer): string {
   return Buffer.concat([decipher.update(bytes.subarray(ivLength + tagLength)), decipher.final()]).toString('utf8');
 }
 
-/** Removes what an earlier runner was keeping or removing. */
+/** Removes files that an earlier runner was keeping or removing. */
 export async function sweepKeptBuilds(folder: string, log: (message: string) => void): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   for (const name of names)

@@ -12,29 +12,29 @@ import { sweepDependencyCache } from './unpacked-software.ts';
 const resolved = (path: string): string => (existsSync(path) ? realpathSync(path) : path);
 
 /**
- * The parts of a runner's folder. An operator may have put links to other disks there, which are resolved here: below these
- * places nothing that the runner mounts is reached through a link.
+ * The parts of a runner's folder. An operator may have put links to other disks there. They are resolved here, so that
+ * nothing that the runner mounts is reached through a link.
  */
 export function foldersOf(folder: string) {
-  const place = (name: string): string => resolved(join(resolved(folder), name));
+  const part = (name: string): string => resolved(join(resolved(folder), name));
   return {
-    git: place('git'),
-    sandboxes: place('sandboxes'),
-    gitSandboxes: place('git-sandboxes'),
-    checkouts: place('checkouts'),
+    git: part('git'),
+    sandboxes: part('sandboxes'),
+    gitSandboxes: part('git-sandboxes'),
+    checkouts: part('checkouts'),
     /** Temporary files of jobs. */
-    scratch: place('scratch'),
+    scratch: part('scratch'),
     /** Logs that are not sent yet. */
-    spool: place('spool'),
-    software: place('software'),
-    images: place('images'),
+    spool: part('spool'),
+    software: part('software'),
+    images: part('images'),
     /** Sockets of the programs that pull images. */
-    imageSockets: place('image-sockets'),
-    caches: place('caches'),
-    /** What builds left for other suites, as it came from the server. */
-    files: place('files'),
-    kept: place('kept'),
-    outbox: place('outbox'),
+    imageSockets: part('image-sockets'),
+    caches: part('caches'),
+    /** The files that builds left for other suites, as they came from the server. */
+    files: part('files'),
+    kept: part('kept'),
+    outbox: part('outbox'),
   };
 }
 
@@ -60,9 +60,9 @@ export async function sweepLeftovers(folder: string, log: (message: string) => v
   await sweepOutbox(outbox, log);
 }
 
-/** The same, and the files of sandboxes: a starting runner removes these itself, after it has ended their processes. */
+/** Also removes the files of sandboxes. A starting runner removes these itself, after it has ended their processes. */
 export async function sweepForRoom(folder: string, log: (message: string) => void): Promise<void> {
   await sweepLeftovers(folder, log);
   const { sandboxes, gitSandboxes } = foldersOf(folder);
-  for (const place of [sandboxes, gitSandboxes]) await sweepTree(join(place, 'runs'), log);
+  for (const root of [sandboxes, gitSandboxes]) await sweepTree(join(root, 'runs'), log);
 }

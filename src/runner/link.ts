@@ -19,19 +19,19 @@ export type ServerAddress = ({ socket: string } | { url: string; token: string; 
 };
 
 export interface OpenLink extends LinkCalls, BlobLink {
-  /** When the server was last heard of, by the process's own clock. */
-  heardAt(): number;
+  /** When the last message of the server came, by the process's own clock. */
+  lastMessageAt(): number;
   close(): void;
 }
 
 export interface LinkOptions {
-  /** Hears what an operator should know. */
+  /** Called with messages for the operator. */
   note?: (message: string) => void;
-  /** Speaks another version of the protocol. */
+  /** Another version of the protocol, for tests. */
   protocol?: string;
 }
 
-/** A server that does not answer by then could not be told in time over this connection that a claim is still held. */
+/** A server that has not answered by then would learn too late, over this connection, that a claim is still held. */
 const extendMs = (2 * claimSeconds * 1000) / 3;
 
 /** The runner's link to the server: one connection, and HTTP for blobs. A call that fails throws, and may be repeated. */
@@ -51,26 +51,26 @@ export function openLink(server: ServerAddress, options: LinkOptions = {}): Open
   const open = (options: RequestOptions): ClientRequest =>
     send({ ...target, agent, ...options, path: `${target.path ?? ''}${options.path}` });
   const address = isLocal ? 'ws://localhost' : server.url.replace(/\/+$/, '');
-  const way: ClientOptions & ConnectionOptions = isLocal
+  const transport: ClientOptions & ConnectionOptions = isLocal
     ? { createConnection: () => connect(server.socket) }
     : { ...(server.ca === undefined ? {} : { ca: server.ca }), ALPNProtocols: ['http/1.1'] };
   const connection = new ServerConnection({
-    open: () => new WebSocket(`${address}${connectionPath}`, { ...connectionOptions, headers, ...way }),
+    open: () => new WebSocket(`${address}${connectionPath}`, { ...connectionOptions, headers, ...transport }),
     explainUnreachable: (error) => explainUnreachable(error, target),
   });
 
   const called = callNames.map((name) => [
     name,
-    (says: never, signal: AbortSignal) => connection.call(name, says, signal),
+    (message: never, signal: AbortSignal) => connection.call(name, message, signal),
   ]);
   return {
     ...(Object.fromEntries(called) as LinkCalls),
-    extend: (says, signal) => connection.callWithin(extendMs, 'extend', says, signal),
+    extend: (message, signal) => connection.callWithin(extendMs, 'extend', message, signal),
     ...blobCalls(
       (method, path, more, signal) => open({ method, path, signal, headers: { ...headers, ...more } }),
       note,
     ),
-    heardAt: () => connection.heardAt,
+    lastMessageAt: () => connection.lastMessageAt,
     close() {
       connection.close();
       agent.destroy();

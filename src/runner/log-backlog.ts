@@ -1,7 +1,7 @@
 import type { DiskReserve } from '../lib/disk-reserve.ts';
 import { createSpill } from './spill.ts';
 
-/** This much is gathered in memory, and sent as one chunk. */
+/** The most bytes of a chunk, which are gathered in memory. */
 export const chunkSize = 1024 * 1024;
 const firstSize = 4 * 1024;
 const mostInFile = 1024 * 1024 * 1024;
@@ -9,8 +9,8 @@ const mostInFile = 1024 * 1024 * 1024;
 /**
  * Output that is not sent yet: first in memory, then in a file, up to a limit and while the disk has room.
  *
- * Two buffers take turns, one being sent and one being filled: so a log of any length needs no more memory, and leaves
- * no garbage.
+ * Of two buffers one is sent while the other is filled. So a log of any length needs no more memory, and makes no
+ * garbage.
  */
 export class LogBacklog {
   readonly #spill: ReturnType<typeof createSpill>;

@@ -5,10 +5,10 @@ import { untilAnswered } from './retry.ts';
 
 /**
  * Sends a log to the server in order and without gaps. Output is sent at once: while one chunk is being sent, further
- * output gathers for the next. When the server is slow, the job's output waits a moment. When the server is unreachable
- * for longer, output gathers in a file up to a limit, and while the disk has room.
+ * output gathers for the next. When the server is slow, the job's output waits a moment. When the server cannot be
+ * reached for longer, output gathers in a file, up to a limit and while the disk has room.
  *
- * At the limit of the log it ends: output up to there is sent, and nothing after it.
+ * At the limit of the log, output up to there is sent, and nothing after it.
  */
 const nothing = new Uint8Array();
 
@@ -26,7 +26,7 @@ export interface SenderOptions {
   link: Link;
   claim: string;
   offset: number;
-  /** The longest log. */
+  /** The most bytes of the log. */
   limit: number;
   /** The file for output that does not fit in memory. */
   spillFile: string;
@@ -34,7 +34,7 @@ export interface SenderOptions {
   signal: AbortSignal;
   /** How long output waits for a slow server before the disk is used, and before a full disk is tried again. */
   pauseMs?: number;
-  /** The server does not want this job any more. */
+  /** The server does not need this job any more. */
   onGone: () => void;
   /** There is more output than may be stored. */
   onCut: (reason: CutReason) => void;
@@ -48,7 +48,7 @@ class ChunkSender implements LogSender {
   readonly #options: SenderOptions;
   readonly #backlog: LogBacklog;
   #sent: number;
-  #said: number;
+  #written: number;
   /** The server accepts no more output. */
   #isOver = false;
   #sending: Promise<void> | undefined;
@@ -60,11 +60,11 @@ class ChunkSender implements LogSender {
     this.#options = options;
     this.#backlog = new LogBacklog(options.spillFile, options.disk);
     this.#sent = options.offset;
-    this.#said = options.offset;
+    this.#written = options.offset;
   }
 
   get size(): number {
-    return this.#said;
+    return this.#written;
   }
 
   write(output: Uint8Array): void | Promise<void> {
@@ -97,11 +97,11 @@ class ChunkSender implements LogSender {
 
   #upToLimit(bytes: Uint8Array): Uint8Array {
     const { limit, onCut } = this.#options;
-    const left = limit - this.#said;
+    const left = limit - this.#written;
     if (bytes.length > left) onCut('log_too_long');
-    const kept = bytes.length > left ? bytes.subarray(0, Math.max(left, 0)) : bytes;
-    this.#said += kept.length;
-    return kept;
+    const fitting = bytes.length > left ? bytes.subarray(0, Math.max(left, 0)) : bytes;
+    this.#written += fitting.length;
+    return fitting;
   }
 
   #gather(bytes: Uint8Array): void {
@@ -149,12 +149,12 @@ class ChunkSender implements LogSender {
       this.#sent = receipt.size;
       onCut(receipt.refused);
     } else {
-      this.#isOver = true; // the server misses bytes that it took before and that are not here any more
+      this.#isOver = true; // the server lacks bytes that it had taken before and that are no longer here
       onGone();
     }
   }
 
-  /** Usually the server keeps up, so it gets a moment before the disk is used. */
+  /** Usually the server is fast enough, so it gets a moment before the disk is used. */
   async #spillOrWait(bytes: Uint8Array): Promise<void> {
     if (bytes.length > chunkSize) {
       for (let from = 0; from < bytes.length; from += chunkSize) {

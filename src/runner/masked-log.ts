@@ -1,15 +1,15 @@
 import { createMask } from '../domain/masking.ts';
 
-/** The log of a build, without its secrets, of which there may come more while it runs. */
+/** The log of a build without its secrets. More secrets may be added while it runs. */
 export interface MaskedLog {
   readonly secrets: readonly string[];
   push(chunk: Buffer): Promise<void>;
   readonly print: (text: string) => Promise<void>;
-  /** Shows what was held back because it could have been the beginning of a secret. */
+  /** Writes what was held back because it could have been the beginning of a secret. */
   flush(): Promise<void>;
-  /** Masks these too, from now on. */
+  /** Masks these secrets too, from now on. */
   hide(secrets: readonly string[]): Promise<void>;
-  /** Ends the line that was begun, if one was. Answers the number of the next one. */
+  /** Ends the line that was begun, if one was. Returns the number of the next one. */
   newLine(): Promise<number>;
 }
 

@@ -5,18 +5,18 @@ import type { Difference } from './git/difference.ts';
 import type { Packing } from './cache-trees.ts';
 
 /**
- * Tools such as make go by the times of files. The files of a work tree are older than everything in a cache
- * (git/old-times.ts); those that differ from the commit that the cache was saved from have to be newer, so that what was
- * made of them is made again. So do those that the build which saved it had changed itself.
+ * Tools such as make compare the times of files. The files of a work tree are older than everything in a cache
+ * (git/old-times.ts). Files that differ from the commit of the cache have to be newer, so that tools make their results
+ * again. So do files that the build of the cache had changed itself.
  *
- * They become so in an overlay, in a sandbox: its upper directory is where the changes of the build begin. So it costs a
+ * This is done in an overlay in a sandbox, whose upper directory is where the changes of the build begin. So it costs a
  * copy of these files, and the work tree, which others use, stays as it is.
  */
 
 const limits = { memoryBytes: 512 * 1024 ** 2, processes: 64, timeoutMs: 10 * 60_000 };
 const [view, facts] = ['/run/headrace/tree', '/run/headrace/facts'];
 
-/** A link leads to files that are as old as before, so these become newer too; and so does all that is in a directory. */
+/** A link leads to files that are as old as before, so these become newer too. So does everything in a directory. */
 const script = `there() { perl -0ne 'chomp; print "$_\\0" if lstat'; }
 touch now; cd ${view}
 cat /build/changed ${facts}/changed | there >/build/all
@@ -33,7 +33,10 @@ interface Wanted {
   making: Making;
 }
 
-/** Makes what differs newer than anything that is there now; without a difference, everything. Returns the directory of the changes. */
+/**
+ * Makes the files that differ newer than everything that is there now; if it is unknown which differ, all files.
+ * Returns the directory of the changes.
+ */
 export async function makeNewer(
   { id, sandboxes, signal }: Packing,
   { checkout, tree, differing, making }: Wanted,

@@ -9,40 +9,40 @@ import type { CollectedFile } from './collector.ts';
 import { openMade } from './transfers.ts';
 
 /**
- * What builds left and the server could not store when they ended, because its store of blobs was away. Each build has a
- * folder, named by its claim: its artifacts as one file of frames, its packed cache, and what has to be known
- * about them. It is made under another name, flushed and renamed before the outcome is reported; so a runner that is started
- * anew finds it, and goes on (deliver-outbox.ts). What a killed runner was making belongs to a build that is lost.
+ * Files of builds that the server could not store when they ended, because its blob store could not be reached. Each
+ * build has a folder, named by its claim: its artifacts as one file of frames, its packed cache, and the facts about
+ * them. It is made under another name, flushed, and renamed before the outcome is reported. So a restarted runner finds
+ * it and goes on (deliver-outbox.ts). An unfinished folder of a killed runner belongs to a build that is lost.
  */
 export interface Outbox {
-  /** For what the build of a claim leaves. Nothing is made before something has to wait. */
+  /** For the files of one build. No folder is made before a file has to wait. */
   begin(claim: string, project: string): Waiting;
-  /** The outcome of the build is reported: what waits of it may be delivered. */
+  /** The outcome of the build is reported, so its files may be delivered. */
   release(claim: string): void;
-  /** What may be delivered, the oldest first. */
+  /** The parcels that may be delivered, the oldest first. */
   ready(): Parcel[];
-  /** Settles when there is something more to deliver, or nothing any more. */
+  /** Settles when there is another parcel to deliver, or none any more. */
   changed(): Promise<void>;
   remove(parcel: Parcel): Promise<void>;
-  /** The store was away when it was last tried, or not. */
+  /** Records whether the blob store could be reached the last time. */
   note(isAway: boolean): void;
   projects(): string[];
   forget(project: string): Promise<void>;
 }
 
-/** The outbox of one build. Disposing of it removes what was not completed. */
+/** The outbox of one build. Disposing of it removes it, unless it was completed. */
 export interface Waiting extends AsyncDisposable {
-  /** The store is known to be away, so that it need not be tried. */
+  /** The blob store is known to be unreachable, so it need not be tried. */
   isStuck(): boolean;
   addFile(file: CollectedFile): Promise<void>;
   /** Takes a packed cache, and returns its digest. */
   addCache(packed: string): Promise<string>;
   hasCache(): boolean;
-  /** Whether anything waits. `cache` is what is to be said of the cache that was added. */
+  /** Returns whether anything waits. `cache` is the report about the cache that was added. */
   complete(cache?: SavedCache): Promise<boolean>;
 }
 
-/** What waits of one build. */
+/** The waiting files of one build. */
 export interface Parcel {
   claim: string;
   project: string;
@@ -52,7 +52,7 @@ export interface Parcel {
   cacheFile: string;
 }
 
-/** There is no room for it on the disk of this runner. */
+/** The disk of this runner has no room for it. */
 export class NoRoomHereError extends DiskFullError {}
 
 type About = Pick<Parcel, 'project' | 'since' | 'cache'>;
@@ -103,7 +103,7 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
       let making: string | undefined;
       let files: FrameFile | undefined;
       let hasCache = false;
-      const place = async (): Promise<string> => {
+      const makeFolder = async (): Promise<string> => {
         if (making !== undefined) return making;
         making = join(folder, `${makingPrefix}${claim}`);
         await mkdir(making, { mode: 0o700 });
@@ -112,11 +112,11 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
       return {
         isStuck: () => making !== undefined || (isAway && parcels.size > 0),
         async addFile(file) {
-          files ??= await createFrameFile(join(await place(), 'artifacts'), disk);
+          files ??= await createFrameFile(join(await makeFolder(), 'artifacts'), disk);
           await files.add(file);
         },
         async addCache(packed) {
-          const cache = join(await place(), 'cache');
+          const cache = join(await makeFolder(), 'cache');
           await rename(packed, cache);
           await using file = await openMade(cache);
           const hash = createHash('sha256');
@@ -139,7 +139,7 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
           return true;
         },
         async [Symbol.asyncDispose]() {
-          await files?.close().catch(() => {}); // it goes
+          await files?.close().catch(() => {}); // it is removed anyway
           if (making !== undefined) await sweepTree(making, log);
         },
       };
@@ -165,9 +165,9 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
 }
 
 interface FrameFile {
-  /** Adds the file whole, or nothing of it. */
+  /** Adds the whole file, or nothing of it. */
   add(file: CollectedFile): Promise<void>;
-  /** All of it is on the disk then. */
+  /** Afterwards everything is on the disk. */
   close(): Promise<void>;
 }
 
@@ -221,7 +221,7 @@ async function flushFolder(path: string): Promise<void> {
   await folder.sync();
 }
 
-/** Removes what an earlier runner was making or removing. */
+/** Removes folders that an earlier runner was making or removing. */
 export async function sweepOutbox(folder: string, log: (message: string) => void): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   for (const name of names)

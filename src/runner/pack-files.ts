@@ -6,14 +6,13 @@ import type { PackOrder } from '../protocol/index.ts';
 import { pack, packedIn, packer, roots, unpack, type Making, type Packing } from './cache-trees.ts';
 import type { JobRunner } from './job-runner.ts';
 import { quote } from './sandbox/steps.ts';
-import { liken } from './sandbox/workspace.ts';
 import { FilesGoneError, layersOf } from './suite-files.ts';
 import { storeBlob, TooLargeError } from './transfers.ts';
 
 const lister = readFileSync(sourceFile('runner/pack-files.pl'), 'utf8');
 const view = '/run/headrace/files';
 
-/** Packs the files that are kept of a build for another runner: all of them, so that it needs nothing else. */
+/** Packs the kept files of a build for another runner: all of them, so that it needs nothing else. */
 export const packFiles: JobRunner<PackOrder> = async (services, order, { id, signal }) => {
   const { source, mostBytes: most } = order;
   using build = await services.kept?.open(order.name, order.key);
@@ -21,16 +20,14 @@ export const packFiles: JobRunner<PackOrder> = async (services, order, { id, sig
   using held = new DisposableStack();
   try {
     const layers = await layersOf(services, build, { held, signal });
-    const place = { ...source, privateKey: async () => source.privateKey };
+    const repository = { ...source, privateKey: async () => source.privateKey };
     const checkout = layers.isWhole
       ? []
-      : [held.use(await services.checkouts.of(place, build.order, () => {}, signal))];
+      : [held.use(await services.checkouts.of(repository, build.order, () => {}, signal))];
     const all = { ...layers, workspace: [...checkout.map(({ path }) => path), ...layers.workspace] };
     await using making = await services.trees.begin();
-    for (const root of roots) await liken(join(making.tree, root), all[root].at(-1));
     const mounts = [
-      // Writable, so that what its owner may not read can be made readable; the files themselves stay as they are.
-      ...roots.map((root) => ({ at: join(view, root), layers: [...all[root]], writable: join(making.tree, root) })),
+      ...roots.map((root) => ({ at: join(view, root), layers: [...all[root]] })),
       { at: join(view, 'facts'), writable: join(making.tree, 'facts') },
     ];
     const times = roots.map((root) => `touch -r ${root} facts/${root}`);
@@ -45,10 +42,9 @@ export const packFiles: JobRunner<PackOrder> = async (services, order, { id, sig
   }
 };
 
-/** Unpacks such files, with the modes and times that they had. */
+/** Unpacks such files, with the times that they had. */
 export async function unpackFiles(packing: Packing, making: Pick<Making, 'packed' | 'tree'>): Promise<void> {
-  const modes = `perl -0 -ne 'chomp; my ($mode, $path) = split / /, $_, 2; chmod oct $mode, $path' facts/modes`;
-  // What was there before the archive has another time than in the archive.
+  // Directories that existed before unpacking have another time than in the archive.
   const times = roots.map((root) => `[ ! -e facts/${root} ] || touch -r facts/${root} ${root}`);
-  await unpack(packing, making, ['cd tree', `[ ! -s facts/modes ] || ${modes}`, ...times].join('\n'));
+  await unpack(packing, making, ['cd tree', ...times].join('\n'));
 }

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { DiskFullError } from '../lib/disk-reserve.ts';
-import type { Limits, Sandboxes } from './sandbox/types.ts';
+import { rootUser, type Limits, type Mount, type RunUser, type Sandboxes } from './sandbox/types.ts';
 
 /**
- * Compiled software travels as one packed file. It is packed and unpacked inside a sandbox, by an unprivileged process.
- * Anything but files, directories and links is left out; it would be useless in another sandbox.
+ * Compiled software is transferred as one packed file. It is packed and unpacked inside a sandbox, by an unprivileged
+ * process. Anything but files, directories and links is left out: it would be useless in another sandbox.
  */
 interface Packing {
   id: string;
@@ -13,39 +13,37 @@ interface Packing {
   signal: AbortSignal;
 }
 
-const treePlace = '/run/headrace/tree';
+const treePath = '/run/headrace/tree';
 const fileName = 'software.tar.zst';
 
 /** Packs a directory into a file below `into`, and returns the file. */
 export async function packTree(packing: Packing, tree: string, into: string): Promise<string> {
   const command = [
-    `cd ${treePlace}`,
+    `cd ${treePath}`,
     'find . ! -type f ! -type d ! -type l -delete',
     'chmod -R u+rX .', // also includes files that their maker cannot read
     `bsdtar -c --zstd --numeric-owner --uid 0 --gid 0 -f /build/${fileName} .`,
   ].join(' && ');
-  await run(packing, { command, workspace: into, mount: { at: treePlace, writable: tree } });
+  // Its maker may have had several users.
+  await run(packing, { command, user: rootUser, workspace: into, mount: { at: treePath, writable: tree } });
   return join(into, fileName);
 }
 
 /** Unpacks a packed file into a directory. */
 export async function unpackTree(packing: Packing, folder: string, file: string, into: string): Promise<void> {
-  const command = `bsdtar -xpf ${treePlace}/${file} -C /build --no-same-owner`;
-  await run(packing, { command, workspace: into, mount: { at: treePlace, layers: [folder] } });
+  const command = `bsdtar -xpf ${treePath}/${file} -C /build --no-same-owner`;
+  await run(packing, { command, workspace: into, mount: { at: treePath, layers: [folder] } });
 }
 
 async function run(
   { id, sandboxes, limits, signal }: Packing,
-  {
-    command,
-    workspace,
-    mount,
-  }: { command: string; workspace: string; mount: { at: string; writable?: string; layers?: string[] } },
+  { command, user, workspace, mount }: { command: string; user?: RunUser; workspace: string; mount: Mount },
 ): Promise<void> {
   let output = '';
   const ended = await sandboxes.run({
     id,
     steps: [{ name: 'pack', command }],
+    user,
     environment: {},
     workspace: { directory: workspace },
     mounts: [mount],

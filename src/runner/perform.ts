@@ -28,7 +28,7 @@ import { stepTimes } from './step-times.ts';
 export const cancelled = new Error('the job was cancelled');
 export const claimLost = new Error('the claim expired, or the job is not wanted any more');
 
-/** No more of the job's output is stored. */
+/** The job's output is no longer stored. */
 class CutShort extends Error {
   readonly reason: CutReason;
 

@@ -22,12 +22,12 @@ export interface PollingParts {
  * cost more.
  */
 const gatherMs = 500;
-/** So long after a failure it goes on. */
+/** How long after a failure polling goes on. */
 const askAgainMs = 60_000;
 /** A connection is kept if the next poll comes within this time. */
 const longestKeptMs = 5 * 60 * 1000;
 
-/** Looks at repositories until the signal; resolves when the last look is over. */
+/** Polls repositories until the signal; resolves when the last poll is over. */
 export async function pollRepositories(parts: PollingParts): Promise<void> {
   const { link, ask, signal, log } = parts;
   const underWay = new Set<Promise<void>>();
@@ -58,7 +58,10 @@ export async function pollRepositories(parts: PollingParts): Promise<void> {
   await Promise.all(underWay);
 }
 
-/** What fails in between does not end the polling; where the server refuses the runner, the executors report it. */
+/**
+ * Repeats `work` until the end. An error does not end the polling. If the server refuses the runner, the executors
+ * report it.
+ */
 async function untilEnd(
   work: () => Promise<void>,
   { signal, log }: Pick<PollingParts, 'signal' | 'log'>,
@@ -77,7 +80,7 @@ async function untilEnd(
 async function poll({ mirrors, signal }: PollingParts, order: PollOrder): Promise<PollReport | undefined> {
   const { source, claim, digest, againAfterMs } = order;
   const about = { projectId: source.projectId, claim };
-  // A busy runner comes late. If it had to connect again for that, it would be even busier.
+  // A busy runner polls late. If it then had to connect again, it would be even busier.
   const keepMs = againAfterMs <= longestKeptMs ? 3 * againAfterMs : 0;
   try {
     const { listing } = await mirrors.listRefs({ ...source, digest, signal, timeoutMs: longestPollMs, keepMs });

@@ -1,11 +1,11 @@
-/** More are not told. */
-const mostTold = 10;
+/** The most addresses that are listed. */
+const mostListed = 10;
 
-/** What a log says of addresses that a build could not reach; blank where there were none. */
-export function refusedWords(refused: readonly string[] = []): string {
+/** The text in a log about addresses that a build could not reach; blank where there were none. */
+export function refusedText(refused: readonly string[] = []): string {
   if (refused.length === 0) return '';
-  const lines = refused.slice(0, mostTold).map((one) => `  ${one}`);
-  if (refused.length > mostTold) lines.push('  and others');
+  const lines = refused.slice(0, mostListed).map((one) => `  ${one}`);
+  if (refused.length > mostListed) lines.push('  and others');
   return `
 Builds may not reach these addresses, and this one was refused them:
 ${lines.join('\n')}

@@ -12,7 +12,7 @@ export function isFinal(error: unknown): boolean {
 }
 
 /**
- * Repeats a call until it succeeds, because an unreachable server returns. It ends only by the signal, by a final
+ * Repeats a call until it succeeds, because an unreachable server comes back. It ends only by the signal, by a final
  * refusal, or when there is no room for the answer.
  */
 export async function untilAnswered<T>(
@@ -33,12 +33,12 @@ export async function untilAnswered<T>(
   }
 }
 
-/** For calls that are not repeated while the store of the blobs is away. */
+/** For calls that are not repeated while the blob store cannot be reached. */
 export function unlessStoreAway(error: unknown): void {
   if (error instanceof StoreAwayError) throw error;
 }
 
-/** For calls that are repeated for this time at the most while it is away. */
+/** For calls that are repeated for this time at most while the blob store cannot be reached. */
 export function unlessStoreAwayFor(ms: number): (error: unknown) => void {
   const since = performance.now();
   return (error) => {

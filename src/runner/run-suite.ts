@@ -5,11 +5,12 @@ import { keepTail } from '../lib/tail.ts';
 import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
+import { inImage } from './images/images.ts';
 import { CannotMountError, type Ended, type RunFiles } from './sandbox/types.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
 import { untilAnswered } from './retry.ts';
-import { refusedWords } from './refused-addresses.ts';
+import { refusedText } from './refused-addresses.ts';
 import { findable } from './search-paths.ts';
 import { maskedLog } from './masked-log.ts';
 import { openSuiteCache } from './suite-cache.ts';
@@ -20,7 +21,10 @@ import type { BuildFacts } from './kept-builds.ts';
 
 const mostTail = 64 * 1024;
 
-/** Runs a suite's command in a new sandbox, over the commit's shared work tree, or over what another suite's build left. */
+/**
+ * Runs a suite's command in a new sandbox, over the commit's shared work tree, or over the files of another suite's
+ * build.
+ */
 export const runSuite: JobRunner<SuiteOrder> = async (
   services,
   order,
@@ -29,7 +33,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
   const { checkouts, sandboxes, dependencyCache, images, link } = services;
   const log = maskedLog({ writeLog, secrets: order.secrets, lines: logLines });
   const { print } = log;
-  // The output of git belongs to the log of the fetch. If the runner fetches again, it shows the output only on
+  // The output of git belongs to the log of the fetch. If the runner fetches again, its output is shown only on
   // failure.
   const tail = keepTail(mostTail);
   try {
@@ -46,11 +50,11 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     steps.begin('checkout');
     using held = new DisposableStack();
     const files = await takeFiles(services, order, { held, signal });
-    const hear = (text: string | Buffer): void => tail.add(Buffer.from(text));
-    const checkout = files.isWhole ? undefined : held.use(await checkouts.of(source, order, hear, signal));
+    const keepOutput = (text: string | Buffer): void => tail.add(Buffer.from(text));
+    const checkout = files.isWhole ? undefined : held.use(await checkouts.of(source, order, keepOutput, signal));
     if (order.software.length > 0) steps.begin('software');
     using software = await dependencyCache.take(order.software, signal);
-    // Only now: where the software cannot be fetched, the build begins again, and would say it again.
+    // Not earlier: if the software cannot be fetched, the build begins again, and would print this twice.
     for (const miss of checkout?.misses ?? []) await print(`${miss}\n`);
     if (order.files) await print(`This begins with the files of ${order.files.suite}.\n`);
     if (wanted) steps.begin('image');
@@ -73,7 +77,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     const [lowest = '', ...over] = [...(checkout ? [checkout.path] : []), ...workspace];
     const tops = { workspace: files.workspace.at(-1), home: files.home.at(-1) };
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
-    const variables = { ...services.operatorVariables(), ...image?.environment, ...order.environment };
+    const variables = { ...services.operatorVariables(), ...image?.configuration.environment, ...order.environment };
     await log.flush();
     const suite = suiteSteps({
       launches: order.launches,
@@ -87,18 +91,18 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     const ended = await sandboxes.run({
       id,
       ...suite.job,
-      environment: findable(variables, order.prefixes, software.placesAt),
+      environment: findable(variables, order.prefixes, software.directoriesAt),
       isBuild: true,
       workspace: { checkout: lowest, over, changes: cache?.changes },
       home,
       ...(order.files && { like: tops }),
       mounts: software.mounts,
-      image: image?.tree,
+      ...(image && inImage(image, order.root)),
       limits: { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 },
       output: (chunk) => log.push(chunk),
       onLeft: async (left, ended) => {
         const how = { ...ended, exitStatus: suite.statusOf(ended) };
-        // The mask may have held back the last bytes. Of a launch that failed, the reason that follows counts too.
+        // The mask may have held back the last bytes. If a launch command failed, its reason follows.
         await log.flush();
         onSteps?.(suite.conclude(how));
         if (suite.launch(how) === undefined) onOutput?.('to');
@@ -117,14 +121,14 @@ export const runSuite: JobRunner<SuiteOrder> = async (
         if (order.artifacts && how.reason !== 'cancelled') {
           steps.begin('artifacts');
           if (how.reason === 'out_of_disk') await print('\nNo artifacts are kept: the disk has to be freed at once.\n');
-          else await keepArtifacts(services, left, order.artifacts, { claim: id, waiting, tell: print, signal });
+          else await keepArtifacts(services, left, order.artifacts, { claim: id, waiting, print: print, signal });
           steps.end();
         }
         await cache?.take(left, how, suite.launch(how) === undefined);
-        await print(refusedWords(how.refused));
+        await print(refusedText(how.refused));
         const began = cache?.tree === undefined ? undefined : order.cache?.found;
         const environment = { ...variables, ...suite.added() };
-        // Last: this takes the files away.
+        // Last, because this moves the files away.
         const facts = { order: { ...order, environment }, imageDigest: image?.digest, cache: began };
         await keepFiles(services, left, how, facts, { print, onKept });
       },
@@ -163,12 +167,15 @@ export const runSuite: JobRunner<SuiteOrder> = async (
   }
 };
 
-/** What was ended from outside is no failure, and the files of a full disk have to go. */
+/** A run that was ended from outside is no failure, and the files of a full disk have to be removed. */
 function hasFailed({ exitStatus, reason }: Ended): boolean {
   return reason === null ? exitStatus !== 0 : reason === 'timed_out' || reason === 'out_of_memory';
 }
 
-/** Keeps the files for a shell, if it failed, and for other suites. Without them the build is what it is. */
+/**
+ * Keeps the files for a shell, if the build failed, and for other suites. An error here does not change the result of
+ * the build.
+ */
 async function keepFiles(
   { kept, sandboxes, isSoonGone = false, log }: RunnerServices,
   left: RunFiles,
@@ -193,7 +200,7 @@ async function keepFiles(
   }
 }
 
-/** Requested only where the commit is not here yet, and not kept. */
+/** The key is requested only if the commit is not here yet, and is not stored. */
 async function keyFor(link: Pick<Link, 'key'>, claim: string, signal: AbortSignal): Promise<string> {
   const key = await untilAnswered(signal, () => link.key({ claim }, signal));
   if (key === undefined) throw new Error('the claim expired');

@@ -37,7 +37,7 @@ export interface RunnerServicesOptions {
   imageCacheBytes: number;
   /** How much of the disk stays free; see lib/disk-reserve.ts. */
   diskReserveBytes?: number | undefined;
-  /** Whether files of builds are kept for later: a runner that does one job has no later. */
+  /** Whether files of builds are kept for later: a runner that does one job ends before that. */
   keepsBuilds?: boolean;
   /** How long git may take for a fetch or a checkout, and how large a checkout may be. */
   fetchTimeoutMs: number;
@@ -58,7 +58,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     isolation,
     prepare: options.concurrency,
     onLost: options.onLost,
-    // Logs and blobs are stopped first: a build must not be ended because of another build's long log.
+    // Logs and blobs stop at a higher limit, so that a build is not ended because of another build's long log.
     diskReserveBytes: (await reserveOf(folder, options.diskReserveBytes)) * 0.75,
   };
   const sandboxes = await openSandboxes({

@@ -23,7 +23,10 @@ export interface RunnerOptions {
   /** How many builds at once; fetches have slots of their own. */
   concurrency: number;
   log: (message: string) => void;
-  /** Ends after one job, or when none came for so long; waits for so long until what its job left is with the server. */
+  /**
+   * Ends after one job, or when none came within `idleMs`. Waits at most `emptyWithinMs` until the server has the job's
+   * files.
+   */
   once?: { idleMs: number; emptyWithinMs?: number } | undefined;
   /** The pause between two checks whether there is time for cleanup. */
   upkeepEveryMs?: number;
@@ -42,15 +45,16 @@ export interface Runner {
 
 const stopped = new Error('the runner was stopped');
 
-/** How long a runner that does one job stays for what waits of it: its disk may go with it. */
+/** How long a runner that does one job waits for its outbox to empty: its disk may be deleted with it. */
 const emptyWithinMs = 30 * 60_000;
-/** The order to pack what it keeps is there when its job is over. */
+/** How long it waits for the order to pack its kept files, which is given when its job is over. */
 const packWithinMs = 5000;
-/** A runner that does one job and hears nothing from a server gives up so long after it would have ended anyway. */
+/** If no server answers, a runner that does one job gives up this long after it would have ended anyway. */
 const awayMs = 30_000;
 /**
- * An engine that ends the job in which a runner works ends all processes of it, the build's and the runner's, in any
- * order. What looks like a failed build may be such an end: so long the runner waits whether it is asked to stop too.
+ * An engine that ends the job in which a runner works ends all its processes in any order, those of the build and of
+ * the runner. So what seems to be a failed build may be such an end. The runner waits this long whether it is asked to
+ * stop too.
  */
 const endingMs = 500;
 
@@ -69,16 +73,16 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const ending = new AbortController();
   const { signal } = ending;
   const claims = new Claims();
-  /** The claims for which orders are waited for at the moment. */
+  /** The claims of the wishes that are open. */
   const wished = new Set<string>();
   const server = new Contact(log);
   const ask = <T>(work: () => Promise<T>): Promise<T> =>
-    untilAnswered(signal, async () => server.heard(await work()), server.away);
+    untilAnswered(signal, async () => server.answered(await work()), server.away);
 
   let isDraining = false;
   const takesMore = (): boolean => !options.once && !isDraining;
 
-  /** Work that begins with files which are kept here may come here first. */
+  /** Jobs that begin with files which are kept here may come here first. */
   const keeping = (): Pick<Wish, 'location'> => {
     const { kept } = services;
     return kept && kept.forSuites().length > 0 ? { location: kept.location } : {};
@@ -86,14 +90,14 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
   const performNext = async (order: Order): Promise<void> => {
     const work = claims.hold(order.claim);
-    const kept = keeping();
+    const before = keeping();
     try {
       const report = await perform(order, { link, services, spool, work, ending: signal });
       if (!report) return;
-      // The other free places are told with this, before the work is given away.
-      if (!options.once && kept.location !== keeping().location) await askAnew();
+      // The other free slots report the location too, before the server gives the next jobs away.
+      if (!options.once && before.location !== keeping().location) await askAnew();
       if (options.once && !isGood(report.outcome)) await pause(endingMs, undefined, { signal });
-      await untilAnswered(signal, async () => server.heard(await link.finish(report, signal)));
+      await untilAnswered(signal, async () => server.answered(await link.finish(report, signal)));
     } catch (error) {
       if (!signal.aborted && work.signal.reason !== claimLost) log(`job abandoned: ${messageOf(error)}`);
     } finally {
@@ -102,12 +106,14 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     }
   };
 
-  /** The free places ask again, and say what the runner is by now. */
+  /** All free slots ask again, with the present state of the runner. */
   const askAnew = async (): Promise<void> => {
     if (wished.size > 0) await link.leave({ claims: [...wished] }, signal).catch(() => {});
   };
 
-  /** The first order, if one comes in time. The call is not broken off: it may have been given an order. */
+  /**
+   * The first order, if one comes in time. The call is not aborted, because the server may already have given an order.
+   */
   const onlyOrder = async (idleMs: number, wish: Omit<Wish, 'claim'> = {}): Promise<Order | undefined> => {
     const claim = randomName();
     const deadline = performance.now() + idleMs;
@@ -120,7 +126,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
         let left = idleMs;
         const one = async (): Promise<Order | undefined> => {
           left = Math.max(0, Math.ceil(deadline - performance.now()));
-          return server.heard(await link.next({ ...wish, claim, holdMs: left }, wanted));
+          return server.answered(await link.next({ ...wish, claim, holdMs: left }, wanted));
         };
         const order = await untilAnswered(wanted, one, server.away);
         if (order || left === 0 || isDraining) return order;
@@ -134,7 +140,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const doOne = async (idleMs: number): Promise<void> => {
     const order = await onlyOrder(idleMs);
     if (order) await performNext(order);
-    // What other suites begin with is packed, because it goes with the runner.
+    // The files that other suites begin with are packed, because they are deleted with the runner.
     const rest =
       keeping().location && (await onlyOrder(packWithinMs, { ...keeping(), slot: 'fetches', isLeaving: true }));
     if (rest) await performNext(rest);
@@ -147,20 +153,20 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     }
   };
 
-  /** An idle runner that is drained does not wait for a server that is away. */
+  /** A drained runner without a job does not wait for a server that cannot be reached. */
   const nextOrder = async (wish: Wish): Promise<Order | undefined> => {
     wished.add(wish.claim);
     try {
       return await untilAnswered(
         signal,
-        async () => server.heard(await link.next(wish, signal)),
+        async () => server.answered(await link.next(wish, signal)),
         (error) => {
           if (isDraining) throw stopped;
           server.away(error);
         },
       );
     } catch (error) {
-      if (error instanceof DrainedError) ending.abort(stopped); // none of the executors has anything to do
+      if (error instanceof DrainedError) ending.abort(stopped); // no executor has a job
       throw error;
     } finally {
       wished.delete(wish.claim);
@@ -173,22 +179,9 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const isBusy = (): boolean => !claims.isEmpty;
   const tidying = tidyMirrors({ mirrors: services.mirrors, isBusy, signal, log, checkEveryMs: options.upkeepEveryMs });
   const forgetting = forgetProjects({ ...services, link, signal, log, everyMs: options.upkeepEveryMs });
-  const tidyingCaches = tidyCaches({
-    link,
-    caches: services.caches,
-    isBusy,
-    signal,
-    log,
-    everyMs: options.upkeepEveryMs,
-  });
-  const tidyingTrees = tidyCaches({
-    link,
-    caches: services.trees,
-    isBusy,
-    signal,
-    log,
-    everyMs: options.upkeepEveryMs,
-  });
+  const tidyingCaches = [services.caches, services.trees].map((caches) =>
+    tidyCaches({ link, caches, isBusy, signal, log, everyMs: options.upkeepEveryMs }),
+  );
   const tidyingKept = tidyKept({ link, kept: services.kept, signal, log, everyMs: options.upkeepEveryMs });
   const polling = options.once ? undefined : pollRepositories({ link, mirrors: services.mirrors, signal, ask, log });
   const shells = serveShells({ link, services, signal, log });
@@ -206,8 +199,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     ending.abort(stopped);
     await attending;
     await tidying;
-    await tidyingCaches;
-    await tidyingTrees;
+    await Promise.all(tidyingCaches);
     await tidyingKept;
     await shells;
     await delivering;
@@ -240,7 +232,7 @@ class Contact {
     this.#log = log;
   }
 
-  heard<T>(answer: T): T {
+  answered<T>(answer: T): T {
     this.#trouble = '';
     return answer;
   }

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { buildPath } from './sandbox/types.ts';
 
 /**
- * How software at a prefix is found: the variables that shells, linkers, compilers and build systems read, and the
- * directories below a prefix that each lists.
+ * The variables by which shells, linkers, compilers and build systems find software at a prefix, and the directories
+ * below a prefix that each lists.
  */
 const triplet = { arm64: 'aarch64-linux-gnu', x64: 'x86_64-linux-gnu' }[process.arch as string];
 const libraries = ['lib', 'lib64', ...(triplet === undefined ? [] : [`lib/${triplet}`])];
@@ -18,20 +18,20 @@ const variables: Record<string, string[]> = {
   CMAKE_PREFIX_PATH: [''],
 };
 
-const places = [...new Set(Object.values(variables).flat())];
+const directories = [...new Set(Object.values(variables).flat())];
 
-/** The directories that a tree has: a missing entry would cost every search a look-up. */
-export function placesIn(tree: string): string[] {
-  return places.filter((place) => has(tree, place));
+/** The directories that a tree has: a missing one would slow down every search. */
+export function directoriesIn(tree: string): string[] {
+  return directories.filter((directory) => has(tree, directory));
 }
 
 /**
  * The tree is untrusted, and its links are meant for a sandbox. Following them here would reveal which files exist on
  * this machine. So a link counts as present, wherever it leads.
  */
-function has(tree: string, place: string): boolean {
+function has(tree: string, directory: string): boolean {
   let path = tree;
-  for (const name of place.split('/')) {
+  for (const name of directory.split('/')) {
     path = join(path, name);
     const kind = kindOf(path);
     if (kind !== 'directory') return kind === 'link';
@@ -55,7 +55,7 @@ function kindOf(path: string): 'directory' | 'link' | 'other' {
 export function findable(
   environment: Record<string, string>,
   prefixes: readonly string[],
-  placesAt: (prefix: string) => readonly string[],
+  directoriesAt: (prefix: string) => readonly string[],
 ): Record<string, string> {
   if (prefixes.length === 0) return environment;
   const found: Record<string, string> = {};
@@ -71,7 +71,9 @@ export function findable(
   );
   for (const [name, wanted] of Object.entries(variables)) {
     const folders = prefixes.flatMap((prefix) =>
-      wanted.filter((place) => placesAt(prefix).includes(place)).map((place) => join(prefix, place)),
+      wanted
+        .filter((directory) => directoriesAt(prefix).includes(directory))
+        .map((directory) => join(prefix, directory)),
     );
     add(name, folders);
   }

@@ -4,28 +4,28 @@ import { shellFrame, shellFrameReader, type FrameLetter, type ShellFrame } from 
 import type { Link } from '../protocol/index.ts';
 import { untilAnswered } from './retry.ts';
 
-/** The runner's end of the bytes of a shell. */
+/** The runner's end of a shell's input and output. */
 export interface ShellIo {
-  /** What the person's side sends. It ends with the shell. */
+  /** The frames that the person sends. They end with the shell. */
   frames(): AsyncGenerator<ShellFrame>;
   /** Settles when there is room for more. */
   sendFrame(letter: FrameLetter, content?: Uint8Array | string): Promise<void>;
-  /** Settles when everything that was said has arrived, or nobody takes it any more. */
+  /** Settles when everything that was sent has arrived, or cannot arrive any more. */
   flush(ms: number): Promise<void>;
-  /** When somebody last typed, or something was shown. */
+  /** When there was last input or output. */
   readonly activeAt: number;
-  /** Aborted when the person's side is gone, or the server. */
+  /** Aborted when the person is gone, or the server. */
   readonly signal: AbortSignal;
   close(): Promise<void>;
 }
 
 export const gone = new Error('nobody is at the other end of the shell');
 
-/** So much stays in memory of what was shown, for a person whose connection breaks. */
+/** How much of the last output stays in memory, for a person whose connection breaks. */
 const keptBytes = 512 * 1024;
-/** Whoever shows more than this ahead of the person waits. */
+/** Output that is this far ahead of the person waits. */
 const aheadBytes = 256 * 1024;
-/** A server that is away for longer has ended the shell. */
+/** A server that could not be reached for longer has ended the shell. */
 const awayMs = 45_000;
 const pingMs = 15_000;
 
@@ -34,14 +34,14 @@ export function openShellIo(link: Pick<Link, 'shellInput' | 'shellOutput'>, id: 
   const signal = AbortSignal.any([ending, leaving.signal]);
   let activeAt = performance.now();
   const answered = async <T>(call: () => Promise<T>): Promise<T> => {
-    let heardAt = performance.now();
+    let answeredAt = performance.now();
     const attempt = async (): Promise<T> => {
       const answer = await call();
-      heardAt = performance.now();
+      answeredAt = performance.now();
       return answer;
     };
     return untilAnswered(signal, attempt, () => {
-      if (performance.now() - heardAt > awayMs) leaving.abort(gone);
+      if (performance.now() - answeredAt > awayMs) leaving.abort(gone);
     });
   };
 

@@ -3,6 +3,7 @@ import { messageOf } from '../lib/error-code.ts';
 import { bounded, readWindow, textOf, type Hello } from '../domain/shell-frames.ts';
 import type { ShellEnd, ShellOrder, SuiteOrder } from '../protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
+import { inImage } from './images/images.ts';
 import type { OpenedBuild } from './kept-builds.ts';
 import { quote } from './sandbox/steps.ts';
 import type { Terminal } from './sandbox/terminal.ts';
@@ -12,8 +13,8 @@ import { layersOf } from './suite-files.ts';
 import type { ShellIo } from './shell-io.ts';
 
 /**
- * One shell: a sandbox of single use like that of a build, with its limits, over the files that the build left. Those are
- * only read: what the shell changes goes with it, and the next shell begins with the same files.
+ * One shell: a sandbox of single use like that of a build, with its limits, over the files of the build. The files are
+ * only read: the changes of the shell are removed with it, and the next shell begins with the same files.
  */
 
 const hourMs = 60 * 60 * 1000;
@@ -23,7 +24,7 @@ const mostScript = 1024 * 1024;
 const noStatus = 3;
 
 export interface ShellOptions {
-  /** It ends when nobody types and nothing is shown for so long. */
+  /** The shell ends when there was no input and no output for this long. */
   idleMs?: number | undefined;
 }
 
@@ -92,7 +93,7 @@ async function readHello(input: Input): Promise<Hello> {
   return { terminal: { type, rows: bounded(terminal.rows), columns: bounded(terminal.columns) } };
 }
 
-/** What is piped in runs as one script, when all of it has come. */
+/** Input that is piped in runs as one script, when all of it has come. */
 async function readScript(input: Input): Promise<string> {
   const pieces: Uint8Array[] = [];
   for (let size = 0; ;) {
@@ -109,7 +110,7 @@ interface Session {
   io: ShellIo;
   input: Input;
   hello: Hello;
-  /** Runs instead of a shell. */
+  /** Run instead of an interactive shell. */
   script: string | undefined;
   signal: AbortSignal;
 }
@@ -125,19 +126,19 @@ async function runOver(
   const { software: wanted, limits } = order;
   using held = new DisposableStack();
   const { workspace, home, isWhole } = await layersOf(services, build, { held, signal });
-  const place = { ...source, privateKey: async () => source.privateKey };
-  const checkout = isWhole ? [] : [held.use(await checkouts.of(place, order, () => {}, signal)).path];
+  const repository = { ...source, privateKey: async () => source.privateKey };
+  const checkout = isWhole ? [] : [held.use(await checkouts.of(repository, order, () => {}, signal)).path];
   const [lowest = '', ...over] = [...checkout, ...workspace];
   using software = await dependencyCache.take(wanted, signal);
   using image =
     order.image && imageDigest !== undefined ? await images.again(order.image, imageDigest, signal) : undefined;
-  const variables = { ...image?.environment, ...order.environment };
+  const variables = { ...image?.configuration.environment, ...order.environment };
   const job: Job = {
     id: `shell-${id}`,
-    // A person's shell goes on after a line that failed.
+    // An interactive shell goes on after a line that failed.
     steps: [{ name: 'shell', command: `set +e; ${script ?? interactive(order)}` }],
     environment: {
-      ...findable(variables, order.prefixes, software.placesAt),
+      ...findable(variables, order.prefixes, software.directoriesAt),
       ...(terminal && { TERM: terminal.type }),
     },
     isBuild: true,
@@ -145,18 +146,18 @@ async function runOver(
     home,
     tmp: [join(files, wholeRun.tmp)],
     mounts: software.mounts,
-    ...(image && { image: image.tree, overImage: [join(files, wholeRun.image)] }),
+    ...(image && { ...inImage(image, order.root), overImage: [join(files, wholeRun.image)] }),
     limits: { memoryBytes: limits.memoryBytes, processes: limits.processes, timeoutMs: Math.max(1, lastsMs) },
     output: (chunk) => io.sendFrame('d', chunk),
     ...(terminal && { terminal: { size: terminal, onOpen: (opened) => void pass(io, input, opened).catch(() => {}) } }),
     signal,
   };
-  // A script has come as a whole; still, its sender hears that all of it has arrived.
+  // The whole script has come already. This only confirms it to its sender.
   if (!terminal) void pass(io, input).catch(() => {});
   return await sandboxes.run(job);
 }
 
-/** Passes on what is typed, until the shell is over. */
+/** Passes on the input, until the shell is over. */
 async function pass(io: ShellIo, input: Input, terminal?: Pick<Terminal, 'type' | 'resize'>): Promise<void> {
   for await (const { letter, content } of input) {
     const size = letter === 'w' ? readWindow(content) : undefined;
@@ -166,7 +167,7 @@ async function pass(io: ShellIo, input: Input, terminal?: Pick<Terminal, 'type' 
   }
 }
 
-/** The launch commands of the build's dependencies run again, because what they started is not there any more. */
+/** The launch commands of the build's dependencies run again, because the processes that they started are gone. */
 function interactive({ launches }: SuiteOrder): string {
   return [
     ...launches.map(

@@ -15,8 +15,8 @@ export interface ServingShells extends ShellOptions {
 }
 
 /**
- * Runs the shells that people open in kept files, beside the jobs: somebody waits for a shell, and one that is open for
- * hours must not hold up builds. While nothing is kept, nothing is asked.
+ * Runs the shells that people open in kept files, in addition to the jobs: a person waits for a shell, and one that is
+ * open for hours must not hold up builds. While no files are kept, the server is not asked.
  */
 export async function serveShells({ link, services, signal, log, ...options }: ServingShells): Promise<void> {
   const { kept } = services;
@@ -40,7 +40,6 @@ export async function serveShells({ link, services, signal, log, ...options }: S
       }
     }
   } catch (error) {
-    // A server that is a little older knows no shells.
     if (!signal.aborted) log(`no shells can be opened here: ${messageOf(error)}`);
   } finally {
     await Promise.all(running.values());

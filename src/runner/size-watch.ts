@@ -2,14 +2,14 @@ import { lstat } from 'node:fs/promises';
 import { treeSize } from '../lib/tree-size.ts';
 
 /*
- * The size limit of a tree that strangers have made: a few kilobytes can hold a tree that fills any disk, so it is
- * measured while it is written.
+ * The size limit of a tree that strangers have made. A few kilobytes can describe a tree that fills any disk, so the
+ * tree is measured while it is written.
  */
 
 export interface SizeWatch {
-  /** These files are there too, and do not count. */
+  /** These files are in the tree too, and do not count. */
   discount(paths: readonly string[]): Promise<void>;
-  /** Aborted when the tree is too large, with the reason that was given. */
+  /** Aborted when the tree is too large, with the given reason. */
   readonly signal: AbortSignal;
   /** Measures once more. */
   check(): Promise<void>;

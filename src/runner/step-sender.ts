@@ -1,10 +1,10 @@
 import type { Link, StepState } from '../protocol/index.ts';
 import { untilAnswered } from './retry.ts';
 
-/** Tells the server how far the steps of a build are, while it runs; the report of its end has the rest. */
+/** Sends the states of a build's steps to the server while it runs. The report of its end has the last ones. */
 export interface StepSender {
   note(states: readonly StepState[]): void;
-  /** Settles when nothing is on its way any more. */
+  /** Settles when nothing more is being sent. */
   end(): Promise<void>;
 }
 
@@ -14,7 +14,7 @@ interface Options {
   signal: AbortSignal;
 }
 
-/** Changes within this time are told together: a build with many quick steps costs no more than others. */
+/** Changes within this time are sent together, so a build with many quick steps costs no more than others. */
 const gatherMs = 250;
 
 export function createStepSender({ link, claim, signal }: Options): StepSender {

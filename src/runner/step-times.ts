@@ -4,9 +4,9 @@ import type { StepReport } from '../protocol/index.ts';
 /** When the parts of a job began and ended, since the runner got its order. */
 export interface StepTimes {
   begin(name: string): void;
-  /** The part that began last is over; without one, nothing is. */
+  /** Ends the part that began last, if one did. */
   end(): void;
-  /** The parts in their order, the first of very many; one that did not end ends now. */
+  /** The parts in their order, if there are very many only the first. A part that did not end ends now. */
   report(): StepReport[];
 }
 

@@ -15,17 +15,18 @@ import type { Ended, RunFiles } from './sandbox/types.ts';
 import { storeBlob, TooLargeError } from './transfers.ts';
 
 /**
- * The cache of a suite during one build. Its tree lies below what the build writes, so that restoring it costs a few mounts.
- * What a passed build leaves at the suite's paths is packed as a new tree, if the build has changed anything there.
+ * The cache of a suite during one build. Its tree is mounted below the directory that the build writes to, so restoring
+ * it costs a few mounts. When the build passed, the files at the suite's paths are packed as a new tree, if the build
+ * has changed any.
  */
 export interface SuiteCache extends AsyncDisposable {
   /** The directory of the tree that the build begins with; undefined where there is none. */
   tree: string | undefined;
   /** A directory with the files of the commit that have to be newer than the tree, if there are any. */
   changes: string | undefined;
-  /** Packs what is to be kept. To be called before the files of the run go. */
+  /** Packs the files to save. To be called before the files of the run are removed. */
   take(left: RunFiles, ended: Ended, hasBegun?: boolean): Promise<void>;
-  /** Stores what was taken, or leaves it to the outbox; undefined where there is nothing to keep. */
+  /** Stores the packed files, or leaves them to the outbox; undefined where there is nothing to save. */
   save(): Promise<SavedCache | undefined>;
 }
 
@@ -34,10 +35,10 @@ export interface CacheTask {
   source: Repository;
   sha: string;
   checkout: string;
-  /** Whether that is the commit's own work tree, and nothing but the cache lies over it. */
+  /** Whether that is the commit's own work tree, and only the cache is mounted over it. */
   isOwnCheckout: boolean;
   writeLog: (text: string) => Promise<void>;
-  /** Takes what the server cannot store at the moment. */
+  /** Takes a cache that the server cannot store at the moment. */
   waiting?: Pick<Waiting, 'isStuck' | 'addCache' | 'hasCache'> | undefined;
   signal: AbortSignal;
 }
@@ -53,8 +54,8 @@ export async function openSuiteCache(
     await task.writeLog('No cache is used: this runner cannot lay directories over each other.\n');
     return undefined;
   }
-  const places = order.paths.map((path) => ({ said: path, ...locateCachePath(path) }));
-  const tracked = places.find(({ root, path }) => root === 'workspace' && isInWay(task.checkout, path));
+  const locations = order.paths.map((path) => ({ said: path, ...locateCachePath(path) }));
+  const tracked = locations.find(({ root, path }) => root === 'workspace' && isOccupied(task.checkout, path));
   if (tracked && task.isOwnCheckout) {
     await task.writeLog(
       `No cache is used: ${tracked.said} is part of the repository, or something on the way to it is.\n`,
@@ -86,13 +87,13 @@ export async function openSuiteCache(
       if (savesAs === undefined || reason !== null || (exitStatus !== 0 && !hasFailed)) return;
       await orLog(async () => {
         const { layers } = left;
-        // Mostly the build has written nothing there: then this look at names is all it costs.
-        if (places.some(({ root, path }) => hasWritten(layers[root].made, path))) {
+        // Usually the build has written nothing there, and then only these names are checked.
+        if (locations.some(({ root, path }) => hasWritten(layers[root].made, path))) {
           making = held.use(await services.caches.begin());
           const leaving = {
             left: layers,
             old: restored?.tree,
-            paths: places,
+            paths: locations,
             checkout: task.checkout,
             into: making,
             most: mostBytes,
@@ -120,7 +121,7 @@ function packingOf({ sandboxes }: RunnerServices, { id, signal }: CacheTask) {
 
 type Restored = Pick<SuiteCache, 'tree' | 'changes'>;
 
-/** A build without its cache is slower, and works. What it holds goes to the stack. */
+/** Without its cache a build is slower, but works. The tree stays until the stack is disposed of. */
 async function restore(
   services: RunnerServices,
   { found }: CacheOrder,
@@ -137,7 +138,7 @@ async function restore(
   if (!caches.has(source.projectId, found)) await writeLog(`Fetching ${named}.\n`);
   try {
     const { path: tree } = held.use(await caches.take(source.projectId, found, signal));
-    // The files of another suite have the times that it left.
+    // Files of another suite keep their times.
     const changes = task.isOwnCheckout ? await newerFiles(services, { from: found.sha, tree }, task, held) : undefined;
     await writeLog(`Restored ${named}.\n`);
     return { tree, changes };
@@ -150,7 +151,10 @@ async function restore(
   }
 }
 
-/** The files that differ from the commit of the cache are newer than the cache, so that tools make them anew. */
+/**
+ * Makes the files that differ from the commit of the cache newer than the cache, so that tools make their results
+ * again.
+ */
 async function newerFiles(
   services: RunnerServices,
   { from, tree }: { from: string; tree: string },
@@ -168,8 +172,8 @@ async function newerFiles(
 const waits = 'The cache waits on the runner, because the server cannot store it now.\n';
 
 /**
- * Stores a packed tree on the server, and unpacks it here meanwhile, as every other runner will. While the server cannot
- * store it, it goes to the outbox. Returns its digest; undefined where the claim is lost, and the build with it.
+ * Stores a packed tree on the server, and unpacks it here meanwhile, as every other runner will. If the server cannot
+ * store it now, it goes to the outbox. Returns its digest; undefined where the claim, and so the build, is lost.
  */
 async function store(
   services: RunnerServices,
@@ -192,7 +196,7 @@ async function store(
   if (digest === undefined) return undefined;
   try {
     if (unpacked.status === 'rejected') throw unpacked.reason;
-    await caches.place(source.projectId, { name, digest, bytes }, making);
+    await caches.add(source.projectId, { name, digest, bytes }, making);
   } catch (error) {
     signal.throwIfAborted();
     log(`a cache is not kept on this machine: ${messageOf(error)}`); // the next build fetches it
@@ -200,14 +204,14 @@ async function store(
   return digest;
 }
 
-/** Whether a run may have changed something at a path. A directory on the way may hide what lies below it. */
+/** Whether a run may have changed something at a path. A file or link above it may hide the path. */
 function hasWritten(made: string, path: string): boolean {
   const [first = ''] = path.split('/');
   return lstatSync(join(made, first), { throwIfNoEntry: false }) !== undefined;
 }
 
-/** Whether something of the commit lies at a path, or is a file or a link on the way to it. No link is followed. */
-function isInWay(checkout: string, path: string): boolean {
+/** Whether the commit has something at a path, or a file or a link in its place above. No link is followed. */
+function isOccupied(checkout: string, path: string): boolean {
   const parts = path.split('/');
   for (let count = 1; count <= parts.length; count += 1) {
     const found = lstatSync(join(checkout, ...parts.slice(0, count)), { throwIfNoEntry: false });

@@ -9,28 +9,28 @@ import type { OpenedBuild } from './kept-builds.ts';
 import { wholeRun } from './sandbox/types.ts';
 
 /**
- * Where a suite begins with the files of another one, its build stands on the directories which that build stood on, and over
- * them on what that build has written. So it costs a few mounts, whatever they hold, and no build changes them.
+ * If a suite begins with the files of another one, its build is mounted over the directories of that build, and over
+ * what that build has written. So it costs a few mounts, however large they are, and no build changes them.
  */
 export interface Layers extends Record<Root, readonly string[]> {
-  /** Whether there is nothing below them: else they lie over the work tree of the commit. */
+  /** Whether nothing is below them. Otherwise they are mounted over the work tree of the commit. */
   isWhole: boolean;
 }
 
-/** The files that a build was to begin with are not here, and cannot be had. */
+/** The files that a build was to begin with are not here, and cannot be fetched. */
 export class FilesGoneError extends Error {
   override name = 'FilesGoneError';
 }
 
 interface Holding {
-  /** What the layers need goes here: they stay until it is disposed of. */
+  /** What the layers need is added here: they stay until it is disposed of. */
   held: DisposableStack;
   signal: AbortSignal;
 }
 
 const none: Layers = { workspace: [], home: [], isWhole: false };
 
-/** What a build of another suite left for this one. */
+/** The files that a build of another suite left for this one. */
 export async function takeFiles(services: RunnerServices, order: SuiteOrder, holding: Holding): Promise<Layers> {
   const { files, source, isFork = true } = order;
   const { held, signal } = holding;
@@ -40,7 +40,7 @@ export async function takeFiles(services: RunnerServices, order: SuiteOrder, hol
     if (build) {
       held.use(build);
       const { order: by } = build;
-      // The server says whose they are. Should it ever be wrong, no other project's and no fork's are shown.
+      // The server decides whose they are. Should it ever be wrong, those of another project or of a fork are not used.
       if (by.source.projectId !== source.projectId || (by.isFork ?? true) !== isFork) throw new FilesGoneError();
       return await layersOf(services, build, holding);
     }
@@ -55,7 +55,7 @@ export async function takeFiles(services: RunnerServices, order: SuiteOrder, hol
   }
 }
 
-/** All that a kept build had. */
+/** All files of a kept build. */
 export async function layersOf(services: RunnerServices, build: OpenedBuild, holding: Holding): Promise<Layers> {
   const { order, cache, files } = build;
   const { held, signal } = holding;
@@ -65,7 +65,7 @@ export async function layersOf(services: RunnerServices, build: OpenedBuild, hol
   return { workspace: written('workspace'), home: written('home'), isWhole: began.isWhole };
 }
 
-/** The tree of a cache lies below the files of another suite: where both have something, the files count. */
+/** The tree of a cache is mounted below the files of another suite: if both have a file, that of the suite counts. */
 export function overCache(layers: Layers, tree: string | undefined): Layers {
   if (tree === undefined) return layers;
   const [workspace, home] = roots.map((root) => [join(tree, root), ...layers[root]]);

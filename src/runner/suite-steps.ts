@@ -5,18 +5,18 @@ import type { MaskedLog } from './masked-log.ts';
 import type { Written } from './sandbox/step-files.ts';
 import type { Ended, EndedStep, Job, NextStep, Step } from './sandbox/types.ts';
 
-/** Leads a run through the launch commands and the steps of a suite, and knows how each of them ended. */
+/** Controls which launch commands and steps of a suite run, and records how each of them ended. */
 export interface SuiteSteps {
   /** To be called right before the run. */
   begin(): Promise<void>;
   job: Pick<Job, 'steps' | 'first' | 'next' | 'onStep'>;
-  /** What is known of the steps when the run is over. */
+  /** The states of the steps when the run is over. */
   conclude(ended: Ended): StepState[];
   /** The variables that steps added. */
   added(): Record<string, string>;
-  /** The launch command with which the run ended, if it did not come any further. */
+  /** The launch command at which the run ended, if it came no further. */
   launch({ step }: Ended): string | undefined;
-  /** The exit status of the first step that failed, or 0, where the run came to its end. */
+  /** The exit status of the first step that failed, or 0; null where the run did not come to its end. */
   statusOf(ended: Ended): number | null;
 }
 
@@ -24,9 +24,8 @@ interface Options {
   launches: readonly { name: string; command: string }[];
   steps: readonly StepOrder[];
   log: MaskedLog;
-  /** Told of the launch command or step that begins, or that it ended. */
+  /** Called with the launch command or step that begins, and without a name when it ended. */
   onSpan?: (name: string | undefined) => void;
-  /** The states have changed. */
   onChange?: (states: StepState[]) => void;
   now?: () => number;
 }
@@ -51,7 +50,7 @@ export function suiteSteps({
     ...launches.map(({ command }, at) => ({ name: `launch ${at}`, command })),
     ...steps.map(({ command }, at) => ({ name: `step ${at}`, command })),
   ];
-  /** The first step from this place on that is to run; those before it are passed over. */
+  /** The first step from this position on that is to run; those before it are skipped. */
   const choose = (from: number): number | undefined => {
     for (let at = from; at < steps.length; at += 1) {
       const when = steps[at]?.when;
@@ -66,7 +65,7 @@ export function suiteSteps({
     Object.assign(state, changed);
     onChange(states);
   };
-  /** Which line of the log is the first of a step's part. */
+  /** Records the first line of a step in the log. */
   const begin = async (at: number): Promise<void> => {
     const line = await log.newLine();
     const state = states[at - launches.length];
@@ -74,17 +73,19 @@ export function suiteSteps({
   };
   const take = async (what: string, bytes: Buffer | null): Promise<[string, string][]> => {
     if (bytes?.length === 0) return [];
-    const say = (words: string): Promise<void> => log.print(`${what}: ${words}.\n`);
+    const report = (message: string): Promise<void> => log.print(`${what}: ${message}.\n`);
     await log.newLine();
     if (bytes === null || !isUtf8(bytes)) {
-      await say(bytes === null ? 'it is too long, so none of it is taken' : 'it is not UTF-8, so none of it is taken');
+      await report(
+        bytes === null ? 'it is too long, so none of it is taken' : 'it is not UTF-8, so none of it is taken',
+      );
       return [];
     }
     const { variables, passedOver } = readVariables(bytes.toString());
-    for (const words of passedOver) await say(`${words}; it is passed over`);
+    for (const message of passedOver) await report(`${message}; it is passed over`);
     const taken = Array.from(variables);
     if (fits(new Map([...added, ...taken]))) return taken;
-    await say('with these the steps have added too much, so none of it is taken');
+    await report('with these the steps have added too much, so none of it is taken');
     return [];
   };
   const add = async ({ plain, secret }: Written): Promise<void> => {
@@ -120,7 +121,7 @@ export function suiteSteps({
       if (first !== undefined) await begin(first);
     },
     conclude({ exitStatus, reason, step }) {
-      // What leads through the steps was ended, in the middle of one or before the next.
+      // The program that runs the steps was ended, during a step or before the next.
       const open = states.find(({ state }) => state === 'running' || state === 'waiting') ?? states.at(-1);
       if (
         reason === null &&

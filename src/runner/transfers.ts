@@ -10,16 +10,16 @@ export class MissingBlobError extends Error {
   override name = 'MissingBlobError';
 }
 
-/** It is larger than what the work may store, or than its files may be. */
+/** It is larger than the job may store, or than its files may be. */
 export class TooLargeError extends Error {
   override name = 'TooLargeError';
 }
 const pieceSize = 1024 * 1024;
 
-/** What is thrown here ends a transfer that failed; else it is tried again. */
+/** Called after each failure. If it throws, the transfer ends; otherwise it is tried again. */
 type OnAway = (error: unknown) => void;
 
-/** Fetches a blob into a file. After a lost connection it continues from there. */
+/** Fetches a blob into a file. After a lost connection it continues where it was. */
 export async function fetchBlob(
   link: Pick<Link, 'read'>,
   digest: string,
@@ -50,7 +50,10 @@ export async function fetchBlob(
   if (hash.digest('hex') !== digest) throw new Error(`the bytes of blob ${digest} have another digest`);
 }
 
-/** Stores a file on the server, with retries; returns its digest, or undefined when it is not wanted any more. */
+/**
+ * Stores a file on the server, with retries; returns its digest, or undefined when the server does not want it any
+ * more.
+ */
 export async function storeBlob(
   link: Pick<Link, 'store'>,
   claim: string,
@@ -80,7 +83,7 @@ export async function storeBlob(
   return 'digest' in stored ? stored.digest : undefined;
 }
 
-/** The file from its start. A stream that is given up would close the file, and the next try needs it. */
+/** The file from its start. A stream that is aborted would close the file, which the next try needs. */
 async function* piecesOf(file: FileHandle): AsyncGenerator<Buffer> {
   for (let position = 0; ;) {
     const { bytesRead, buffer } = await file.read({ buffer: Buffer.allocUnsafe(pieceSize), position });

@@ -8,7 +8,7 @@ import type { Link } from '../protocol/index.ts';
 import { unpackTree } from './packages.ts';
 import type { Limits, Sandboxes } from './sandbox/types.ts';
 import { unlessStoreAway } from './retry.ts';
-import { placesIn } from './search-paths.ts';
+import { directoriesIn } from './search-paths.ts';
 import { fetchBlob } from './transfers.ts';
 
 /** One piece of unpacked software on this machine: its files, their size, and its directories for search paths. */
@@ -16,7 +16,7 @@ export interface Unpacked {
   tree: string;
   bytes: number;
   /** The directories that go into search paths. */
-  places: string[];
+  directories: string[];
 }
 
 export interface UnpackOptions {
@@ -50,7 +50,7 @@ export async function bring(
     await writeFile(join(making, 'size'), String(bytes));
     await rename(making, join(folder, digest));
     const placed = treeOf(folder, digest);
-    return { tree: placed, bytes, places: placesIn(placed) };
+    return { tree: placed, bytes, directories: directoriesIn(placed) };
   } catch (error) {
     await sweepTree(making, log);
     throw error;
@@ -74,7 +74,7 @@ async function presentOne(folder: string, digest: string): Promise<{ unpacked: U
   if (!(await pathExists(tree, 'directory'))) throw new Error('its files are no directory');
   const bytes = Number(await readFile(join(folder, digest, 'size'), 'utf8'));
   const { mtimeMs: used } = await stat(join(folder, digest));
-  return { used, unpacked: { tree, bytes, places: placesIn(tree) } };
+  return { used, unpacked: { tree, bytes, directories: directoriesIn(tree) } };
 }
 
 /** Renames a piece away at once, and then removes it. */

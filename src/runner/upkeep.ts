@@ -23,7 +23,7 @@ export interface UpkeepOptions {
 
 /**
  * Cleans up the mirrors once a day, while there is no job: unused mirrors are removed, because otherwise the disk would
- * fill with every repository that was ever built. A runner that is busy for a whole day does it beside its jobs.
+ * fill with every repository that was ever built. A runner that is busy for a whole day does it while it has jobs.
  */
 export async function tidyMirrors({
   mirrors,
@@ -71,15 +71,15 @@ export async function forgetProjects(options: ForgettingOptions): Promise<void> 
   for (let from = 0; ;) {
     await pause(options.everyMs ?? askEveryMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
-    const all = new Set([...(await mirrors.projects()), ...named.flatMap((place) => place.projects())]);
-    const kept = [...all].filter(isId);
-    if (from >= kept.length) from = 0;
-    const some = kept.slice(from, from + most.askedAbout);
+    const all = new Set([...(await mirrors.projects()), ...named.flatMap((store) => store.projects())]);
+    const known = [...all].filter(isId);
+    if (from >= known.length) from = 0;
+    const some = known.slice(from, from + most.askedAbout);
     from += some.length;
     if (some.length === 0) continue;
     const gone = await link.gone({ projects: some }, signal).catch(() => []);
     for (const project of gone.filter((name) => some.includes(name))) {
-      await Promise.all([mirrors, checkouts, ...named].map((place) => place.forget(project))).catch((error: unknown) =>
+      await Promise.all([mirrors, checkouts, ...named].map((store) => store.forget(project))).catch((error: unknown) =>
         log(`cleanup failed, data of the deleted project ${project} stays: ${String(error)}`),
       );
     }
@@ -99,8 +99,8 @@ export interface TidyingOptions {
 const askEvery = 10;
 
 /**
- * Removes the trees that no cache has any more, and makes room where the disk lacks it; writes the others to disk while
- * there is no job. A server that does not answer, or is older, is asked again later.
+ * Removes the trees that no cache uses any more, and makes room if the disk lacks it. Flushes the others to disk while
+ * there is no job. If the server does not answer, the next run asks again.
  */
 export async function tidyCaches({ link, caches, isBusy, signal, log, everyMs }: TidyingOptions): Promise<void> {
   for (let turn = 0; ; turn += 1) {
@@ -122,31 +122,31 @@ export async function tidyCaches({ link, caches, isBusy, signal, log, everyMs }:
 const tidyEveryMs = 5000;
 
 /**
- * Removes the files of builds when their time is over, and when there is no room for them. Of those that other suites begin
- * with the server is asked now and then.
+ * Removes the files of builds when their time is over, and when there is no room for them. Now and then the server is
+ * asked about those that other suites begin with.
  */
 export async function tidyKept(options: {
   link: Pick<Link, 'kept'>;
-  kept: Pick<KeptBuilds, 'isEmpty' | 'tidy' | 'location' | 'forSuites' | 'judge'> | undefined;
+  kept: Pick<KeptBuilds, 'isEmpty' | 'tidy' | 'location' | 'forSuites' | 'update'> | undefined;
   signal: AbortSignal;
   log: (message: string) => void;
   everyMs?: number | undefined;
 }): Promise<void> {
   const { link, kept, signal, log } = options;
   if (!kept) return;
-  const judge = async (): Promise<void> => {
+  const askServer = async (): Promise<void> => {
     const known = kept.forSuites().filter(({ isNew }) => !isNew);
     const names = known.map(({ name }) => name);
-    const said =
+    const answer =
       names.length === 0
         ? undefined
         : await link.kept({ location: kept.location, names }, signal).catch(() => undefined);
-    if (said) await kept.judge(names, said);
+    if (answer) await kept.update(names, answer);
   };
   for (let turn = 0; !signal.aborted; turn += 1) {
     await pause(options.everyMs ?? tidyEveryMs, undefined, { signal }).catch(() => {});
     if (signal.aborted || kept.isEmpty()) continue;
-    const tidying = turn % askEvery === 0 ? judge().then(() => kept.tidy()) : kept.tidy();
+    const tidying = turn % askEvery === 0 ? askServer().then(() => kept.tidy()) : kept.tidy();
     await tidying.catch((error: unknown) => log(`cleanup of builds' files failed: ${String(error)}`));
   }
 }

@@ -10,7 +10,7 @@ import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
 import { askedFrom, runChoices } from './suite-choice.ts';
 import { buildBadge, stateBadge } from './states.ts';
-import { reasonInWords } from '../lifecycle/reasons.ts';
+import { reasonText } from '../lifecycle/reasons.ts';
 
 /** More files are not listed. */
 const mostFiles = 300;
@@ -60,7 +60,7 @@ function buildItem(build: Build, path: string): Html {
       ${build.attempt > 1 && html`<span class="aside">attempt ${build.attempt}</span>`}
       ${build.flaky && html`<span class="aside">flaky</span>`}
     </span>
-    <span class="build-said">${reason !== '' && reasonInWords(reason)}</span>
+    <span class="build-said">${reason !== '' && reasonText(reason)}</span>
     <span class="build-took aside">${started !== null && duration(started, finished)}</span>
   </li>`;
 }

@@ -65,7 +65,7 @@ describeCommands('on a terminal', ['unit', '水門の試験'], ({ service, runne
       const terminal = at.developer.sit(['run', '-f']);
       const [unit, other] = await begun(terminal);
       await unit?.exit(0);
-      await other?.exit(1, kept);
+      await other?.exit(1, kept && { kept });
       assert.equal(await terminal.end(), 1);
       const shown = (one: Terminal): string[] => seen(one).match(/^Open a shell.*$/gm) ?? [];
       assert.deepEqual(shown(terminal), offers);
@@ -152,7 +152,7 @@ describeCommands('on a terminal', ['unit', '水門の試験'], ({ service, runne
       ['deploy', 'nowhere'],
       ['help'],
     ];
-    const aged = (text: string): string => text.replaceAll(/\d+s( ago)?|just now/g, '0s').trimEnd();
+    const aged = (text: string): string => text.replaceAll(/(\d+m)?\d+s|\d+ minutes? ago|just now/g, '0s').trimEnd();
     for (const args of commands) {
       const terminal = at.developer.sit(args, { columns: 200 });
       const status = await terminal.end();

@@ -95,7 +95,7 @@ describe('the dependency cache', () => {
     for (const taken of all) {
       assert.equal(contentOf(taken), 'one');
       assert.deepEqual(taken.mounts, all[0]?.mounts);
-      assert.ok(taken.placesAt('/opt/x').includes('lib'));
+      assert.ok(taken.directoriesAt('/opt/x').includes('lib'));
     }
     assert.deepEqual(store.asked, [[digest, 0]]);
   });
@@ -124,7 +124,7 @@ describe('the dependency cache', () => {
       }));
       const digest = store.keep(zstdCompressSync(tarOf(links)));
       using taken = await take(cache, digest);
-      return taken.placesAt('/opt/x');
+      return taken.directoriesAt('/opt/x');
     };
     const outside = join(folder, 'outside');
     mkdirSync(join(outside, 'pkgconfig'), { recursive: true });

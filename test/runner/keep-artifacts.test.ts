@@ -90,7 +90,7 @@ describe('keeping artifacts', () => {
       limits,
       output: () => {},
       onLeft: (left) =>
-        keepArtifacts(services, left, wanted, { claim, waiting, tell: (text) => void (log += text), signal: patient }),
+        keepArtifacts(services, left, wanted, { claim, waiting, print: (text) => void (log += text), signal: patient }),
       signal: patient,
       ...job,
     });

@@ -203,13 +203,13 @@ describe('files of another suite', () => {
     assert.equal(stable((await restarted.build(look, { files: second })).text), third);
     // The first ones stay for the second, although nothing else needs them.
     const names = [first, second].map(({ kept }) => kept?.name ?? '');
-    await restarted.kept.judge(names, { gone: names.slice(0, 1), needed: names.slice(1) });
+    await restarted.kept.update(names, { gone: names.slice(0, 1), needed: names.slice(1) });
     assert.equal(stable((await restarted.build(look, { files: second })).text), third);
-    await restarted.kept.judge(names, { gone: names, needed: [] });
+    await restarted.kept.update(names, { gone: names, needed: [] });
     assert.deepEqual((await restarted.build('true', { files: second })).outcome, { kind: 'files_gone' });
     assert.deepEqual(await restarted.pack(second), { kind: 'files_gone' });
     const left = (): string[] => readdirSync(join(folder, 'runner-1/kept')).filter((name) => name !== 'location');
-    await restarted.kept.judge(names, { gone: names, needed: [] });
+    await restarted.kept.update(names, { gone: names, needed: [] });
     assert.deepEqual(left(), [], 'nothing is left on the disk');
   });
 

@@ -220,7 +220,7 @@ describe('blobs in S3', () => {
     const proxy = await startFaultyProxy(swift.endpoint);
     const troubles: (string | undefined)[] = [];
     const place = { bucket, prefix: '', endpoint: proxy.endpoint, region: swift.region, pathStyle: true };
-    const blobs = openS3Blobs(place, { usualMs: 500, onChange: (trouble) => void troubles.push(trouble) });
+    const blobs = openS3Blobs(place, { usualMs: 2000, onChange: (trouble) => void troubles.push(trouble) });
     opened.push(blobs);
     await blobs.prove();
     proxy.when(() => 'hangs');
