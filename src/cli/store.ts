@@ -1,6 +1,9 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Services } from '../api/call.ts';
+import { forgeOpener } from '../forges/index.ts';
+import { publicAddressFilter } from '../lib/address-filter.ts';
+import { createResolve } from '../lib/resolve.ts';
 import { diskReserveBytes, readBlobLocation, type BlobLocation, type Config } from '../config.ts';
 import { openFileBlobs, type Blobs } from '../db/blobs.ts';
 import { openVaultOf, proveMasterKey } from '../db/canary.ts';
@@ -65,6 +68,12 @@ export async function openStore(
       filesHours: config.files_hours,
       archiveBytes: unpackLimitsOf(config).bytes,
       assembling: new Map(),
+      openForge: forgeOpener({
+        mayCall: publicAddressFilter(config.webhook_allow),
+        resolve: createResolve(),
+        answerWithin: 10_000,
+        signal: new AbortController().signal,
+      }),
       proveWritable: () => lease.renew(),
       proveReadable: () => proveMasterKey(db, vault),
       async close() {

@@ -71,13 +71,13 @@ export const overviewRecord = record('Overview', {
 export type Overview = Static<typeof overviewRecord>;
 
 /** Addresses at which a SHA, a branch or a number is added; blank where the forge is not known. */
-export const forgeRecord = record('Forge', {
+export const forgeLinksRecord = record('ForgeLinks', {
   host: string,
   commit_url: string,
   branch_url: string,
   pull_request_url: string,
 });
-export type Forge = Static<typeof forgeRecord>;
+export type ForgeLinks = Static<typeof forgeLinksRecord>;
 
 export const builtCommitRecord = record('BuiltCommit', {
   ...ownId,

@@ -8,6 +8,7 @@ import {
   integer,
   listOf,
   nullable,
+  nullableIdWithString,
   object,
   optional,
   record,
@@ -18,6 +19,7 @@ import {
   wordOf,
   type JsonSchema,
 } from './schema.ts';
+import { linkStates } from './forge.ts';
 import { projectStates } from './states.ts';
 
 /** A host would take shorter intervals for an attack. */
@@ -63,6 +65,10 @@ export const projectRecord = record('Project', {
   owned: boolean,
   ssh_public_key: string,
   ...answersOf(policies),
+  ...nullableIdWithString('forge_id'),
+  forge_repository: string,
+  forge_state: stateOf(linkStates),
+  forge_state_reason: string,
 });
 export type Project = Static<typeof projectRecord>;
 

@@ -390,6 +390,19 @@ describeWithRunner(
       }
     });
 
+    test('that a forge answers with 500 are tried three times, and Retry-After is waited for', async () => {
+      const answers = [reply(500, 'oh'), reply(500, 'oh'), reply(500, 'oh'), reply(429, '', { 'retry-after': '1' })];
+      await using forge = await Receiver.start((...call) => (answers.shift() ?? reply(201, '{}'))(...call));
+      const reported = await Reported.begin(service, forge);
+      await reported.user.createSuite(reported.project);
+      await reported.build(runner, passed);
+      const [first, second] = await reported.settled(isOver);
+      assert.deepEqual([first?.state, first?.attempts.length], ['failed', 3]);
+      assert.deepEqual([second?.state, second?.attempts.length], ['delivered', 2]);
+      const [limited, again] = forge.calls.slice(3);
+      assert.ok(limited && again && again.at - limited.at >= 1000, 'not before it was asked for');
+    });
+
     test('that GitLab has already are not told it again', async () => {
       const message = 'Cannot transition status via :enqueue from :pending (Reason(s): Status cannot transition)';
       const answers = [reply(201), reply(400, JSON.stringify({ message }))];
@@ -455,7 +468,7 @@ describeWithRunner(
         // Cut off in the middle of it: what is kept of an answer ends after a kilobyte.
         `${'-'.repeat(1010)}${token}${token}`,
       ];
-      const answers = spoken.map((text) => reply(500, text));
+      const answers = spoken.map((text) => reply(502, text));
       await using forge = await Receiver.start((...call) => (answers.shift() ?? reply(201, token))(...call));
       const reported = await Reported.begin(service, forge, { provider: 'gitlab' });
       assertFields(reported.target, 'id id_str project_id project_id_str provider api_url repository');
