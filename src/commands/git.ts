@@ -4,7 +4,7 @@ import { parseAddress, type RepositoryAddress } from '../domain/repository-addre
 
 const execute = promisify(execFile);
 
-/** What the folder's git repository knows. Every answer is undefined where there is none. */
+/** Runs git in the folder. The result is undefined where there is no repository. */
 async function git(cwd: string, ...args: string[]): Promise<string | undefined> {
   const ended = await execute('git', args, { cwd, timeout: 10_000 }).catch(() => undefined);
   return ended?.stdout.trim();
@@ -35,13 +35,13 @@ export async function remotes(cwd: string): Promise<string[]> {
   return sorted.map((line) => line.slice(line.indexOf(' ') + 1));
 }
 
-/** The host and the path of a repository, whichever way leads there. A path on this machine has no host. */
-function placeOf(text: string): RepositoryAddress {
+/** The host and the path of a repository, whatever the protocol. A path on this machine has no host. */
+function addressOf(text: string): RepositoryAddress {
   const { host, path } = parseAddress(text) ?? { host: '', path: text };
   return { host, path: path.replace(/^\/*(?:~\/)?/, '').replace(/\/*(?:\.git)?\/*$/, '') };
 }
 
-export function isSamePlace(remote: string, repository: string): boolean {
-  const [here, there] = [placeOf(remote), placeOf(repository)];
+export function isSameRepository(remote: string, repository: string): boolean {
+  const [here, there] = [addressOf(remote), addressOf(repository)];
   return here.path !== '' && here.path === there.path && (here.host === there.host || here.host === '');
 }
