@@ -106,6 +106,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     description: '',
     tags: '',
     image: '',
+    root: null,
     cache: '[]',
     cache_save: 'passed' as const,
     artifacts: '[]',

@@ -15,7 +15,7 @@ import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
-import { filesOrder, keepOrder } from './files.ts';
+import { filesOrder, isTaken, keepOrder } from './files.ts';
 import { imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
 import { noSoftware, logWaiting, suiteSoftware } from './software.ts';
@@ -30,7 +30,7 @@ export const runSuite: JobHandler = {
       return undefined;
     }
     const {
-      repository_url: repositoryUrl,
+      clone_url: repositoryUrl,
       sha,
       command,
       suite_steps: suiteSteps,
@@ -44,6 +44,7 @@ export const runSuite: JobHandler = {
       fetch_ref: fetchRef,
       trace,
       image,
+      root,
       artifacts,
       ...rest
     } = parts;
@@ -56,6 +57,7 @@ export const runSuite: JobHandler = {
       cache_save: _cacheSave,
       config_digest: _digest,
       branch_secrets: branchSecrets,
+      is_taken: isForSuites,
       dependencies,
       variables: requestVariables,
       ...build
@@ -97,7 +99,7 @@ export const runSuite: JobHandler = {
         steps.map(({ name }) => ({ name, state: 'waiting' })),
       );
     const cache = await cacheOrder(context, parts);
-    const keep = await keepOrder(context, job, parts);
+    const keep = keepOrder(context, job, build, Boolean(isForSuites));
     const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
       kind: 'run_suite',
@@ -137,6 +139,7 @@ export const runSuite: JobHandler = {
       ...(reports !== '[]' && { reports: JSON.parse(reports) as string[] }),
       ...software,
       ...imageOrder(image, job.account_id),
+      ...(root !== null && { root: root === 1 }),
     };
   },
 
@@ -250,12 +253,13 @@ const settings = [
   'cache_save',
   'reports',
   'image',
+  'root',
 ] as const satisfies (keyof SuiteRow)[];
 type Settings = Pick<SuiteRow, (typeof settings)[number]>;
 
 type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pick<
     ProjectRow,
-    'repository_url' | 'default_branch' | 'branch_secrets'
+    'clone_url' | 'default_branch' | 'branch_secrets'
   > &
   Pick<
     BuildRequestRow,
@@ -274,6 +278,8 @@ type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pi
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
+    /** Whether other suites of the request begin with the files that the build leaves. */
+    is_taken: SqlBool;
   };
 /** With the names of its dependencies, if its suite is one of a file. */
 type Parts = Omit<Found, keyof Settings | 'suite_steps'> &
@@ -304,7 +310,7 @@ const findParts = (db: Queries, build: bigint): Promise<Found | undefined> =>
       'suites.steps as suite_steps',
       ...settings.map((name) => `suites.${name}` as const),
     ])
-    .select(['projects.repository_url', 'projects.default_branch', 'projects.branch_secrets'])
+    .select(['projects.clone_url', 'projects.default_branch', 'projects.branch_secrets'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])
@@ -326,6 +332,7 @@ const findParts = (db: Queries, build: bigint): Promise<Found | undefined> =>
             ),
         )
         .as('has_variables'),
+      isTaken.as('is_taken'),
     ])
     .where('builds.id', '=', build)
     .executeTakeFirst();

@@ -47,6 +47,8 @@ export interface DocumentField {
   isDocumentOnly?: boolean;
   /** Whether it is set by a step of its own. */
   isApart?: boolean;
+  /** Whether what else its entry says makes it what it is, so that it need not be said. */
+  isImplied?: (entry: Entry) => boolean;
   /** Its value in a record of the API, where that is not the value of the field that is sent. */
   valueIn?: (record: object) => Value;
 }
@@ -60,6 +62,8 @@ export function rawOf(given: unknown): Raw {
   return typeof given === 'boolean' ? given : String(given);
 }
 
+const isAddressImplied = ({ repository_url: repository, clone_url: clone }: Entry): boolean => repository === clone;
+
 function fieldsIn(body: FieldSet): DocumentField[] {
   return Object.entries(body).map(([sent, field]) => ({
     name: columnName(sent),
@@ -67,6 +71,7 @@ function fieldsIn(body: FieldSet): DocumentField[] {
     isRequired: field.required,
     fallback: field.fallback as Value,
     field,
+    ...(columnName(sent) === 'clone_url' && { isImplied: isAddressImplied }),
     ...(field.schema.items?.properties && { read: (given: unknown) => field.parse(rawOf(given)) as Value }),
   }));
 }

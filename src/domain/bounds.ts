@@ -189,7 +189,7 @@ export const mostRecords = {
   projects: {
     per: 'account',
     most: 10_000,
-    texts: { columns: ['name', 'repository_url', 'description'], bytes: 8 * megabyte },
+    texts: { columns: ['name', 'repository_url', 'clone_url', 'description'], bytes: 8 * megabyte },
   },
   /** More than anybody writes: the contract of the API knows no limit on suites, and none on software. */
   suites: {

@@ -84,6 +84,8 @@ export interface SuiteOrder {
   /** Whether the report is to say when its steps began and ended. */
   isTraced?: boolean;
   image?: ImageOrder;
+  /** Whether it is root there, or is not; otherwise the image says who runs. */
+  root?: boolean;
   /** The files to keep, and how much of them. */
   artifacts?: { globs: string[]; mostFiles: number; mostBytes: number };
   /** What the suite keeps from build to build, if it keeps anything. */

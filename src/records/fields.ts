@@ -201,6 +201,17 @@ export function flag(): Field<boolean, number> {
   return { ...field, toColumn: Number, fromColumn: (column) => column === 1 };
 }
 
+/** The same, or null: neither is said. */
+export function flagOrNone(description: string): Field<boolean | null, number | null> {
+  const { parse } = flag();
+  const field = optional<boolean | null>(null, { type: ['boolean', 'null'], default: null, description }, parse);
+  return {
+    ...field,
+    toColumn: (value) => (value === null ? null : Number(value)),
+    fromColumn: (column) => (column === null ? null : column === 1),
+  };
+}
+
 export function identifier(): Field<bigint | undefined> {
   return optional<bigint | undefined>(undefined, sentId, (raw) => {
     const id = parseId(digitsIn(raw));

@@ -7,6 +7,7 @@ import {
   answersOf,
   described,
   flag,
+  flagOrNone,
   identifierOrNone,
   oneOf,
   required,
@@ -74,6 +75,7 @@ export const suiteFields = {
   steps: recordList('stepsOfSuite', stepFields, 'commands that run one after the other, in place of `command`'),
   tags,
   image,
+  root: flagOrNone('whether the command is root in the image, or is not; null for whoever the image says'),
   reports: globs('files in the workspace that are reports of tests, as JUnit XML'),
   timeout: described(
     wholeNumber({ min: 0, max: month, fallback: 0 }),
@@ -100,6 +102,12 @@ export function checkCommand({ command, steps }: Pick<Written, 'command' | 'step
   if (command === undefined || steps === undefined) return {};
   if (command !== '' && steps.length > 0) return { command: ['invalid_format'] };
   return command === '' && steps.length === 0 ? { command: ['is_blank'] } : {};
+}
+
+/** A build can be root only in an image. */
+export function checkRoot(sent: Written, stored?: Pick<ValuesOf<typeof suiteFields>, 'image' | 'root'>): FieldErrors {
+  const { image = '', root = null } = { ...stored, ...sent };
+  return root === true && image === '' && ('root' in sent || 'image' in sent) ? { root: ['invalid_format'] } : {};
 }
 
 /** There must be something to build, and not too much. The error is reported at the field that causes it. */

@@ -159,22 +159,29 @@ async function planChange(
 ): Promise<Step[]> {
   const { within } = planning;
   const own = { ...params, [kind.param]: record.id };
-  const changed = differing(kind.fields, record, node.entry);
-  const step: Step = {
+  const changing = (fields: readonly DocumentField[]): Step => ({
     action: 'change',
     section: kind.section,
     what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
-    fields: changed.map((field) => shownChange(field, record, node.entry)),
+    fields: fields.map((field) => shownChange(field, record, node.entry)),
     async run() {
       await named(node.at, async () => {
         const sent = kind === strategies ? await withSuiteId(within, own, node.entry) : node.entry;
-        return within(`PUT ${kind.path}/:${kind.param}`, own, bodyFrom(changed, sent));
+        return within(`PUT ${kind.path}/:${kind.param}`, own, bodyFrom(fields, sent));
       });
       if (areVariables(kind)) await noteSource(planning.db, record.id, shown(node.entry.from_env));
       return {};
     },
-  };
-  return [...(changed.length === 0 ? [] : [step]), ...(await planParts(planning, kind, own, node))];
+  });
+  const isLate = ({ name }: DocumentField): boolean => kind === suites && name === 'manual' && !node.entry.manual;
+  const { first = [], later = [] } = Object.groupBy(differing(kind.fields, record, node.entry), (field) =>
+    isLate(field) ? 'later' : 'first',
+  );
+  return [
+    ...(first.length === 0 ? [] : [changing(first)]),
+    ...(await planParts(planning, kind, own, node)),
+    ...(later.length === 0 ? [] : [{ ...changing(later), isLate: true }]),
+  ];
 }
 
 async function planCreate(planning: Planning, kind: Kind, params: Params, node: Node, inside: string): Promise<Step[]> {

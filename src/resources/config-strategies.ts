@@ -23,7 +23,7 @@ export async function withSuiteNames<Strategy extends object>(
   strategies: readonly Strategy[],
 ): Promise<Strategy[]> {
   const names = new Map((await suitesOf(within, params)).map(({ id, name }) => [id, name]));
-  const blank = { repository_url: '', local_branch: '', remote_branch: '' };
+  const blank = { repository_url: '', clone_url: '', local_branch: '', remote_branch: '' };
   return strategies.map((strategy) => {
     const { options } = strategy as { options: { suite_id?: bigint } };
     return { ...strategy, options: { ...blank, ...options, suite_id: names.get(options.suite_id ?? 0n) ?? '' } };

@@ -13,6 +13,7 @@ import {
   type DocumentField,
   type Entry,
   type Kind,
+  type Value,
 } from '../documents/kinds.ts';
 import { withIdString } from './common.ts';
 import { bodyFrom, entryOf, planFor, planningWith, recordsOf, runSteps, type Planning } from './config-plan.ts';
@@ -29,8 +30,24 @@ const ofBoth =
 
 /** Leaves out the fields that have their default. */
 function withoutDefaults(fields: readonly DocumentField[], entry: Entry): Record<string, unknown> {
-  const stated = fields.filter(({ name, isRequired, fallback }) => isRequired || !isSame(entry[name], fallback));
-  return Object.fromEntries(stated.map(({ name }) => [name, entry[name]]));
+  const stated = fields.filter(
+    ({ name, isRequired, fallback, isImplied }) =>
+      isRequired || !(isSame(entry[name], fallback) || isImplied?.(entry) === true),
+  );
+  return Object.fromEntries(stated.map((field) => [field.name, withoutRecordDefaults(field, entry[field.name])]));
+}
+
+/** The same for the records of a list. */
+function withoutRecordDefaults({ read, field }: DocumentField, value: Value | undefined): unknown {
+  if (!read || typeof value !== 'object') return value;
+  const required = field?.schema.items?.required ?? [];
+  return value.map((record) => {
+    const isStated = (name: string): boolean => {
+      const others = Object.fromEntries(Object.entries(record).filter(([other]) => other !== name));
+      return required.includes(name) || !isSame(read([others]), [record]);
+    };
+    return Object.fromEntries(Object.entries(record).filter(([name]) => isStated(name)));
+  });
 }
 
 /**

@@ -187,7 +187,7 @@ export const routes = [
     async handle(call) {
       const { db, project, page } = call;
       const rows = await onPage(deploysOf(db, project.id), 'deploys.id', page).execute();
-      const reason = await reasonsInVain(call, { account: project.owner_id, rows, mayWait });
+      const reason = await reasonsInVain(call, { account: project.owner_id, rows, mayWait, builds: 'deploy_id' });
       return pageOf(
         page,
         rows.map((row) => ({ ...itemView(row), ...reason(row) })),
@@ -234,7 +234,12 @@ export const routes = [
     async handle(call) {
       const { db, project, params } = call;
       const deploy = await findDeploy(db, project.id, params.deploy_id);
-      const reason = await reasonsInVain(call, { account: project.owner_id, rows: [deploy], mayWait });
+      const reason = await reasonsInVain(call, {
+        account: project.owner_id,
+        rows: [deploy],
+        mayWait,
+        builds: 'deploy_id',
+      });
       return { ...view(deploy), ...reason(deploy) };
     },
   }),

@@ -34,6 +34,13 @@ async function attemptsLike(db: Queries, { commit_id, suite_name, variant }: Bui
   return attempts.toSorted((a, b) => a.attempt - b.attempt);
 }
 
+/** The build whose files it began with, if any. One that has not begun may still begin with those of another. */
+async function filesOf(db: Queries, { files_of: of, started_at: started }: BuildRow) {
+  if (of === null || started === null) return [];
+  const builds = db.selectFrom('builds').select(['id', 'suite_name', 'variant']).where('id', '=', of);
+  return (await builds.execute()).map(({ id, ...named }) => ({ ...withIdString('id', id), ...named }));
+}
+
 async function artifactsOf(db: Queries, buildId: bigint) {
   const all = db.selectFrom('artifacts').where('build_id', '=', buildId);
   const sum = all.select((of) => [of.fn.countAll().as('files'), of.fn.sum('size').as('bytes')]);
@@ -90,8 +97,8 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary:
-      'Fetch a build with whether its suite still exists, its build request, all attempts at the same suite and variant of ' +
-      'the commit, the first one first, and how many files were kept of it',
+      'Fetch a build with whether its suite still exists, its build request, the build whose files it began with, all ' +
+      'attempts at the same suite and variant of the commit, the first one first, and how many files were kept of it',
     answer: buildDetailsRecord,
     async handle(call) {
       const { db, project, params } = call;
@@ -103,6 +110,7 @@ export const routes = [
         ...(await keptUntil(call, build)),
         suite_exists: (await settingsOf(db, build)) !== undefined,
         ...withIdString('build_request_id', build.build_request_id),
+        files_of: await filesOf(db, build),
         attempts: attempts.map(view),
         ...(await artifactsOf(db, build.id)),
       };

@@ -63,20 +63,31 @@ export function recordFirehose<const Path extends string>(
     hasEvents: true,
     answer: eventRecord,
     async handle(call) {
-      const log = await loggedId(call, logged);
-      return tailOf(call, followed(call.db, namedIn(call.params, logged.param), log));
+      const id = namedIn(call.params, logged.param);
+      return tailOf(call, (log) => followed(call.db, id, log), await loggedId(call, logged));
     },
   });
 }
 
 type Following = TailParts & Pick<Call, 'broadcasts' | 'headers' | 'signal'> & { query: { offset: string } };
 
-/** A record's states and its log, from the caller's position. */
-export async function tailOf(call: Following, subject: Followed): Promise<StreamAnswer> {
+/** A record's states and its log, from the caller's position. A log that takes the place of another is told from its start. */
+export async function tailOf(
+  call: Following,
+  following: (log: bigint) => Followed,
+  first: bigint,
+): Promise<StreamAnswer> {
   const { from = 0, ended } = resumption(call, plainOffset);
+  const subject = following(first);
   if (ended !== undefined && (await isStillOver(subject, ended))) return nothingMore;
   const wire = wireFor(call.headers.accept);
-  const write = (writer: StreamWriter) => followTogether(call, subject, wire, BigInt(from), writer);
+  const write = async (writer: StreamWriter): Promise<void> => {
+    let place = await followTogether(call, subject, wire, { at: BigInt(from) }, writer);
+    while (place?.movedTo !== undefined) {
+      const { movedTo: log, ...seen } = place;
+      place = await followTogether(call, following(log), wire, { ...seen, at: 0n }, writer);
+    }
+  };
   return { contentType: wire.contentType, write };
 }
 

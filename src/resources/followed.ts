@@ -14,6 +14,8 @@ interface Row {
   size: bigint | null;
   state: string | null;
   sequence: bigint | null;
+  /** Where a record's log is another's: whose it is now. */
+  log?: bigint | null;
 }
 
 type ReadEvents = (db: Queries, id: bigint, after: bigint) => Promise<readonly Readonly<Row>[]>;
@@ -36,6 +38,15 @@ const deployEvents =
       .leftJoin('logs', (join) => join.on('logs.id', '=', log))
       .leftJoin('events', (join) => join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', after))
       .select(['record.state as now', 'logs.size', 'events.state', 'events.sequence'])
+      // Its suite's newest build may be another one by now.
+      .select((of) =>
+        of
+          .selectFrom('builds')
+          .select((build) => build.fn.max('builds.id').as('id'))
+          .whereRef('builds.deploy_id', '=', 'record.id')
+          .whereRef('builds.suite_id', '=', 'record.suite_id')
+          .as('log'),
+      )
       .where('record.id', '=', id)
       .orderBy('events.sequence')
       .execute();
@@ -81,13 +92,15 @@ function followed<State extends string>(
 function sightOf(rows: readonly Readonly<Row>[], after: bigint | undefined): Snapshot | undefined {
   const [first] = rows;
   if (!first) return undefined;
+  const { log } = first;
   const size = first.size ?? 0n;
   const seen = rows.flatMap(({ state, sequence }): SeenState[] =>
     state === null || sequence === null || sequence <= (after ?? 0n) ? [] : [{ state, sequence }],
   );
-  if (after !== undefined) return { states: seen, size };
+  const whole = { size, ...(typeof log === 'bigint' && { log }) };
+  if (after !== undefined) return { states: seen, ...whole };
   // A dependency has no event before its first change.
-  return { states: [seen.at(-1) ?? { state: first.now, sequence: 0n }], size };
+  return { states: [seen.at(-1) ?? { state: first.now, sequence: 0n }], ...whole };
 }
 
 /** A request with its builds. Events are numbered within a project, so one number covers all of them. */

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import { parseAddress } from '../domain/repository-address.ts';
+import { placeOf } from '../domain/git-address.ts';
 import { forgeRecord, type Forge } from '../records/overview.ts';
 
 /** Where the forge of a project's repository shows its commits, branches and pull requests. */
@@ -23,7 +23,7 @@ const knownHosts: Record<string, string> = {
 
 interface Project {
   id: bigint;
-  repository_url: string;
+  clone_url: string;
 }
 
 const unknown: Forge = { host: '', commit_url: '', branch_url: '', pull_request_url: '' };
@@ -32,8 +32,8 @@ const unknown: Forge = { host: '', commit_url: '', branch_url: '', pull_request_
  * The forge of a project: a host that everybody knows, or one whose kind is known from the project's status targets or
  * hooks. Blank where the address of its pages is not certain.
  */
-export async function forgeOf(db: Queries, { id, repository_url: url }: Project): Promise<Forge> {
-  const { host, path } = parseAddress(url) ?? { host: '', path: '' };
+export async function forgeOf(db: Queries, { id, clone_url: url }: Project): Promise<Forge> {
+  const { host, path } = placeOf(url) ?? { host: '', path: '' };
   // A host without a dot is an alias in the operator's SSH configuration, and an absolute path is one of a plain
   // server.
   if (!host.includes('.') || isIP(host.replaceAll(/[[\]]/g, '')) !== 0 || !repositoryPath.test(path)) return unknown;

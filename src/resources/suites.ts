@@ -1,6 +1,7 @@
 import { allRows } from '../api/pages.ts';
+import type { Call } from '../api/call.ts';
 import { projectRoute } from '../api/route.ts';
-import type { Queries } from '../db/open.ts';
+import type { Queries, Transaction } from '../db/open.ts';
 import type { SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { most } from '../domain/bounds.ts';
@@ -10,7 +11,15 @@ import { retagBuilds } from '../lifecycle/builds.ts';
 import { renameCaches } from '../lifecycle/caches.ts';
 import { needsOf } from '../lifecycle/chosen-suites.ts';
 import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
-import { checkCommand, checkVariants, matrixFields, suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
+import {
+  checkCommand,
+  checkRoot,
+  checkVariants,
+  matrixFields,
+  suiteFields,
+  suiteRecord,
+  type Suite,
+} from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
@@ -61,6 +70,16 @@ function checkTimeout({ buildTimeout }: { buildTimeout: number }, { timeout = 0 
   return timeout > buildTimeout ? { timeout: ['invalid_format'] } : {};
 }
 
+/** A suite that a deploy strategy runs stays manual: otherwise it would run for every commit as well. */
+async function checkManual(
+  { db, database, project, suite }: Pick<Call, 'database'> & { db: Queries; project: { id: bigint }; suite: SuiteRow },
+  { manual = true }: Sent,
+): Promise<FieldErrors> {
+  if (manual || suite.manual === 0) return {};
+  await database.holdNumber(db as Transaction, project.id); // no strategy begins to run it meanwhile
+  return (await isDeployed(db, suite)) ? { manual: ['invalid_format'] } : {};
+}
+
 /** A command that is sent replaces the steps, and the other way round. */
 function replacing({ command, steps }: Sent): Pick<Sent, 'command' | 'steps'> {
   if (command !== undefined && command !== '' && steps === undefined) return { steps: [] };
@@ -93,6 +112,7 @@ export const routes = [
     verify: async (call, values) => ({
       ...checkTimeout(call, values),
       ...checkCommand(values),
+      ...checkRoot(values),
       ...(await checkNeeds(call, values)),
       ...(await checkFiles(call, values)),
       ...checkVariants(values),
@@ -121,7 +141,7 @@ export const routes = [
     path: '/projects/:project_id/suites/:suite_id',
     access: 'both',
     scope: 'suites',
-    summary: 'Change a suite',
+    summary: 'Change a suite; one that a deploy strategy runs stays manual',
     body: suiteFields,
     changes: 'suites',
     answer: suiteRecord,
@@ -129,8 +149,10 @@ export const routes = [
     verify: async (call, values) => ({
       ...checkTimeout(call, values),
       ...checkCommand({ ...valuesIn(suiteFields, call.suite), ...values, ...replacing(values) }),
+      ...checkRoot(values, valuesIn(suiteFields, call.suite)),
       ...(await checkNeeds(call, values, call.suite)),
       ...(await checkFiles(call, values, call.suite)),
+      ...(await checkManual(call, values)),
       ...checkVariants(values, valuesIn(matrixFields, call.suite)),
     }),
     verifyNames: ({ db, suite }, values) =>

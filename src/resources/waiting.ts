@@ -13,6 +13,8 @@ interface Work<Shown> {
   rows: readonly Shown[];
   /** Whether a record can be waiting at all. For others there is no query. */
   mayWait: (row: Shown) => boolean;
+  /** The column by which builds name such a record, where its work may be their jobs. */
+  builds?: 'build_request_id' | 'deploy_id';
 }
 
 /** The source of reads: in a call that writes, its transaction, which has the jobs that the call has made. */
@@ -44,12 +46,12 @@ export async function reasonsInVain<Shown extends Waiting>(
 
 async function reasonsFor<Shown extends Waiting>(
   { database, db }: Reading,
-  { account, rows, mayWait }: Work<Shown>,
+  { account, rows, mayWait, builds }: Work<Shown>,
   isAny: boolean,
 ): Promise<ReadonlyMap<bigint, string>> {
   const reasons = new Map<bigint, string>();
   const ids = rows.filter(mayWait).map(({ id }) => id);
-  const queued = ids.length === 0 ? [] : await inTheQueue(db, ids);
+  const queued = ids.length === 0 ? [] : await inTheQueue(db, ids, builds);
   if (queued.every(({ claim }) => claim !== null)) return reasons;
   const why = await whyWaiting(database, account, db);
   for (const [id, jobs] of Map.groupBy(queued, (job) => job.id)) {
@@ -85,15 +87,14 @@ interface QueuedJob {
   state: string | null;
 }
 
-/** The jobs in the queue for these records. For a request or a deploy these may be its builds'. */
-async function inTheQueue(db: Queries, ids: readonly bigint[]): Promise<QueuedJob[]> {
+/** The jobs in the queue for these records, and for builds that name them. */
+async function inTheQueue(db: Queries, ids: readonly bigint[], builds: Work<never>['builds']): Promise<QueuedJob[]> {
   const jobs = db
     .selectFrom('jobs')
     .leftJoin('builds', 'builds.id', 'jobs.subject_id')
     .select(['jobs.tags', 'jobs.kind', 'jobs.claim', 'jobs.run_after', 'jobs.location', 'builds.build_state as state']);
   const own = jobs.select('jobs.subject_id as id').where('jobs.subject_id', 'in', ids);
-  const ofBuilds = (['builds.build_request_id', 'builds.deploy_id'] as const).map((column) =>
-    jobs.select(`${column} as id`).where(column, 'in', ids).$narrowType<{ id: bigint }>(),
-  );
-  return (await Promise.all([own, ...ofBuilds].map((some) => some.execute()))).flat();
+  if (builds === undefined) return own.execute();
+  const ofBuilds = jobs.select(`builds.${builds} as id`).where(`builds.${builds}`, 'in', ids);
+  return own.unionAll(ofBuilds.$narrowType<{ id: bigint }>()).execute();
 }

@@ -98,6 +98,12 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
           ><span class="build-asked">${commitAtForge(links, commit.ref)} ${askedFor(request, links)}</span>
           <a href="${path}/requests/${build.build_request_id_str}">${ago(build.created_at)}</a></span
         >
+        ${build.files_of.map(
+          (other) =>
+            html`<span class="aside"
+              >with the files of <a href="${path}/builds/${other.id_str}">${buildName(other)}</a></span
+            >`,
+        )}
         ${started !== null && html`<span class="aside">took ${duration(started, finished)}</span>`}
         ${status !== null && html`<span class="aside">exit status ${status}</span>`} ${attemptMarks(shown, path)}
       </p>

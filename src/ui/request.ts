@@ -178,7 +178,7 @@ async function show(visit: ProjectVisit) {
           html`<p class="aside">
             ${request.config_file !== '' && html`Built by <code>${request.config_file}</code> of this commit.`} Its
             files are compared with
-            ${request.compared_with || 'its first parent'}${
+            ${request.compared_with || 'nothing: no rule asks which files changed'}${
               request.base !== '' && html` (<code>${shortSha(request.base)}</code>)`
             }.
           </p>`

@@ -37,9 +37,23 @@ function suiteFields(form: PageForm, all: readonly Suite[], suite?: Suite): Html
   })}
   ${stepsGroup(form, suite?.steps)}
   ${form.group(
-    ['image', 'tags'],
+    ['image', 'root', 'tags'],
     `Image: ${form.shown('image', suite?.image ?? '') || 'none'}${tags === '' ? '' : `, tags: ${tags}`}`,
     html`${imageField(form, suite?.image)}
+    ${form.select(
+      'root',
+      'User in the image',
+      [
+        ['', 'The image’s own'],
+        ['true', 'Root'],
+        ['false', 'Not root'],
+      ],
+      {
+        value: suite?.root === null ? '' : String(suite?.root ?? ''),
+        hint: 'Root can install packages and change users there, and is nobody on the machine.',
+        wrong: 'Without an image there is no root.',
+      },
+    )}
     ${form.words('tags', 'Tags', {
       value: suite?.tags.join(' '),
       hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',

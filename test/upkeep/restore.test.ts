@@ -89,6 +89,7 @@ for (const kind of kinds) {
         steps: '[]',
         tags: '',
         image: '',
+        root: null,
         cache: '[]',
         reports: '[]',
         timeout: 0,

@@ -149,7 +149,7 @@ export interface DeployRow {
   started_at: bigint | null;
   finished_at: bigint | null;
   /** The strategy's settings when the deploy was requested: the strategy may change or be deleted before its turn. */
-  repository_url: string;
+  clone_url: string;
   local_branch: string;
   remote_branch: string;
   suite_id: bigint | null;
