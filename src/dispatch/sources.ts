@@ -8,12 +8,12 @@ import type { JobContext } from './job-handler.ts';
 /** Where a project's code comes from, with the key to read it. */
 export function sourceOf(
   { vault }: Pick<JobContext, 'vault'>,
-  project: Pick<ProjectRow, 'id' | 'repository_url' | 'ssh_private_key'>,
+  project: Pick<ProjectRow, 'id' | 'clone_url' | 'ssh_private_key'>,
 ): Source {
   const location = sealedLocation({ table: 'projects', column: 'ssh_private_key' }, project.id);
   return {
     projectId: String(project.id),
-    repositoryUrl: project.repository_url,
+    repositoryUrl: project.clone_url,
     privateKey: vault.open(project.ssh_private_key, location),
   };
 }
@@ -25,7 +25,7 @@ export async function keyOf(db: Queries, vault: Vault, holder: string, claim: st
   const project = await db
     .selectFrom('builds')
     .innerJoin('projects', 'projects.id', 'builds.project_id')
-    .select(['projects.id', 'projects.repository_url', 'projects.ssh_private_key'])
+    .select(['projects.id', 'projects.clone_url', 'projects.ssh_private_key'])
     .where('builds.id', '=', job.subject_id)
     .executeTakeFirst();
   return project && sourceOf({ vault }, project).privateKey;

@@ -20,7 +20,7 @@ import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhoo
  *     the runner that asks; the turn of its account
  *  2. jobs, except delivery jobs; then what runners still have to bring of builds (`uploads`)
  *  3. the build, deploy or dependency of a job, and its log
- *  4. the lane of a deploy, with its position in the queue; build requests
+ *  4. the lane of a deploy, then the job that is next in it (queue/lanes.ts); build requests
  *  5. other rights that a number stands for: to record a fetched commit of a project, to open a shell at a runner.
  *     Waiting jobs whose suite gets other tags are locked after these: no transaction that holds such a job asks for
  *     one of these rights
@@ -39,6 +39,8 @@ import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhoo
 interface PendingEffects {
   events: LifecycleEvent[];
   commits: Set<bigint>;
+  /** Those of which a build runs now. */
+  begunCommits: Set<bigint>;
   requests: Set<bigint>;
   projects: Set<bigint>;
   dependencies: Set<bigint>;
@@ -47,9 +49,15 @@ interface PendingEffects {
   /** The newest commits of default branches, by project, and the names of these branches where they are known. */
   defaultHeads: Map<bigint, DefaultHead>;
   /** Why the fetches of requests failed. */
-  reasons: Map<bigint, string>;
+  failures: Map<bigint, FailedFetch>;
   /** The reports to forges about suites that are not run, by project. */
   leftOut: Map<bigint, StatusReport[]>;
+}
+
+export interface FailedFetch {
+  reason: string;
+  /** The commit, where it was found and its file was refused. */
+  sha?: string | undefined;
 }
 
 /** The newest built commit of a default branch, and the branch's name; null where they are not known. */
@@ -74,12 +82,13 @@ function noEffects(): PendingEffects {
   return {
     events: [],
     commits: new Set(),
+    begunCommits: new Set(),
     requests: new Set(),
     projects: new Set(),
     dependencies: new Set(),
     groups: [],
     defaultHeads: new Map(),
-    reasons: new Map(),
+    failures: new Map(),
     leftOut: new Map(),
   };
 }
@@ -106,8 +115,8 @@ export function moveDefaultHead(context: WriteContext, projectId: bigint, defaul
 }
 
 /** Records why the fetch of a request failed, for the notifications of its project. */
-export function fetchFailed(context: WriteContext, requestId: bigint, reason: string): void {
-  effectsOf(context).reasons.set(requestId, reason);
+export function fetchFailed(context: WriteContext, requestId: bigint, failure: FailedFetch): void {
+  effectsOf(context).failures.set(requestId, failure);
 }
 
 /** Records that a rule leaves a suite out, for the forges of its project. */
@@ -117,13 +126,14 @@ export function reportLeftOut(context: WriteContext, projectId: bigint, report: 
   projects.add(projectId);
 }
 
-/** Marks commits, requests and projects whose states have to be calculated again. */
+/** Marks commits, requests and projects whose states have to be calculated again; `begunOf` unless it is `building`. */
 export function rollUp(
   context: WriteContext,
-  { commit, request, project }: { commit?: bigint; request?: bigint; project?: bigint },
+  { commit, begunOf, request, project }: { commit?: bigint; begunOf?: bigint; request?: bigint; project?: bigint },
 ): void {
-  const { commits, requests, projects } = effectsOf(context);
+  const { commits, begunCommits, requests, projects } = effectsOf(context);
   if (commit !== undefined) commits.add(commit);
+  if (begunOf !== undefined) begunCommits.add(begunOf);
   if (request !== undefined) requests.add(request);
   if (project !== undefined) projects.add(project);
 }
@@ -138,11 +148,12 @@ export async function applyEffects(context: WriteContext): Promise<void> {
   if (!effects) return;
   memo.effects = noEffects();
   const { moved, changed } = await rollUpCommits(context, {
-    commits: inOrder(effects.commits),
+    commits: inOrder(effects.commits.union(effects.begunCommits)),
+    begun: effects.begunCommits.difference(effects.commits),
     requests: inOrder(effects.requests),
     groups: effects.groups,
   });
-  const events = [...effects.events, ...moved].map((one) => ({ ...one, reason: effects.reasons.get(one.subjectId) }));
+  const events = [...effects.events, ...moved].map((one) => ({ ...one, ...effects.failures.get(one.subjectId) }));
   const byProject = Map.groupBy(events, ({ projectId }) => projectId);
   const behind = new Set([...effects.projects, ...changed]);
   for (const id of inOrder(new Set([...byProject.keys(), ...behind]))) {

@@ -5,6 +5,7 @@ import { keepTail } from '../lib/tail.ts';
 import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
+import { inImage } from './images/images.ts';
 import { CannotMountError, type Ended, type RunFiles } from './sandbox/types.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
@@ -76,7 +77,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     const [lowest = '', ...over] = [...(checkout ? [checkout.path] : []), ...workspace];
     const tops = { workspace: files.workspace.at(-1), home: files.home.at(-1) };
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
-    const variables = { ...services.operatorVariables(), ...image?.environment, ...order.environment };
+    const variables = { ...services.operatorVariables(), ...image?.configuration.environment, ...order.environment };
     await log.flush();
     const suite = suiteSteps({
       launches: order.launches,
@@ -96,7 +97,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       home,
       ...(order.files && { like: tops }),
       mounts: software.mounts,
-      image: image?.tree,
+      ...(image && inImage(image, order.root)),
       limits: { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 },
       output: (chunk) => log.push(chunk),
       onLeft: async (left, ended) => {

@@ -46,6 +46,7 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
     },
     log: nothing,
     steps: nothing,
+    services: nothing,
     tests: nothing,
     read: nothing,
     store: nothing,

@@ -102,6 +102,7 @@ export class Stage {
       sandboxes: {
         owner: { uid: 0, gid: 0 },
         whyNoImages: null,
+        hasManyUsers: false,
         hasLayers: false,
         run: (job) => this.#play(job),
         adopt: async () => {},

@@ -43,12 +43,19 @@ describeServiceOnOne('pages over the API', (service) => {
   test('a form does what the API does, and the audit log is told that it was a browser', async () => {
     const audit = await AuditWatch.begin(service);
     const page = await tab.get('/ui/projects/new');
-    const fields = { name: 'by a page', repository_url: 'git@example.org:a/b.git', description: 'one\r\ntwo' };
+    const pasted = 'https://me@example.org/a/b/?tab=readme';
+    const fields = { name: 'by a page', clone_url: pasted, description: 'one\r\ntwo' };
     const made = await tab.submit(page, '/ui/projects/new', fields);
     assert.equal(made.status, 303);
     const [, id = ''] = /^\/ui\/projects\/(\d+)\/setup$/.exec(String(made.headers.location)) ?? assert.fail();
     const { record } = await alice.get(`/projects/${id}`);
-    assert.deepEqual([record.name, record.description], ['by a page', 'one\ntwo']);
+    assert.deepEqual(
+      [record.name, record.description, record.clone_url],
+      ['by a page', 'one\ntwo', 'https://example.org/a/b'],
+    );
+    const setup = await tab.get(String(made.headers.location));
+    assert.match(setup.text, /over HTTPS\. That needs no key/);
+    assert.doesNotMatch(setup.text, /ssh-ed25519/);
     const [entry] = await audit.news();
     assert.deepEqual([entry?.action, entry?.via, entry?.actor?.email], ['project.created', 'session', alice.email]);
   });
@@ -56,15 +63,15 @@ describeServiceOnOne('pages over the API', (service) => {
   test('an error is shown at its field, and the typed text stays', async () => {
     await alice.createProject({ name: 'taken' });
     const page = await tab.get('/ui/projects/new');
-    const typed = { name: 'taken', repository_url: `https://nowhere${hostile}`, description: `kept ${hostile}` };
+    const typed = { name: 'taken', clone_url: `https://nowhere${hostile}`, description: `kept ${hostile}` };
     const refused = await tab.submit(page, '/ui/projects/new', typed);
     assert.equal(refused.status, 403);
     const field = (name: string): string => new RegExp(`<[^<]*\\bname="${name}"[^>]*>`).exec(refused.text)?.[0] ?? '';
     assert.match(field('name'), /value="taken"[^>]*/);
     assert.match(field('name'), /aria-invalid="true"/);
-    assert.match(field('repository_url'), /aria-invalid="true"/);
+    assert.match(field('clone_url'), /aria-invalid="true"/);
     assert.match(refused.text, /Name is taken already\./);
-    assert.match(refused.text, /has the form user@host:path/);
+    assert.match(refused.text, /This is no address of a repository, such as/);
     assert.ok(refused.text.includes('kept &quot;&gt;&lt;img') && !refused.text.includes('<img'));
   });
 

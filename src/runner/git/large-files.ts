@@ -1,6 +1,7 @@
 import { lstat, mkdir } from 'node:fs/promises';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { parseGitAddress, type GitAddress } from '../../domain/git-address.ts';
 import { pathExists } from '../../lib/path-exists.ts';
 import { run } from '../../lib/processes.ts';
 import { FetchError } from './failures.ts';
@@ -8,7 +9,6 @@ import { git, GitError } from './git.ts';
 import { connected, mirrorOf, sshRemote, type Source, type GitServices } from './obtain.ts';
 import { whyUnavailable, type Unavailable } from './public-failures.ts';
 import { setOldTimes } from './old-times.ts';
-import { publicLfsUrl } from './repository-url.ts';
 import type { Session } from './session.ts';
 import { trimEnd } from './phrases.ts';
 import type { Way } from './channel.ts';
@@ -94,7 +94,7 @@ export async function bringLargeFiles(services: GitServices, pointed: PointedTre
   if (missing === 0) return fill(address.url);
   narrator.line(`Fetching ${missing} files of Git LFS.`);
   const publicBytes = services.checkoutBytes;
-  if (source.isFork || address.transport === 'https') {
+  if (source.isFork || address.scheme === 'https') {
     const url = publicLfsUrl(address);
     if (url !== undefined) return fill(url, { publicBytes });
     return miss(pointers, { why: `no https address follows from ${address.url}`, isLasting: true });
@@ -109,6 +109,15 @@ export async function bringLargeFiles(services: GitServices, pointed: PointedTre
     // The host could not be reached for these files only: the commit itself is here.
     return miss(pointers, { why: trimEnd(error.message, '.'), isLasting: false });
   }
+}
+
+/** Where anybody would ask for large files: the address follows from the repository's own, as git-lfs does it. */
+export function publicLfsUrl({ scheme, url: own, host, path }: GitAddress): string | undefined {
+  const url =
+    scheme === 'https'
+      ? own
+      : parseGitAddress(`https://${host.includes(':') ? `[${host}]` : host}/${path.replace(/^\/+/, '')}`)?.url;
+  return url === undefined ? undefined : `${url.replace(/\/*(\.git)?\/*$/, '.git')}/info/lfs`;
 }
 
 const placeIn = (store: string, oid: string): string => join(store, 'objects', oid.slice(0, 2), oid.slice(2, 4), oid);

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
+import { destinationOf, parseGitAddress, type GitAddress } from '../../domain/git-address.ts';
 import { pathExists } from '../../lib/path-exists.ts';
 import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
 import type { OpenChannel, Service } from './channel.ts';
 import { descends, isAmbiguous, findCandidates, type Found } from './commits.ts';
 import type { Connections } from './connections.ts';
-import { blamesItself, explain, FetchError, recognize, tooSlow, wherePortsGo, type RemoteFailure } from './failures.ts';
+import { blamesItself, explain, FetchError, recognize, tooSlow, type RemoteFailure } from './failures.ts';
 import { GitError } from './git.ts';
 import { fetchSpecial, mirrorAt, noteUse, rebuild, update, whileLocked, writeTo } from './mirror.ts';
 import type { Mirror, Remote } from './mirror.ts';
@@ -13,7 +14,6 @@ import { presentBranches } from './present-branches.ts';
 import { logWriter, type LogWriter, type WriteLog } from './narrator.ts';
 import { notObtained, whyUnavailable } from './public-failures.ts';
 import { isBranchOrTag, type WantedRef } from './refs.ts';
-import { parseRepositoryUrl, type RepositoryAddress } from './repository-url.ts';
 import type { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
 import { openSshChannel } from './ssh-channel.ts';
@@ -39,9 +39,9 @@ export type KeySource = string | (() => Promise<string>);
 /** A project's repository, or a submodule of it. */
 export interface Source {
   projectId: string;
-  address: RepositoryAddress;
-  /** The destination of the project's own repository, which its people entered. */
-  home: string;
+  address: GitAddress;
+  /** That of the project's own repository, which its people entered. */
+  home: GitAddress;
   /** The wanted commit comes from a fork: a stranger chose everything in it. */
   isFork: boolean;
   privateKey: KeySource;
@@ -51,7 +51,7 @@ export interface Source {
 
 export interface SourceRequest {
   projectId: string;
-  /** The scp-like form `user@host:path`. */
+  /** As domain/git-address.ts reads it. */
   repositoryUrl: string;
   privateKey: KeySource;
   /** Where this is not known, the commit counts as a fork's. */
@@ -64,14 +64,14 @@ export interface SourceRequest {
 export function sourceOf(request: SourceRequest): Source {
   const { projectId, repositoryUrl: url, privateKey, isFork = true, writeLog, signal } = request;
   if (!/^[\w-]{1,64}$/.test(projectId)) throw new Error(`${JSON.stringify(projectId)} cannot name a project`);
-  const address = parseRepositoryUrl(url);
+  const address = parseGitAddress(url);
   if (address === undefined) {
     throw new FetchError(
       'invalid_url',
-      `The address ${JSON.stringify(url)} is not of the form user@host:path. ${wherePortsGo}`,
+      `The address ${JSON.stringify(url)} is not of the form user@host:path, ssh://user@host:port/path or https://host/path.`,
     );
   }
-  return { projectId, address, home: address.destination, isFork, privateKey, narrator: logWriter(writeLog), signal };
+  return { projectId, address, home: address, isFork, privateKey, narrator: logWriter(writeLog), signal };
 }
 
 /**
@@ -94,7 +94,7 @@ export async function reach<T>(
   source: Source,
   work: (remote: Remote) => Promise<T>,
 ): Promise<T> {
-  if (source.address.transport === 'https') return work(publicRemote(services, source));
+  if (source.address.scheme === 'https') return work(publicRemote(services, source));
   return connected(services, source, (ssh, known) => work(sshRemote(services, known, ssh)));
 }
 
@@ -105,7 +105,8 @@ export function sshRemote(
   ssh: readonly string[],
 ): Remote {
   const { narrator, signal } = source;
-  const { url, destination, path } = source.address;
+  const { url, path } = source.address;
+  const destination = destinationOf(source.address);
   return {
     url,
     way: (...services) => ({
@@ -135,7 +136,8 @@ export async function connected<T>(
 ): Promise<T> {
   const privateKey = typeof source.privateKey === 'string' ? source.privateKey : await source.privateKey();
   const known = { ...source, privateKey };
-  const isNamed = source.address.destination !== source.home;
+  const { address, home } = source;
+  const isNamed = destinationOf(address) !== destinationOf(home) || address.port !== home.port;
   return connections.use({ ...known, isNamed }, (ssh) => work(ssh, known));
 }
 

@@ -10,7 +10,8 @@ import type { ImageOrder, Link, RegistryAccess } from '../../protocol/index.ts';
 import { untilAnswered } from '../retry.ts';
 import { present } from '../sandbox/machine.ts';
 import { watchSize } from '../size-watch.ts';
-import type { Sandboxes } from '../sandbox/types.ts';
+import type { Job, Sandboxes } from '../sandbox/types.ts';
+import { readConfiguration, whoRuns, withUsers } from './configuration.ts';
 import { ImageError } from './failures.ts';
 import { openImageStore, treeOf, type Brought, type HeldImage } from './image-store.ts';
 import {
@@ -20,7 +21,6 @@ import {
   layoutOf,
   plainDigests,
   plainLayerOf,
-  readConfiguration,
   readManifest,
   type Descriptor,
   type Manifest,
@@ -47,7 +47,15 @@ export interface ImageTask {
 }
 
 /** The image stays until this is disposed of. */
-export type TakenImage = Pick<HeldImage, 'tree' | 'environment' | 'digest'> & Disposable;
+export type TakenImage = Pick<HeldImage, 'tree' | 'configuration' | 'digest'> & Disposable;
+
+/** What a job in an image has of it; `root` is what its suite says. */
+export function inImage(
+  { tree, configuration }: Pick<TakenImage, 'tree' | 'configuration'>,
+  root?: boolean | null,
+): Pick<Job, 'image' | 'user'> {
+  return { image: tree, user: whoRuns(configuration, root) };
+}
 
 export interface ImagesOptions {
   folder: string;
@@ -113,14 +121,14 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
         bounds,
       );
       if (digestOf(configuration) !== manifest.config.digest) throw mismatch(source.reference);
-      const environment = readConfiguration(configuration);
+      const read = readConfiguration(configuration);
       const layers = decompress ? await decompressedIn(blobs, plainDigests(configuration, manifest)) : manifest.layers;
       await compose(layout, blobs, { ...manifest, layers });
-      await tools.unpack(layout, tree, bounds);
+      const accounts = await tools.unpack(layout, tree, bounds);
       await removeTree(layout);
       if (!(await tools.hasShell(tree, bounds.signal)))
         throw new ImageError('image_without_shell', 'The image has no /bin/sh that runs here, and builds need one.');
-      return { environment, bytes: await treeSize(making) };
+      return { configuration: withUsers(read, accounts), bytes: await treeSize(making) };
     });
   };
 

@@ -68,7 +68,7 @@ test('a repository that is not there', async (t) => {
   const meant = await fetchFails('repository_not_found', 'main', { repositoryUrl: `${user}:2222/nothing.git` });
   assert.match(
     meant,
-    /If 2222 in .* is meant as a port.*HEADRACE_SSH_CONFIG names\. There: “Host .*”, and below it “Port 2222”/,
+    /If 2222 in .* is meant as a port: it is taken for a folder\. Write ssh:\/\/[^ ]*:2222\/nothing\.git instead/,
   );
 });
 
