@@ -21,6 +21,8 @@ async function imageIn(folder: string): Promise<string> {
   return image;
 }
 
+const changesIn = (kept: string) => ({ below: [join(kept, 'root')], above: [join(kept, 'image-changes')] });
+
 test('root of a sandbox has many users, and the rights over them that it needs', { skip }, async (t) => {
   const { sh, folder, sandboxes } = await open(t);
   assert.equal(sandboxes.hasManyUsers, true);
@@ -71,7 +73,7 @@ test(
     assert.equal(first.text, `70\n71\n71 5 80\n${seen('70:71')}touch: /data/x: Permission denied\n`);
     // What it left belongs to whoever runs next, in an image or not; the image's own files do not.
     const over = [join(kept, 'changes')];
-    const next = { workspace: { checkout, over }, image, changedImage: kept };
+    const next = { workspace: { checkout, over }, image, imageLayers: changesIn(kept) };
     const asRoot = await sh(`${look}; cat mine.txt new /data/of-app`, { ...next, user: rootUser });
     assert.equal(asRoot.text, `${seen('0:0')}changed\nnew\nn\n`);
     const without = await sh('id -u; stat -c %u:%g mine.txt new; echo more >>new && cat new', {
@@ -163,8 +165,8 @@ test('what root of one build leaves gives no other anything [promise: build-user
   for (const path of [checkout, image]) await sandboxes.adopt(path);
   const kept = join(folder, 'kept');
   const leave = [
-    'set -e; for owner in 0 33 70 65535; do cp /bin/busybox suid-$owner; chown $owner:$owner suid-$owner; chmod 6755 suid-$owner; done',
-    'cp /bin/busybox /bin/suid; chmod 6755 /bin/suid; cp suid-33 ~; cp suid-33 /tmp; mkdir /data2; touch /data2/x',
+    'set -e; for owner in 0 33 70 65535; do cp /bin/busybox busybox-$owner; chown $owner:$owner busybox-$owner; chmod 6755 busybox-$owner; done',
+    'cp /bin/busybox /bin/busybox-suid; chmod 6755 /bin/busybox-suid; cp busybox-33 ~; cp busybox-33 /tmp; mkdir /data2; touch /data2/x',
     'echo closed >/data/closed; chmod 0 /data/closed; sleep 1000 & echo left',
   ];
   const left = await sh(leave.join('\n'), {
@@ -181,14 +183,14 @@ test('what root of one build leaves gives no other anything [promise: build-user
   });
   assert.equal(outside.stdout.toString() + outside.stderr.toString(), '');
   const over = [join(kept, 'changes')];
-  const programs = '/bin/suid ./suid-0 ./suid-33 ./suid-65535';
+  const programs = '/bin/busybox-suid ./busybox-0 ./busybox-33 ./busybox-65535';
   const again = await sh(
-    `for program in ${programs}; do $program id -u; $program id -g; done; cat /data/closed; kill -0 -1 && echo killed; stat -c %u:%g /data2/x suid-0 suid-33`,
-    { image, changedImage: kept, user: app, workspace: { checkout, over } },
+    `for program in ${programs}; do $program id -u; $program id -g; done; cat /data/closed; kill -0 -1 && echo killed; stat -c %u:%g /data2/x busybox-0 busybox-33`,
+    { image, imageLayers: changesIn(kept), user: app, workspace: { checkout, over } },
   );
   const refused = "cat: can't open '/data/closed': Permission denied\n";
   assert.match(again.text, new RegExp(`^(70\n71\n){4}${refused}(.*kill.*\n)?0:0\n70:71\n33:33\n$`), again.text);
-  const without = await sh('for program in ./suid-0 ./suid-33; do $program id -u; done', {
+  const without = await sh('for program in ./busybox-0 ./busybox-33; do $program id -u; done', {
     workspace: { checkout, over },
   });
   assert.equal(without.text, '1000\n1000\n');
