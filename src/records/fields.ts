@@ -203,8 +203,10 @@ export function flag(): Field<boolean, number> {
 
 /** The same, or null: neither is said. */
 export function flagOrNone(description: string): Field<boolean | null, number | null> {
-  const { parse } = flag();
-  const field = optional<boolean | null>(null, { type: ['boolean', 'null'], default: null, description }, parse);
+  const said = flag();
+  const field = optional<boolean | null>(null, { type: ['boolean', 'null'], default: null, description }, (raw) =>
+    said.parse(raw),
+  );
   return {
     ...field,
     toColumn: (value) => (value === null ? null : Number(value)),

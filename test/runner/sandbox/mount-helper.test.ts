@@ -101,7 +101,10 @@ test(
     };
     const isFull = /every range of user IDs on this machine is in use/;
     const [mine, theirs] = [await openRange(one.helper), await openRange(other.helper)];
-    assert.deepEqual([mine.first, theirs.first].toSorted(), [ids.first, ids.first + 65_536]);
+    assert.deepEqual(
+      [mine.first, theirs.first].toSorted((a, b) => a - b),
+      [ids.first, ids.first + 65_536],
+    );
     for (const { helper } of [one, other]) await assert.rejects(openRange(helper), isFull);
     await mine.close();
     const again = await openRange(other.helper);

@@ -144,7 +144,7 @@ test('what root of a sandbox may not do [promise: build-privileges]', { skip }, 
     .slice(1)
     .map((part) => part.split(']\n') as [string, string])
     .filter(([, said]) => said !== '');
-  const [[, rights = ''] = ['', ''], [, nothingNew = ''] = ['', '']] = done;
+  const [[, rights] = ['', ''], [, nothingNew] = ['', '']] = done;
   const exactly = [0, 1, 3, 4, 5, 6, 7, 10, 18, 29, 31]
     .reduce((sum, bit) => sum + 2n ** BigInt(bit), 0n)
     .toString(16)
