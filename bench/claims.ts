@@ -16,7 +16,7 @@ const accounts = 5;
 const [few, many] = [10, 100_000];
 const samples = 600;
 
-/** How long a claim takes, its commit included, with a long queue over that with a short one. */
+/** How long a claim takes, its commit included, with a long queue over that with a short one; as much again is put off. */
 export async function claimFigures(databases: Databases): Promise<Figure[]> {
   const { sqlite, postgres } = await onBoth(databases, async (settings, name): Promise<Figure> => {
     await using stack = new AsyncDisposableStack();
@@ -60,14 +60,16 @@ async function fill(db: Database, waiting: number): Promise<Queue> {
       insert into jobs (id, kind, subject_id, account_id, tries, run_after, cancelled, tags)
       with recursive numbers (number) as (
         select 1 union all select number + 1 from numbers where number < ${sql.lit(waiting)}
-      ) select number, 'run_suite', number, number % ${sql.lit(accounts)} + 1, 0, 0, 0, '' from numbers`.execute(trx);
+      )
+      select number, 'run_suite', number, number % ${sql.lit(accounts)} + 1, 0, 0, 0, '' from numbers
+      union all select -number, 'run_suite', -number, 0, 0, ${sql.lit(2n ** 62n)}, 0, '' from numbers`.execute(trx);
     await sql`insert into queue_turns (account_id, turn) select distinct account_id, 0 from jobs`.execute(trx);
   });
   // What PostgreSQL does by itself a minute after so many rows were written.
   if (db.kind === 'postgres') await sql`analyze`.execute(db.read);
   return {
     async claimOne() {
-      const claiming = { kinds, holder: 'bench', seconds: 60, turn: ids.next() };
+      const claiming = { kinds, holder: 'bench', location: 'bench', seconds: 60, turn: ids.next() };
       const startedAt = performance.now();
       const job = await db.transaction((trx) => claim(db, trx, claiming));
       const taken = performance.now() - startedAt;

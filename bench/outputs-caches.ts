@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { Blobs, CachingRunner } from '../test/support/caching.ts';
 import { median, round, type Figure } from './support/report.ts';
 import { openBenchSandboxes } from './support/sandboxes.ts';
+import { timed } from './support/timed.ts';
 
 const files = 20_000;
 const turns = 30;
@@ -33,10 +34,4 @@ export async function caches(): Promise<Figure[]> {
       from: `${round(median(restored))} ms against ${round(median(without))} ms, medians of ${turns} in turns`,
     },
   ];
-}
-
-async function timed(work: () => Promise<unknown>): Promise<number> {
-  const startedAt = performance.now();
-  await work();
-  return performance.now() - startedAt;
 }

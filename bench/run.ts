@@ -4,6 +4,7 @@ import { cli } from './cli.ts';
 import { fetches } from './fetches.ts';
 import { largestHolds } from './holds.ts';
 import { builds } from './builds.ts';
+import { filesOfSuites } from './files.ts';
 import { incremental } from './incremental.ts';
 import { graphs } from './graphs.ts';
 import { outputs } from './outputs.ts';
@@ -16,6 +17,7 @@ import { scale } from './scale.ts';
 import { writes } from './writes.ts';
 import { software } from './software.ts';
 import { start } from './start.ts';
+import { stepCosts } from './steps.ts';
 import { uploads } from './uploads.ts';
 import { triggers } from './triggers.ts';
 import { web } from './web.ts';
@@ -27,7 +29,9 @@ const benchmarks: Benchmark[] = [
   lists,
   start,
   builds,
+  stepCosts,
   graphs,
+  filesOfSuites,
   fetches,
   logs,
   followers,

@@ -7,6 +7,7 @@ import { openSandboxes, type Job } from '../src/runner/sandbox/index.ts';
 import { createRepository } from '../test/support/repository.ts';
 import { makeKeyPair, startGitHost } from '../test/support/sshd.ts';
 import { median, round, type Benchmark } from './support/report.ts';
+import { timed } from './support/timed.ts';
 
 const files = 20_000;
 const commits = 3;
@@ -80,10 +81,4 @@ function glance(checkout: string): Job {
     output: () => {},
     signal: patient,
   };
-}
-
-async function timed(work: () => Promise<void>): Promise<number> {
-  const startedAt = performance.now();
-  await work();
-  return performance.now() - startedAt;
 }

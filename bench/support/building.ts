@@ -1,3 +1,4 @@
+import { follow, untilSaid } from './follow.ts';
 import { openConnection } from './load.ts';
 import { startProject } from './project.ts';
 import { call, residentMegabytes, type Service } from './servers.ts';
@@ -11,8 +12,8 @@ interface Item {
 /** A service with one project, one suite and one commit, to be built over and over. */
 export interface Building {
   service: Service;
-  /** Builds the commit, once to the end. */
-  build(): Promise<void>;
+  /** Builds the commit, once to the end; with suites, these alone. */
+  build(...suites: string[]): Promise<void>;
   /** The address of the project, and the commit. */
   path: string;
   sha: string;
@@ -55,23 +56,12 @@ export async function startBuilding(
   const asked = new Map([[path, 1]]); // each project was built once to begin with
   const note = (at: string, more: number): void => void asked.set(at, (asked.get(at) ?? 0) + more);
   const body = (): string => `commit_ref=${sha}`;
-  const ask = (): Promise<Item> => {
+  const ask = (suites: readonly string[] = []): Promise<Item> => {
     note(path, 1);
-    return call<Item>(service, `${path}/build_requests`, { commit_ref: sha });
+    const named = suites.map((id): [string, string] => ['suites[]', id]);
+    return call<Item>(service, `${path}/build_requests`, [['commit_ref', sha], ...named]);
   };
-  /** Reads a stream to its end, after which the connection serves the next request. */
-  const follow = async (
-    { id_str: id }: Pick<Item, 'id_str'>,
-    hear: (text: string) => void = () => {},
-  ): Promise<void> => {
-    const headers = { authorization: service.authorization };
-    const answer = await fetch(`${service.url}${path}/build_requests/${id}/firehose`, { headers });
-    let text = '';
-    for await (const chunk of answer.body ?? []) {
-      text += Buffer.from(chunk as Uint8Array).toString();
-      hear(text);
-    }
-  };
+  const requestPath = ({ id_str: id }: Pick<Item, 'id_str'>): string => `${path}/build_requests/${id}`;
 
   /** Reads all that happened in a project, from the beginning, until everything that was asked for is over. */
   const untilOver = async (at: string): Promise<void> => {
@@ -91,18 +81,11 @@ export async function startBuilding(
 
   return {
     service,
-    build: async () => follow(await ask()),
+    build: async (...suites) => follow(service, requestPath(await ask(suites))),
     path,
     sha,
-    async firstByte(asking = ask, word = 'build_id_str') {
-      const awaited = new RegExp(`event: log\\n.*${word}`);
-      const startedAt = performance.now();
-      let taken = 0;
-      await follow(await asking(), (text) => {
-        if (taken === 0 && awaited.test(text)) taken = performance.now() - startedAt;
-      });
-      return taken;
-    },
+    firstByte: (asking = ask, word = 'build_id_str') =>
+      untilSaid(service, word, async () => requestPath(await asking())),
     change: (fields) => call(service, project.suite, fields, 'PUT'),
     command: (next) => project.command(next),
     async perSecond(many, projects = 1) {

@@ -103,7 +103,7 @@ export function residentMegabytes(pid: number): number {
 export async function call<T>(
   service: Service,
   path: string,
-  form?: Record<string, string>,
+  form?: Record<string, string> | [name: string, value: string][],
   method: 'POST' | 'PUT' = 'POST',
 ): Promise<T> {
   const headers = { authorization: service.authorization, 'content-type': 'application/x-www-form-urlencoded' };

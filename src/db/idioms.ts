@@ -11,6 +11,8 @@ export interface Idioms {
   isExactly(column: string, value: RawBuilder<unknown>): RawBuilder<SqlBool>;
   /** That a column has a value and a second one a greater value, for a query that begins there in an index of both. */
   isBehind(first: Compared, second: Compared): RawBuilder<SqlBool>;
+  /** That a column has one of the few values that a query finds. PostgreSQL must not read the whole table to join them. */
+  isAmong(column: string, query: RawBuilder<unknown>): RawBuilder<SqlBool>;
   /** Whether all words of a list are in another one. Words have no comma and no quote in them. */
   isSubset(words: RawBuilder<string>, of: string): RawBuilder<SqlBool>;
 }
@@ -26,6 +28,7 @@ export const postgresIdioms: Idioms = {
   // PostgreSQL begins in the middle of an index of two columns only if they are compared as a pair.
   isBehind: ({ column, value }, { column: second, value: after }) =>
     sql`(${sql.ref(column)}, ${sql.ref(second)}) > (${value}, ${after}) and ${sql.ref(column)} <= ${value}`,
+  isAmong: (column, query) => sql`${sql.ref(column)} = any(array(${query}))`,
   isSubset: (words, of) => sql`string_to_array(${words}, ',') <@ string_to_array(${of}, ',')`,
 };
 
@@ -34,6 +37,7 @@ export const sqliteIdioms: Idioms = {
   isExactly: (column, value) => sql`${sql.ref(column)} = ${value}`,
   isBehind: ({ column, value }, { column: second, value: after }) =>
     sql`${sql.ref(column)} = ${value} and ${sql.ref(second)} > ${after}`,
+  isAmong: (column, query) => sql`${sql.ref(column)} in (${query})`,
   isSubset: (words, of) => sql`(${words} = '' or not exists (
     select 1 from json_each('["' || replace(${words}, ',', '","') || '"]') as one
     where instr(',' || ${of} || ',', ',' || one.value || ',') = 0

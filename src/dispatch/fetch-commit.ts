@@ -5,7 +5,7 @@ import { recordCommit } from '../lifecycle/commits.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
 import { noteFetchBegins, traceFetch } from '../lifecycle/traces.ts';
 import { byProject, storeFileSuites } from '../lifecycle/file-suites.ts';
-import { madeByPush } from '../lifecycle/request-changes.ts';
+import { madeByPush, withFirstParent } from '../lifecycle/request-changes.ts';
 import type { CommitReport, Comparison, Outcome } from '../protocol/index.ts';
 import { sourceOf } from './sources.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
@@ -53,11 +53,9 @@ export const fetchCommit: JobHandler = {
       await startSuites(context, project, request, commit, {
         branch: outcome.commit.branch ?? '',
         file: file ?? byProject,
-        changes: changes && {
-          base: changes.base ?? '',
-          compared_with: changes.comparedWith,
-          files: JSON.stringify(changes.files),
-        },
+        changes: changes
+          ? { base: changes.base ?? '', compared_with: changes.comparedWith, files: JSON.stringify(changes.files) }
+          : withFirstParent,
       });
     }
   },

@@ -1,3 +1,4 @@
+import { sql, type SqlBool } from 'kysely';
 import { isHolderAlive } from '../auth/runner-heartbeats.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow, KeptBuildRow } from '../db/schema.ts';
@@ -73,28 +74,30 @@ async function orderOf(
 }
 
 /** What the runner is to keep of the files of a build; undefined where nothing. */
-export async function keepOrder(
-  { trx, shellHours: hours }: JobContext,
+export function keepOrder(
+  { shellHours: hours }: JobContext,
   { account_id: account }: ClaimedJob,
-  build: BuildRow,
-): Promise<KeepOrder | undefined> {
-  const forSuites = await isTaken(trx, build);
+  build: Pick<BuildRow, 'allow_failure'>,
+  forSuites: boolean,
+): KeepOrder | undefined {
   if (hours === 0 && !forSuites) return undefined;
   const when = build.allow_failure === 1 ? 'always' : 'passed';
   return { hours, accountId: String(account), ...(forSuites && { forSuites: when }) };
 }
 
+/** Whether other suites of the same request begin with the files of a build, in a query of `builds`. */
+export const isTaken = sql<SqlBool>`exists (
+  select 1 from builds as taker
+  where taker.build_request_id = builds.build_request_id and taker.files_from = builds.suite_name
+)`;
+
 /** Whether the files of a build are for other suites: it passed, or counts as passed. */
 export async function leavesFiles(db: Queries, buildId: bigint): Promise<boolean> {
-  const build = await db.selectFrom('builds').selectAll().where('id', '=', buildId).executeTakeFirst();
-  return build !== undefined && (build.build_state === 'passed' || build.allow_failure === 1) && isTaken(db, build);
-}
-
-/** Whether other suites of the same request begin with the files of a build. */
-async function isTaken(
-  db: Queries,
-  { build_request_id: request, suite_name: suite }: Pick<BuildRow, 'build_request_id' | 'suite_name'>,
-): Promise<boolean> {
-  const takers = db.selectFrom('builds').select('id').where('build_request_id', '=', request);
-  return (await takers.where('files_from', '=', suite).limit(1).executeTakeFirst()) !== undefined;
+  const build = db
+    .selectFrom('builds')
+    .select('id')
+    .where('id', '=', buildId)
+    .where((either) => either.or([either('build_state', '=', 'passed'), either('allow_failure', '=', 1)]))
+    .where(isTaken);
+  return (await build.executeTakeFirst()) !== undefined;
 }

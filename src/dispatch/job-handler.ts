@@ -1,7 +1,7 @@
 import type { Runner } from '../auth/runners.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
-import type { LogPart, Outcome, StepState, Work } from '../protocol/index.ts';
+import type { LogPart, Outcome, ServiceState, StepState, Work } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import type { ReadFile } from '../lifecycle/file-suites.ts';
 
@@ -56,6 +56,7 @@ interface Settled {
   sha: string | undefined;
   output: LogPart | undefined;
   stepStates: StepState[] | undefined;
+  services: ServiceState[] | undefined;
 }
 
 /** The server's half of one kind of job. The runner's half has the same name. */
@@ -66,8 +67,8 @@ export interface JobHandler {
   outcomes: readonly Outcome['kind'][];
   /**
    * Stores the outcome. `file` is what a fetched commit is built by, once that is read, and `sha` the commit whose file
-   * was refused (repository-config.ts); `output` is the part of the log that the commands of a suite wrote, and
-   * `stepStates` says how they ended.
+   * was refused (repository-config.ts); `output` is the part of the log that the commands of a suite wrote, `stepStates`
+   * says how they ended, and `services` what became of what ran beside them.
    */
   settle(context: JobContext, job: ClaimedJob, outcome: Outcome, about: Settled): Promise<void>;
   /** The runner is gone, or could not do its part. `retry` says whether the job stays in the queue. */

@@ -80,7 +80,7 @@ export function createOutcomes({
     async settle(
       trx,
       { holder },
-      { claim, outcome, logSize, steps = [], stepStates, lines, file, sha, kept, uploads, output },
+      { claim, outcome, logSize, steps = [], stepStates, services, lines, file, sha, kept, uploads, output },
     ) {
       const job = await queue.holdJob(db, trx, claim);
       if (job?.holder !== holder) return { gone: true };
@@ -109,7 +109,7 @@ export function createOutcomes({
         await addLine(db, trx, job.subject_id, message);
       }
       for (const line of lines ?? []) await addLine(db, trx, job.subject_id, line);
-      await kind.settle(context(trx), job, outcome, { file, sha, output, stepStates });
+      await kind.settle(context(trx), job, outcome, { file, sha, output, stepStates, services });
       if (kept && job.kind === 'run_suite') {
         const { vault, shellHours: hours } = context(trx);
         const forSuites = await leavesFiles(trx, job.subject_id);

@@ -29,7 +29,7 @@ export class WaitingList<T> {
   async wait(waiting: Waiting<T>, signal: AbortSignal, ms = Infinity): Promise<T | undefined> {
     const before = this.#news;
     const isWanted = (): boolean => !signal.aborted;
-    const first = waiting.isServed() && (await waiting.isAny()) ? await waiting.attempt(isWanted) : undefined;
+    const first = waiting.isServed() ? await attemptIfAny(waiting, isWanted) : undefined;
     if (first !== undefined || signal.aborted || ms <= 0) return first;
     const line = this.#lines.get(waiting.line) ?? new Line<T>();
     this.#lines.set(waiting.line, line);
@@ -75,6 +75,10 @@ export class WaitingList<T> {
   }
 }
 
+async function attemptIfAny<T>(waiting: Waiting<T>, isWanted: () => boolean): Promise<T | undefined> {
+  return (await waiting.isAny()) ? waiting.attempt(isWanted) : undefined;
+}
+
 class Member<T> {
   readonly waiting: Waiting<T>;
   isOver = false;
@@ -101,7 +105,7 @@ class Member<T> {
   /** Whether the next one may try. */
   async attempt(): Promise<boolean> {
     try {
-      const value = await this.waiting.attempt(() => !this.isOver);
+      const value = await attemptIfAny(this.waiting, () => !this.isOver);
       if (value !== undefined) this.end(value);
     } catch (error) {
       // When the database is back, another try follows.

@@ -40,16 +40,15 @@ type CountedBuild = Pick<BuildRow, (typeof countedColumns)[number]>;
 
 /**
  * The newest attempt of each suite and variant, and the one before it. The query jumps through the index from one to
- * the next, so a commit that was built a thousand times costs no more than one that was built twice. The rows are then
- * read by their identifiers, because PostgreSQL would join them with all builds. Builds of a deploy say nothing about
- * the commit.
+ * the next, so a commit that was built a thousand times costs no more than one that was built twice. Builds of a deploy
+ * say nothing about the commit.
  */
-async function buildsOfCommit(db: Queries, commit: bigint): Promise<CountedBuild[]> {
+function buildsOfCommit({ db, trx }: WriteContext, commit: bigint): Promise<CountedBuild[]> {
   const attempt = sql`
-    select id from builds where commit_id = ${commit} and suite_name = built.suite and builds.variant = built.variant
+    select builds.id from builds where commit_id = ${commit} and suite_name = built.suite and builds.variant = built.variant
       and deploy_id is null
     order by attempt desc limit 1`;
-  const { rows } = await sql<{ newest: bigint | null; before: bigint | null }>`
+  const counted = sql`
     with recursive suites_built(suite) as (
       select min(suite_name) from builds where commit_id = ${commit}
       union all
@@ -67,22 +66,10 @@ async function buildsOfCommit(db: Queries, commit: bigint): Promise<CountedBuild
         where commit_id = ${commit} and suite_name = built.suite and builds.variant > built.variant
       ) from built where variant is not null
     )
-    select (${attempt}) as newest, (${attempt} offset 1) as before from built where variant is not null
-  `.execute(db);
-  const ids = rows.flatMap(({ newest, before }) => [newest, before]).filter((id) => id !== null);
-  const builds: CountedBuild[] = [];
-  for (let at = 0; at < ids.length; at += idsAtOnce) {
-    const some = db
-      .selectFrom('builds')
-      .select(countedColumns)
-      .where('id', 'in', ids.slice(at, at + idsAtOnce));
-    builds.push(...(await some.execute()));
-  }
-  return builds;
+    select (${attempt}) from built where variant is not null
+    union all select (${attempt} offset 1) from built where variant is not null`;
+  return trx.selectFrom('builds').select(countedColumns).where(db.isAmong('builds.id', counted)).execute();
 }
-
-/** A statement takes a limited number of values. */
-const idsAtOnce = 1000;
 
 /**
  * Requests and commits are locked before their builds are read, until the end of the transaction. So of two transactions
@@ -119,6 +106,8 @@ export async function holdAllForBuilds(
 /** The records of which a transaction has changed builds. */
 interface Touched {
   commits: readonly bigint[];
+  /** Those of which builds began to run, and nothing else has changed: one that is `building` stays so. */
+  begun: ReadonlySet<bigint>;
   requests: readonly bigint[];
   groups: readonly Group[];
 }
@@ -136,7 +125,7 @@ async function buildsOfRequest(db: Queries, id: bigint): Promise<CountedBuild[]>
 /** Lets builds go on that waited for others, and calculates the states of commits and requests from their builds. */
 export async function rollUpCommits(
   context: WriteContext,
-  { commits: commitIds, requests: requestIds, groups }: Touched,
+  { commits: commitIds, begun, requests: requestIds, groups }: Touched,
 ): Promise<RolledUp> {
   const { trx } = context;
   const requests = await holdRequests(context, requestIds);
@@ -154,7 +143,8 @@ export async function rollUpCommits(
   }
   await moveGroups(context, changedGroups);
   for (const { id, project_id: projectId, build_state: from } of commits) {
-    const state = commitState((await buildsOfCommit(trx, id)).map(factOf), 'chosen');
+    if (from === 'building' && begun.has(id)) continue;
+    const state = commitState((await buildsOfCommit(context, id)).map(factOf), 'chosen');
     if (state === from) continue;
     await trx.updateTable('commits').set({ build_state: state }).where('id', '=', id).execute();
     moved.push({ projectId, subjectId: id, type: 'commit', state, from });

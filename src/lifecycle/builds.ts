@@ -29,8 +29,12 @@ export async function advanceBuild(
   ending: BuildEnding = {},
 ): Promise<boolean> {
   const moved = await moveBuild(context, build, to, ending);
-  if (moved) rollUp(context, { commit: moved.commit_id, request: moved.build_request_id });
-  return moved !== undefined;
+  if (!moved) return false;
+  const { commit_id: commit, build_request_id: request, deploy_id: deploy } = moved;
+  if (to !== 'running') rollUp(context, { commit, request });
+  // The request is `building` since it has builds, and nothing in it waits for this one to run. A deploy begins with it.
+  else rollUp(context, { begunOf: commit, ...(deploy !== null && { request }) });
+  return true;
 }
 
 async function moveBuild(
@@ -191,6 +195,7 @@ export async function addBuilds(
     output_from: null,
     output_to: null,
     steps: waitingSteps(suite.steps),
+    services: '[]',
     needs: JSON.stringify(suite.needs),
     files_from: suite.filesFrom,
     files_of: null,

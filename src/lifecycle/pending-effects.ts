@@ -39,6 +39,8 @@ import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhoo
 interface PendingEffects {
   events: LifecycleEvent[];
   commits: Set<bigint>;
+  /** Those of which a build runs now. */
+  begunCommits: Set<bigint>;
   requests: Set<bigint>;
   projects: Set<bigint>;
   dependencies: Set<bigint>;
@@ -80,6 +82,7 @@ function noEffects(): PendingEffects {
   return {
     events: [],
     commits: new Set(),
+    begunCommits: new Set(),
     requests: new Set(),
     projects: new Set(),
     dependencies: new Set(),
@@ -123,13 +126,14 @@ export function reportLeftOut(context: WriteContext, projectId: bigint, report: 
   projects.add(projectId);
 }
 
-/** Marks commits, requests and projects whose states have to be calculated again. */
+/** Marks commits, requests and projects whose states have to be calculated again; `begunOf` unless it is `building`. */
 export function rollUp(
   context: WriteContext,
-  { commit, request, project }: { commit?: bigint; request?: bigint; project?: bigint },
+  { commit, begunOf, request, project }: { commit?: bigint; begunOf?: bigint; request?: bigint; project?: bigint },
 ): void {
-  const { commits, requests, projects } = effectsOf(context);
+  const { commits, begunCommits, requests, projects } = effectsOf(context);
   if (commit !== undefined) commits.add(commit);
+  if (begunOf !== undefined) begunCommits.add(begunOf);
   if (request !== undefined) requests.add(request);
   if (project !== undefined) projects.add(project);
 }
@@ -144,7 +148,8 @@ export async function applyEffects(context: WriteContext): Promise<void> {
   if (!effects) return;
   memo.effects = noEffects();
   const { moved, changed } = await rollUpCommits(context, {
-    commits: inOrder(effects.commits),
+    commits: inOrder(effects.commits.union(effects.begunCommits)),
+    begun: effects.begunCommits.difference(effects.commits),
     requests: inOrder(effects.requests),
     groups: effects.groups,
   });

@@ -8,17 +8,12 @@ import type { WriteContext } from './write-context.ts';
  * with the first parent on the default branch, and elsewhere with the commit where the branch left the default branch.
  * So one commit can have changed different files for different requests.
  *
- * The commit's own list is compared with its first parent: where that is meant, nothing is stored here. `files` is null
- * where no rule asked for them.
+ * `files` is null where the commit's own list is meant, which is compared with its first parent. Nothing is stored for
+ * a commit that was known before, if no rule asks which files changed.
  */
 export type Changes = Omit<RequestChangesRow, 'build_request_id'>;
 
-/** For a commit that was fetched for another request, if no rule asks for its files. */
-export const notCompared: Changes = {
-  base: '',
-  compared_with: 'nothing: no rule asks which files changed',
-  files: null,
-};
+export const withFirstParent: Changes = { base: '', compared_with: 'its first parent', files: null };
 
 /** Stands for the commit before, if the push made the branch. */
 export const madeByPush = 'none';
@@ -38,20 +33,20 @@ export async function withChanges(db: Queries, requestId: bigint, commit: Commit
 }
 
 /**
- * The changes that the last request for a commit found, if it was compared with the same; undefined inside where that
- * is the first parent, which is known without another request. A deploy takes whatever the last request found.
+ * What a known commit changed for this request, without another fetch: the first parent's comparison came with the commit,
+ * others are taken from the last request that was compared with the same. A deploy takes whatever the last request found.
  */
 export async function comparedAlike(
   db: Queries,
   commit: CommitRow,
   { event, pull_request: pull, before, deploy_id: deploy }: BuildRequestRow,
-): Promise<{ changes: Changes | undefined } | undefined> {
+): Promise<Changes | undefined> {
   const isPush = event === 'push' || event === 'poll';
   if (pull !== null || (isPush && before === '')) return undefined;
-  if (!isPush && deploy === null && (await isOnDefault(db, commit))) return { changes: undefined };
-  const row = await db
+  if (!isPush && deploy === null && (await isOnDefault(db, commit))) return withFirstParent;
+  return db
     .selectFrom('build_requests')
-    .leftJoin('request_changes', 'request_changes.build_request_id', 'build_requests.id')
+    .innerJoin('request_changes', 'request_changes.build_request_id', 'build_requests.id')
     .select(['base', 'compared_with', 'files'])
     .where('commit_id', '=', commit.id)
     .where('fetch', '=', 'done')
@@ -59,13 +54,9 @@ export async function comparedAlike(
     .$if(deploy === null, (some) =>
       some.where('before', '=', before).where('event', isPush ? 'in' : 'not in', ['push', 'poll']),
     )
-    .where((either) => either.or([either('base', 'is', null), either('files', 'is not', null)]))
     .orderBy('build_requests.id', 'desc')
     .limit(1)
     .executeTakeFirst();
-  if (!row) return undefined;
-  const { base, compared_with, files } = row;
-  return { changes: base === null || compared_with === null ? undefined : { base, compared_with, files } };
 }
 
 async function isOnDefault(db: Queries, { project_id: project, branches }: CommitRow): Promise<boolean> {

@@ -12,7 +12,7 @@ import { leftOutReport } from './status-reports.ts';
 import type { WriteContext } from './write-context.ts';
 import { builtBefore, byProject, type BuiltBy } from './file-suites.ts';
 import { isForeign } from './forks.ts';
-import { comparedAlike, notCompared, storeChanges, withChanges, type Changes } from './request-changes.ts';
+import { comparedAlike, storeChanges, withChanges, type Changes } from './request-changes.ts';
 import { holdForBuilds } from './apply-rollup.ts';
 import { beginTrace } from './traces.ts';
 import { buildRequestMachine, fetchMachine, isFinal, statesBefore, type FetchState } from './states.ts';
@@ -156,9 +156,9 @@ async function knownSuites(
   const file = isByProject ? byProject : await builtBefore(trx, commit.id, path);
   if (!file) return undefined;
   const suites = await suitesFor(trx, request.project_id, commit, file);
-  const alike = await comparedAlike(trx, commit, request);
-  if (!alike && askForFiles(suites, request)) return undefined;
-  const changes = alike ? alike.changes : notCompared;
+  const isAsked = askForFiles(suites, request);
+  const changes = isAsked ? await comparedAlike(trx, commit, request) : undefined;
+  if (isAsked && !changes) return undefined;
   const changed = { ...commit, files: changes?.files ?? commit.files };
   return { commit, suites: await applying(context, account, suites, changed, request), file, changes };
 }

@@ -68,16 +68,24 @@ export function oldestWith(db: Idioms, { queries, kinds, account, now, ...runner
     .limit(1);
 }
 
-/** Whether a job may begin: its time has come, or it prefers this location. */
+/**
+ * Whether a job may begin: its time has come, or it prefers this location. As long as none does, the search ends at the
+ * jobs that are due, and does not read those that are put off.
+ */
 export function isDue(
   table: string,
   now: bigint,
   { location, isLeaving }: Pick<Search, 'location' | 'isLeaving'>,
 ): RawBuilder<SqlBool> {
-  const isInTime = sql<SqlBool>`${sql.ref(`${table}.run_after`)} <= ${now}`;
+  const time = sql.ref(`${table}.run_after`);
+  const isInTime = sql<SqlBool>`${time} <= ${now}`;
   const isHere = sql<SqlBool>`${sql.ref(`${table}.location`)} = ${location}`;
   if (isLeaving) return isHere;
-  return location === undefined ? isInTime : sql<SqlBool>`(${isInTime} or ${isHere})`;
+  if (location === undefined) return isInTime;
+  const last = sql`
+    select max(here.run_after) from jobs as here
+    where here.location = ${location} and here.claim is null and here.run_after > ${now}`;
+  return sql<SqlBool>`${time} <= coalesce((${last}), ${now}) and (${isInTime} or ${isHere})`;
 }
 
 const noTags = sql.lit('');

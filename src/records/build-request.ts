@@ -47,7 +47,7 @@ export const buildRequestRecord = record('BuildRequest', {
     description: "The commit's own file that it is built by; blank for the project's suites",
   }),
   base: Type.String({ description: 'The SHA that the changed files are compared with; blank where there is none' }),
-  compared_with: Type.String({ description: 'The same in words; blank for the first parent' }),
+  compared_with: Type.String({ description: 'The same in words; blank where no rule asks which files changed' }),
 });
 export type BuildRequest = Type.Static<typeof buildRequestRecord>;
 

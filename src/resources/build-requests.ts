@@ -27,9 +27,10 @@ const isHeld = ({ build_state: state }: BuildRequestRow): boolean => state === b
 
 type Reading = Pick<Call, 'database'> & { db: Queries; project: Pick<ProjectRow, 'id' | 'owner_id'> };
 
-/** As everybody sees them, with why each of them waits. */
+/** The views of requests, each with the reason why it waits. */
 async function showing(call: Reading, rows: readonly Shown[]) {
-  const reason = await reasonsToWait(call, { account: call.project.owner_id, rows, mayWait });
+  const { owner_id: account } = call.project;
+  const reason = await reasonsToWait(call, { account, rows, mayWait, builds: 'build_request_id' });
   const open = rows.filter((row) => row.build_state === 'building' && reason(row) === '');
   const held = await heldRequests(call.db, open);
   return (row: Shown) => buildRequestView(row, isHeld(row) ? 'waits for approval' : (held.get(row.id) ?? reason(row)));

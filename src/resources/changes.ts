@@ -12,9 +12,10 @@ import { logTopic } from '../streams/logs.ts';
 import { readAgainMs } from '../streams/tail.ts';
 
 /**
- * One stream for a user and all of the user's tabs: which projects have changed, which have new build output, which builds
- * went on to another step or have all their files, and which dependencies have changed. The change itself is not sent: the page loads itself again and takes over the differences.
- * So each thing is rendered in one place, and a client that was away catches up in the same way.
+ * One stream for a user and all of the user's tabs: which projects have changed, which have new build output, which
+ * builds went on to another step or have all their files, and which dependencies have changed. The change itself is not
+ * sent: the page loads itself again and takes over the differences. So each thing is rendered in one place, and a client
+ * that was away catches up in the same way.
  */
 
 /** The pause between two queries: a busy project is not queried for every line of output. */
@@ -49,7 +50,7 @@ async function* changes({
         continue; // the last changes may have added something to watch
       }
     } catch (error) {
-      if (!isUnavailable(error)) throw error; // it goes on when the database is back
+      if (!isUnavailable(error)) throw error; // continues when the database is back
     }
     await watch.changed(readAgainMs, signal);
   }

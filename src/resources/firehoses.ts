@@ -20,13 +20,13 @@ export const streams = ['text/event-stream', 'application/x-ndjson'] as const;
 export const plainOffset = /^\d{1,15}$/;
 
 interface Resumption {
-  /** The position from which the reader wants to go on. */
+  /** The position from which the reader wants to continue. */
   from: string | undefined;
   /** The sequence of the last state, for a reader that has received the end. */
   ended?: bigint;
 }
 
-/** The position from which a reader goes on. The browser's own `Last-Event-ID` counts more than the address. */
+/** The position from which a reader continues. The browser's own `Last-Event-ID` counts more than the address. */
 function resumption(call: { headers: Call['headers']; query: { offset: string } }, form: RegExp): Resumption {
   const last = call.headers['last-event-id'];
   if (last === undefined) return { from: call.query.offset === '' ? undefined : call.query.offset };
@@ -183,11 +183,11 @@ async function* projectEvents(
   while (!signal.aborted) {
     try {
       const events = await eventsAfter(db, projectId, seen);
-      const told = events.map(({ type, subject_id: id, state, sequence }) =>
+      const encoded = events.map(({ type, subject_id: id, state, sequence }) =>
         wire.encode({ type: 'state', state }, { type, id_str: String(id) }, String(sequence)),
       );
       seen = events.at(-1)?.sequence ?? seen;
-      if (told.length > 0) yield told.join(''); // one write for all pieces
+      if (encoded.length > 0) yield encoded.join(''); // one write for all pieces
       if (events.length === batch) continue;
       if (events.length === 0 && (await lastEvent(db, projectId)) === undefined) {
         yield wire.encode({ type: 'end' }, {}, undefined); // the project was deleted

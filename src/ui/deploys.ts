@@ -161,7 +161,7 @@ const one = projectPage({
             }
             ${
               strategy?.strategy_type === 'git' &&
-              html`${fact('To', html`<code>${strategy.options.remote_branch}</code> of <code>${strategy.options.repository_url}</code>`)}`
+              html`${fact('To', html`<code>${strategy.options.remote_branch}</code> of <code>${strategy.options.clone_url}</code>`)}`
             }
             ${fact('By', deploy.created_by)} ${fact('Asked for', ago(timeOfId(deploy.id)))}
             ${fact('Took', duration(from, to))}

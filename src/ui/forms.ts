@@ -70,11 +70,11 @@ export interface PageForm {
     checked: readonly string[],
   ): Html;
   hidden(name: string, value: string | bigint): Html;
-  /** What a field shows: what the user typed, where the form was refused. */
+  /** The value that a field shows: after a refusal, the one that the user typed. */
   shown(name: string, value: string): string;
-  /** The same for a field that is sent as a list. Blank lines do not count. */
+  /** The same for a field that is sent as a list, without blank lines. */
   shownList(name: string, values: readonly string[]): string[];
-  /** Fields that are folded away, with a line that says what they are set to. Open where one of them is wrong. */
+  /** Fields that are folded, with a line that says what they are set to. Open if one of them is wrong. */
   group(names: readonly string[], summary: string, fields: Html): Html;
   /** The form around its fields, with its button. */
   wrap(fields: Html, options: ButtonOptions): Html;

@@ -20,7 +20,7 @@ describe('a lane', () => {
       );
     const take = async (kind: string): Promise<ClaimedJob | undefined> => {
       const taken = await db.transaction((trx) =>
-        claim(db, trx, { holder: 'h', kinds: [kind], seconds: 60, turn: 1n }),
+        claim(db, trx, { holder: 'h', location: 'here', kinds: [kind], seconds: 60, turn: 1n }),
       );
       assert.notEqual(taken, 'overtaken');
       return taken === 'overtaken' ? undefined : taken;
@@ -144,7 +144,7 @@ describe('a lane', () => {
           return Number(rows[0]?.rows);
         };
         const before = await count();
-        const taken = await claim(db, trx, { holder: 'h', kinds: [kind], seconds: 60, turn: 1n });
+        const taken = await claim(db, trx, { holder: 'h', location: 'here', kinds: [kind], seconds: 60, turn: 1n });
         assert.notEqual(taken, 'overtaken');
         return [(await count()) - before, taken === 'overtaken' ? undefined : taken];
       });

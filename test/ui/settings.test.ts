@@ -58,11 +58,15 @@ describeServiceOnOne(
     test('change the project, keep what was typed when something is wrong, and delete it', async () => {
       const own = await owner.createProject({ name: 'short-lived', description: 'old' });
       const at = `/ui/projects/${own.id}/settings`;
-      assertDone(await send(hers, at, 'save', { name: markup, repository_url: 'git@example.org:a/b.git' }), at);
-      const wrong = await send(hers, at, 'save', { name: '', repository_url: 'nowhere', description: 'typed here' });
+      assertDone(
+        await send(hers, at, 'save', { name: markup, clone_url: ' git clone ssh://example.org:2222/a/b.git' }),
+        at,
+      );
+      assert.equal((await owner.get(`/projects/${own.id}`)).record.clone_url, 'ssh://git@example.org:2222/a/b.git');
+      const wrong = await send(hers, at, 'save', { name: '', clone_url: 'nowhere', description: 'typed here' });
       assert.equal(wrong.status, 403);
       assert.match(wrong.text, /Name is missing\./);
-      assert.match(wrong.text, /This is no address of a repository over SSH/);
+      assert.match(wrong.text, /This is no address of a repository, such as/);
       assert.match(wrong.text, /value="nowhere"[^]*typed here/);
       const { text } = await hers.get(at);
       assert.ok(text.includes(escaped) && !text.includes(markup));
@@ -214,7 +218,7 @@ describeServiceOnOne(
       const at = `${path}/settings/deploys`;
       const fields = {
         name: markup,
-        'options[repository_url]': 'deploy@example.org:live.git',
+        'options[clone_url]': 'ssh://example.org:2222/live.git',
         'options[local_branch]': 'main',
         'options[remote_branch]': 'production',
       };
@@ -227,7 +231,9 @@ describeServiceOnOne(
       const [strategy] = (await owner.get(`/projects/${project.id}/deploy_strategies`)).list;
       const one = `${at}/${strategy?.id}`;
       assertDone(await send(hers, one, 'save', { ...fields, name: 'live' }), at);
-      assert.match((await hers.get(at)).text, />live<\/a>/);
+      const lives = await hers.get(at);
+      assert.match(lives.text, />live<\/a>/);
+      assert.match(lives.text, /<code>ssh:\/\/git@example\.org:2222\/live\.git<\/code>/);
       const [question, gone] = await deleteAt(hers, `${one}/delete`);
       assert.match(question, /<strong>live<\/strong>[^]*production[^]*live\.git/);
       assertDone(gone, at);

@@ -116,6 +116,7 @@ create table projects (
   name text not null,
   description text not null,
   repository_url text not null,
+  clone_url text not null,
   build_state text not null,
   ssh_public_key text not null,
   ssh_private_key text not null,
@@ -156,6 +157,7 @@ create table suites (
   description text not null,
   command text not null,
   steps text not null default '[]',
+  services text not null default '[]',
   tags text not null default '',
   timeout integer not null default 0,
   allow_failure integer not null default 0,
@@ -165,6 +167,7 @@ create table suites (
   matrix_exclude text not null default '[]',
   matrix_allow_failure text not null default '[]',
   image text not null default '',
+  root integer,
   cache text not null default '[]',
   cache_save text not null default 'passed',
   artifacts text not null default '[]',
@@ -227,6 +230,7 @@ create table deploy_strategies (
   name text not null,
   strategy_type text not null,
   repository_url text not null,
+  clone_url text not null,
   local_branch text not null,
   remote_branch text not null,
   suite_id bigint references suites (id),
@@ -489,6 +493,7 @@ create table builds (
   output_from bigint,
   output_to bigint,
   steps text not null default '',
+  services text not null default '[]',
   needs text not null default '[]',
   files_from text not null default '',
   files_of bigint,
@@ -515,7 +520,7 @@ create table deploys (
   created_by bigint not null references users (id),
   started_at bigint,
   finished_at bigint,
-  repository_url text not null default '',
+  clone_url text not null default '',
   local_branch text not null default '',
   remote_branch text not null default '',
   suite_id bigint
@@ -783,6 +788,8 @@ create index jobs_of_holder on jobs (holder) where claim is not null;
 create index jobs_under_way on jobs (account_id, kind) where claim is not null;
 -- Which tags the waiting jobs of an account need; empty where no suite has tags.
 create index jobs_tagged on jobs (account_id, tags) where claim is null and tags > '';
+-- Jobs that one runner may have before they are due.
+create index jobs_of_location on jobs (location, run_after) where claim is null and location is not null;
 create index jobs_stored_blob on jobs (stored_blob) where stored_blob is not null;
 -- What a claim looks for: jobs of its place that are due and need tags that the runner has.
 create index jobs_waiting on jobs (tags, account_id, run_after, id)

@@ -99,7 +99,7 @@ function beforeNodeMorphed(element: Node): boolean {
   return element !== document.activeElement || !(element as Element).matches('input, select, textarea');
 }
 
-/** What the user has opened stays open. */
+/** Parts that the user has opened stay open. */
 function beforeAttributeUpdated(name: string, element: Element, change: 'update' | 'remove'): boolean {
   return !(name === 'open' && change === 'remove' && element instanceof HTMLDetailsElement);
 }
