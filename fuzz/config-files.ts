@@ -162,6 +162,7 @@ const settings = (name: string) => ({
   name,
   description: '',
   repository_url: 'git@example.org:team/code.git',
+  clone_url: 'git@example.org:team/code.git',
   poll_interval: 0,
   fork_builds: 'without_secrets' as const,
   cancel_superseded: 'none' as const,

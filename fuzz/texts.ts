@@ -1,14 +1,21 @@
 import assert from 'node:assert/strict';
 import { createPrivateKey, createPublicKey } from 'node:crypto';
 import * as fc from 'fast-check';
+import {
+  destinationOf,
+  isSameRepository,
+  parseGitAddress,
+  pastedAddress,
+  scpLikeForm,
+  type GitAddress,
+} from '../src/domain/git-address.ts';
 import { parseSshPrivateKey, UnreadableKeyError, wireString } from '../src/lib/ssh-private-key.ts';
 import { evaluate, type Texts } from '../src/lifecycle/rules.ts';
 import { fitsOperator } from '../src/domain/rule-expressions.ts';
 import { operators, subjects } from '../src/domain/rule-operators.ts';
 import { readCommitObject } from '../src/runner/git/commit-object.ts';
 import { withoutProgress } from '../src/runner/git/progress.ts';
-import { parsePublicUrl, parseRepositoryUrl, resolveSubmoduleUrl } from '../src/runner/git/repository-url.ts';
-import type { RepositoryAddress } from '../src/runner/git/repository-url.ts';
+import { resolveSubmoduleUrl } from '../src/runner/git/submodules.ts';
 import { mutated, oddBytes } from './mutations.ts';
 import { pure } from './target.ts';
 
@@ -52,25 +59,39 @@ const address = fc.oneof(
       path,
     )
     .map(([user, host, rest]) => `${user}${host}:${rest}`),
-  fc.constantFrom('ssh://host/x', 'ext::sh -c x', 'file:///etc', '--upload-pack=x:y', 'host:-x', 'host::x'),
+  fc
+    .tuple(
+      fc.constantFrom('ssh://', 'ssh://git@', 'ssh://-o@', 'git+ssh://'),
+      fc.constantFrom('h:22', 'h:0', 'h:65536', '[::1]:2', '-h'),
+      path,
+    )
+    .map(([scheme, host, rest]) => `${scheme}${host}/${rest}`),
+  fc.constantFrom('ext::sh -c x', 'file:///etc', '--upload-pack=x:y', 'host:-x', 'host::x'),
   fc.string({ unit: 'binary' }),
 );
 
 /** What passes is no option, no command and no other transport, for git as for ssh. */
-function assertHarmless({ url, destination, host, path }: RepositoryAddress): void {
-  for (const word of [url, destination, host, path]) {
+function assertHarmless(address: GitAddress): void {
+  const { scheme, url, user, host, port = 1, path } = address;
+  for (const word of [url, destinationOf(address), host, path]) {
     assert.ok(!word.startsWith('-'), word);
     assert.doesNotMatch(word, /[\s\p{Cc}]/u);
   }
-  assert.ok(!url.includes('://') && !/^\w+::/.test(url), url);
-  assert.ok(host !== '' && path !== '' && url.endsWith(`:${path}`), url);
+  assert.match(url, url.includes('://') ? /^(?:https|ssh):\/\// : /^[^:[]+:[^:]|^[^[]*\[[^\]]+\]:[^:]/);
+  assert.ok(host !== '' && path !== '' && port > 0 && port < 65_536, url);
+  assert.ok(scheme === 'ssh' || user === '', url);
+  assert.doesNotMatch(path, /(?:^|\/)\.\.?(?:\/|$)/);
+  assert.ok(isSameRepository(url, scpLikeForm(url)), url);
+  assert.equal(scpLikeForm(scpLikeForm(url)), scpLikeForm(url));
 }
 
 export const urls = pure(
   'repository-urls',
   1000,
   fc.property(address, fc.tuple(fc.constantFrom('', './', '../', '../../'), address), (url, [up, other]) => {
-    const base = parseRepositoryUrl(url);
+    const pasted = parseGitAddress(pastedAddress(url));
+    if (pasted !== undefined) assertHarmless(pasted);
+    const base = parseGitAddress(url);
     if (base === undefined) return;
     assertHarmless(base);
     const module = resolveSubmoduleUrl(base, up + other);
@@ -96,14 +117,15 @@ export const publicUrls = pure(
     publicAddress,
     fc.tuple(fc.constantFrom('', './', '../', '../../'), fc.oneof(path, publicAddress)),
     (url, [up, other]) => {
-      const base = parsePublicUrl(url);
-      if (base === undefined) return;
+      const base = parseGitAddress(pastedAddress(url));
+      if (base?.scheme !== 'https') return;
+      assertHarmless(base);
       const module = resolveSubmoduleUrl(base, up + other);
-      for (const found of module?.transport === 'https' ? [base, module] : [base]) {
+      for (const found of module?.scheme === 'https' ? [base, module] : [base]) {
         const parsed = new URL(found.url);
         assert.deepEqual([parsed.protocol, parsed.username, parsed.password, parsed.search], ['https:', '', '', '']);
-        assert.match(`${found.host}:${found.path}`, /^[^-\s\p{Cc}][^\s\p{Cc}]*:\/[^\s\p{Cc}]/u);
-        assert.equal(parsePublicUrl(found.url)?.url, found.url);
+        assertHarmless(found);
+        assert.equal(parseGitAddress(found.url)?.url, found.url);
       }
     },
   ),

@@ -1,5 +1,5 @@
 /** Runs every test, or the files that are given, in a few processes that share out the files. */
-import { globSync, mkdtempSync, rmSync } from 'node:fs';
+import { globSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -28,7 +28,8 @@ const isLong = (file: string): boolean => longest.some((folder) => file.startsWi
 const claims = mkdtempSync(join(tmpdir(), 'headrace-claims-'));
 process.on('exit', () => rmSync(claims, { recursive: true, force: true }));
 process.env.TEST_CLAIMS = claims;
-process.env.TEST_FILES = JSON.stringify([...files.filter(isLong), ...files.filter((file) => !isLong(file))]);
+const inOrder = [...files.filter(isLong), ...files.filter((file) => !isLong(file))];
+process.env.TEST_FILES = JSON.stringify(inOrder);
 
 // Every program that a test starts begins as a copy of the process, which costs more the more memory that has. These are the
 // settings of bin/headrace, which says what they do.
@@ -52,7 +53,18 @@ results.on('test:fail', ({ todo }) => {
   if (todo === undefined || todo === false) process.exitCode = 1;
 });
 await pipeline(results.compose(spec), process.stdout, { end: false });
-const slowest = [...durations].toSorted(([, a], [, b]) => b - a).slice(0, 10);
-console.log('the slowest files:');
-for (const [file, ms] of slowest) console.log(`  ${(ms / 1000).toFixed(1).padStart(6)} s  ${file}`);
+/** The ten files with the most seconds. */
+function tell(what: string, seconds: [string, number][]): void {
+  console.log(`${what}:`);
+  for (const [file, most] of seconds.toSorted(([, a], [, b]) => b - a).slice(0, 10))
+    console.log(`  ${most.toFixed(1).padStart(6)} s  ${file}`);
+}
+tell(
+  'the slowest files',
+  Array.from(durations, ([file, ms]) => [file, ms / 1000]),
+);
+tell(
+  'the files that took most of the processor',
+  readdirSync(claims).map((at) => [inOrder[Number(at)] ?? '', Number(readFileSync(join(claims, at), 'utf8')) / 100]),
+);
 await globalTeardown();

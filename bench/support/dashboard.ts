@@ -106,6 +106,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     description: '',
     tags: '',
     image: '',
+    root: null,
     cache: '[]',
     cache_save: 'passed' as const,
     artifacts: '[]',
@@ -117,6 +118,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     reports: '[]',
     command: 'true',
     steps: '[]',
+    services: '[]',
     timeout: 0,
     allow_failure: 0,
     retries: 0,
@@ -150,7 +152,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
       const times = { created_at: at, started_at: at, finished_at: at + 61_000n };
       const result = { attempt: 1, exit_status: 0, failure_reason: '', ...plain };
       const empty = { uploads: '', output_from: null, output_to: null };
-      const counts = { tests_passed: 0, tests_failed: 0, tests_skipped: 0, steps: '', ...empty };
+      const counts = { tests_passed: 0, tests_failed: 0, tests_skipped: 0, steps: '', services: '[]', ...empty };
       const parts = { build_request_id: request, commit_id: commit, suite_id: suite, suite_name: String(suite) };
       builds.push({ ...common, id: next(), ...parts, ...result, ...times, ...counts });
     }

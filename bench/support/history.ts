@@ -67,9 +67,9 @@ async function addOthers(trx: Transaction): Promise<void> {
     from ${numbers(accounts - 1)}`.execute(trx);
   // Copied keys do not open in another row; nobody asks for these.
   await sql`
-    insert into projects (id, owner_id, name, description, repository_url, build_state, ssh_public_key, ssh_private_key,
+    insert into projects (id, owner_id, name, description, repository_url, clone_url, build_state, ssh_public_key, ssh_private_key,
       created_at, last_event)
-    select number + 1, number % ${sql.lit(accounts - 1)} + 1, 'project ' || number, description, repository_url, 'passed',
+    select number + 1, number % ${sql.lit(accounts - 1)} + 1, 'project ' || number, description, repository_url, clone_url, 'passed',
       ssh_public_key, ssh_private_key, created_at, 0
     from projects, ${numbers(projects - projectsEach)} where projects.id = (select max(id) from projects)`.execute(trx);
   await sql`

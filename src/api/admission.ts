@@ -9,10 +9,13 @@ import type { Route } from './route.ts';
 
 /** The caller, and the account or project that the caller was admitted to. */
 export interface Admitted {
-  params: Record<string, bigint>;
+  params: Params;
   caller: Caller | undefined;
   project: VisibleProject | undefined;
 }
+
+/** Identifiers, and texts (http/route.ts). */
+type Params = Record<string, bigint | string>;
 
 export const anybody: Admitted = { params: {}, caller: undefined, project: undefined };
 
@@ -45,15 +48,15 @@ export async function admitCaller(
     return { params, caller, project: undefined };
   }
   const { project_id: projectId } = params;
-  if (projectId === undefined) throw new Error(`${route.path} names no project`);
+  if (typeof projectId !== 'bigint') throw new Error(`${route.path} names no project`);
   const project = await admitToProject(db.read, caller, projectId, route);
   return { params, caller, project };
 }
 
-function readParams(raw: Readonly<Record<string, string>>): Record<string, bigint> {
-  const params: Record<string, bigint> = {};
+function readParams(raw: Readonly<Record<string, string>>): Params {
+  const params: Params = {};
   for (const name of Object.keys(raw)) {
-    const id = parseId(raw[name] ?? '');
+    const id = name.endsWith('_name') ? raw[name] : parseId(raw[name] ?? '');
     if (id === undefined) throw new ApiError('not_found');
     params[name] = id;
   }

@@ -65,6 +65,9 @@ export type ParamNames<Path extends string> = Path extends `${string}:${infer Na
     ? Name
     : never;
 
+/** Parameters are identifiers, but those that end in `_name` are texts. */
+export type ParamsOf<Name extends string> = { [One in Name]: One extends `${string}_name` ? string : bigint };
+
 /** The arguments of a handler. */
 export interface Call<
   M extends Method = Method,
@@ -80,7 +83,7 @@ export interface Call<
   origin: string;
   /** Aborted when the caller does not wait for the answer any more. */
   signal: AbortSignal;
-  params: Record<ParamNames<Path>, bigint>;
+  params: ParamsOf<ParamNames<Path>>;
   /**
    * Calls another route for the same caller, in the same transaction: with its admission, field checks and audit entry.
    */

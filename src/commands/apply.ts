@@ -61,7 +61,7 @@ export async function run(call: Call<Options>): Promise<number> {
     show(screen, late, changes.length === 0 ? listed : []);
     showSecrets(screen, made.changes);
     screen.print(words`${name} is as ${file} says.`);
-    if (made.ssh_public_key !== undefined) {
+    if (made.ssh_public_key !== undefined && !String(document.clone_url).startsWith('https:')) {
       screen.print('Install its public key in the repository, so that it can be fetched:');
       screen.print(clean(made.ssh_public_key));
     }
@@ -70,10 +70,11 @@ export async function run(call: Call<Options>): Promise<number> {
 }
 
 /** The project that is meant; undefined where it is to be made. */
-async function projectOf(call: Call<Options>, { name, repository_url: repository }: Document, file: string) {
+async function projectOf(call: Call<Options>, document: Document, file: string) {
+  const { name, repository_url: repository, clone_url: address = repository } = document;
   if (!call.options.create) return call.project(typeof name === 'string' ? { name, file } : undefined);
-  if (typeof name !== 'string' || typeof repository !== 'string')
-    throw new WrongUse(words`${file} needs a name and a repository_url to make a project of.`);
+  if (typeof name !== 'string' || typeof address !== 'string')
+    throw new WrongUse(words`${file} needs a name and a clone_url or repository_url to make a project of.`);
   const projects = await call.client.call('projects');
   return projects.find((one) => one.owned && one.name === name);
 }

@@ -65,7 +65,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
       secrets: variables.filter(({ secret }) => secret).map(({ content }) => content),
       software: software.layers.map(({ digest, prefix }) => ({ digest, prefix })),
       prefixes: software.prefixes,
-      image: { reference: options.image ?? suite.image, isChosen: options.image !== undefined },
+      image: { reference: options.image ?? suite.image, isChosen: options.image !== undefined, root: suite.root },
       read: keptResults(client, { folder: join(folder, 'results'), suite: suite.id_str, layers: software.layers }),
       timeoutSeconds: suite.timeout,
       writeLog: (chunk) => writer.write(chunk),

@@ -6,7 +6,7 @@ import { Following, type Row } from './following.ts';
 import { Live } from './live.ts';
 import { copyLog } from './log-output.ts';
 import { hintAtShell } from './shell-hint.ts';
-import { exitStatus, resultOf } from './states.ts';
+import { exitStatus, hasFailed, resultOf } from './states.ts';
 import { words } from './text.ts';
 
 /** Of a log that is longer only the end is shown. */
@@ -45,7 +45,7 @@ export async function followRequest(call: Call, project: Project, request: Build
     await refreshing.stop();
     live?.end();
   }
-  const failed = following.rows.filter(({ state }) => (resultOf(state) ?? 0) > 0 && state !== 'cancelled');
+  const failed = following.rows.filter(({ state }) => hasFailed(state));
   if (screen.isJson) {
     screen.json({ request: await client.call('request', place), builds: following.rows.map(asRecord) });
   } else {

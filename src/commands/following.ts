@@ -1,7 +1,7 @@
 import type { Build, BuildRequest } from '../client/operations.ts';
 import type { StreamedEvent } from '../client/events.ts';
 import { nameWithVariant } from '../domain/matrix.ts';
-import { colourOf, duration, isUnderWay, resultOf, signOf } from './states.ts';
+import { colourOf, duration, failedStep, hasFailed, isUnderWay, resultOf, signOf } from './states.ts';
 import type { Screen } from './screen.ts';
 import { clean, fit, LogFilter, padded, width, words } from './text.ts';
 
@@ -17,6 +17,8 @@ export interface Row {
   says: string;
   /** Why it waits, as it was last asked. */
   waits: string;
+  /** Where it failed, in words; blank where it did not, or has one step alone. */
+  failedStep: string;
 }
 
 export interface Queries {
@@ -85,7 +87,8 @@ export class Following {
     if (isUnderWay(state)) row.since = Date.now();
     if (resultOf(state) === undefined || state === 'skipped') return words`${row.name}: ${state}`;
     row.took ??= Date.now() - row.since;
-    return words`${row.name}: ${state} (${duration(row.took)})`;
+    if (hasFailed(state)) row.failedStep = failedStep(await this.#queries.build(id));
+    return words`${row.name}: ${state} (${duration(row.took)}) ${row.failedStep}`.trimEnd();
   }
 
   /** Asks why things wait, which no event tells. Answers what a plain line would say about it. */
@@ -114,6 +117,7 @@ export class Following {
       took,
       says: '',
       waits: build.waiting_reason,
+      failedStep: '',
       log,
     };
     this.#rows.set(id, row);
@@ -144,7 +148,7 @@ function rowLine(screen: Screen, row: Row, widest: number, room: number): string
   const time =
     (isOver && row.state !== 'skipped') || isUnderWay(row.state) ? duration(row.took ?? Date.now() - row.since) : '';
   const left = fit(`  ${signOf(row.state)} ${name}  ${padded(row.state, 8)} ${time.padStart(6)}`, room);
-  const status = isUnderWay(row.state) ? row.says : row.state === 'enqueued' ? row.waits : '';
+  const status = isUnderWay(row.state) ? row.says : row.state === 'enqueued' ? row.waits : row.failedStep;
   const says = fit(`  ${clean(status)}`, room - width(left));
   return screen.paint(left, colourOf(row.state)) + screen.paint(says.trimEnd(), 'dim');
 }

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { parseAddress, type RepositoryAddress } from '../domain/repository-address.ts';
+import { placeOf, repositoryKey } from '../domain/git-address.ts';
 
 const execute = promisify(execFile);
 
@@ -35,13 +35,8 @@ export async function remotes(cwd: string): Promise<string[]> {
   return sorted.map((line) => line.slice(line.indexOf(' ') + 1));
 }
 
-/** The host and the path of a repository, whichever way leads there. A path on this machine has no host. */
-function placeOf(text: string): RepositoryAddress {
-  const { host, path } = parseAddress(text) ?? { host: '', path: text };
-  return { host, path: path.replace(/^\/*(?:~\/)?/, '').replace(/\/*(?:\.git)?\/*$/, '') };
-}
-
+/** Whether a remote is this repository, whichever way leads there. A path on this machine has no host. */
 export function isSamePlace(remote: string, repository: string): boolean {
-  const [here, there] = [placeOf(remote), placeOf(repository)];
-  return here.path !== '' && here.path === there.path && (here.host === there.host || here.host === '');
+  const [here, there] = [repositoryKey(remote), repositoryKey(repository)];
+  return here === there || (placeOf(remote) === undefined && here !== '/' && there.slice(there.indexOf('/')) === here);
 }

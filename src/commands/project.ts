@@ -34,7 +34,7 @@ export async function findProject({ client, cwd }: Asking, named?: string, named
   if (addresses.length === 0)
     throw new WrongUse('This folder is no git repository with a remote. Say which project with --project NAME.');
   for (const address of addresses) {
-    const found = projects.filter(({ repository_url: repository }) => isSamePlace(address, repository));
+    const found = projects.filter(({ clone_url: repository }) => isSamePlace(address, repository));
     const both = namedInFile ? found.filter(({ name }) => name === namedInFile.name) : found;
     if (both.length > 0) return only(both, words`of ${address}`);
     if (namedInFile && found.length > 0)

@@ -7,7 +7,7 @@ export async function run({ client, screen }: Call): Promise<void> {
   if (projects.length === 0) return screen.print(`You have no projects yet. Make one at ${client.url}/ui/`);
   screen.table(
     [{ title: 'NAME', gives: 1 }, { title: 'STATE' }, { title: 'REPOSITORY', gives: 3 }, { title: 'ID', gives: 2 }],
-    projects.map(({ name, build_state: state, repository_url: repository, id_str: id }) => [
+    projects.map(({ name, build_state: state, clone_url: repository, id_str: id }) => [
       name,
       painted(state),
       repository,

@@ -1,3 +1,4 @@
+import type { Build } from '../client/operations.ts';
 import type { Colour, Painted } from './screen.ts';
 
 /** States of builds, requests and deploys, for people and for exit statuses. */
@@ -20,6 +21,16 @@ const results: Record<string, number> = {
 /** The exit status that a state stands for; undefined while it is not over. */
 export function resultOf(state: string): number | undefined {
   return results[state];
+}
+
+export function hasFailed(state: string): boolean {
+  return results[state] === exitStatus.failed || results[state] === exitStatus.errored;
+}
+
+/** Where a build failed, in words; blank where it did not, or has one step alone. */
+export function failedStep({ steps }: Pick<Build, 'steps'>): string {
+  const failed = steps.length > 1 ? steps.find(({ state }) => state === 'failed') : undefined;
+  return failed ? `in step ${failed.name}` : '';
 }
 
 const colours: Record<number, Colour> = { 0: 'green', 1: 'red', 3: 'red', 4: 'yellow' };

@@ -2,7 +2,7 @@ import type { BuildRequest, Commit } from '../client/operations.ts';
 import { nameWithVariant } from '../domain/matrix.ts';
 import type { Call } from './call.ts';
 import { findRequest } from './project.ts';
-import { ago, painted, tookFrom } from './states.ts';
+import { ago, failedStep, painted, tookFrom } from './states.ts';
 import type { Screen } from './screen.ts';
 
 export async function run(call: Call, named?: string): Promise<void> {
@@ -34,7 +34,7 @@ export async function run(call: Call, named?: string): Promise<void> {
       build.suite,
       painted(build.build_state),
       tookFrom(build.started_at, build.finished_at),
-      build.failure_reason === '' ? build.waiting_reason : build.failure_reason,
+      [build.failure_reason, failedStep(build), build.waiting_reason].filter((words) => words !== '').join(' '),
       build.id_str,
     ]),
   );

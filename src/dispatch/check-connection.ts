@@ -11,7 +11,7 @@ export const checkConnection: JobHandler = {
     const check = await context.trx
       .selectFrom('connection_checks as c')
       .innerJoin('projects as p', 'p.id', 'c.project_id')
-      .select(['p.id', 'p.repository_url', 'p.ssh_private_key', 'c.created_at'])
+      .select(['p.id', 'p.clone_url', 'p.ssh_private_key', 'c.created_at'])
       .where('c.id', '=', job.subject_id)
       .where('c.answer', 'is', null)
       .executeTakeFirst();

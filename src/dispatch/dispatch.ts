@@ -9,6 +9,7 @@ import type { JobRow } from '../db/schema.ts';
 import { isUnavailable } from '../db/unavailable.ts';
 import type { ApiError } from '../errors.ts';
 import { repeatedly } from '../lib/repeatedly.ts';
+import { noteServices } from '../lifecycle/build-services.ts';
 import { checkKeptFiles } from '../lifecycle/kept-builds.ts';
 import { noteSteps } from '../lifecycle/build-steps.ts';
 import { releasePollsOf } from '../lifecycle/poll-claims.ts';
@@ -37,7 +38,7 @@ import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
 import { createShells } from './shells.ts';
 import { createOutcomes } from './outcomes.ts';
-import { keyOf } from './sources.ts';
+import { accessFor } from './sources.ts';
 import { startCleanup } from './cleanup.ts';
 import { testIntake } from './test-intake.ts';
 
@@ -169,6 +170,15 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
         await noteSteps(context(trx), job.subject_id, steps);
         return { taken: true };
       }),
+    services: ({ holder }, { claim, services }) =>
+      db.transaction(async (trx) => {
+        const job = await queue.holdJob(db, trx, claim);
+        if (job?.holder !== holder || job.kind !== 'run_suite') return { gone: true };
+        const builds = trx.selectFrom('builds').select(['id', 'project_id', 'services']);
+        const build = await builds.where('id', '=', job.subject_id).executeTakeFirst();
+        if (build) await noteServices(context(trx), build, services);
+        return { taken: true };
+      }),
     tests: ({ holder }, batch) => tests.take(holder, batch),
     async finish(runner, report) {
       try {
@@ -179,8 +189,8 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       }
     },
     uploaded: (runner, report) => endUploads(db, context, runner, report),
-    key: ({ holder }, { claim }) => keyOf(db.read, vault, holder, claim),
-    registry: ({ holder }, { claim }) => registryOf(db.read, vault, holder, claim),
+    access: ({ holder }, { claim }) => accessFor(db.read, vault, holder, claim),
+    registry: ({ holder }, asked) => registryOf(db.read, vault, holder, asked),
     gone: (runner, { projects }) => goneProjects(db, runner, projects),
     stale: (runner, { trees }) => staleTrees(db, runner, trees),
     kept: ({ holder }, asked) => checkKeptFiles(db.read, { ...asked, holder }),

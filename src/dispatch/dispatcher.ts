@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkRunner, type Runner, type Standing } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
+import { placeOf } from '../lifecycle/kept-builds.ts';
 import { releasePollsOf } from '../lifecycle/poll-claims.ts';
 import { DrainedError, type Order, type Wish } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
@@ -35,6 +36,9 @@ export interface Dispatcher {
 /** A drained runner that still has jobs gets its answer after this time, because it asks again at once. */
 const drainingMs = 1000;
 
+const placeFor = ({ holder }: Runner, location: string | undefined): string | undefined =>
+  location === undefined ? undefined : placeOf({ holder, location });
+
 const takenBack = new Error('the runner takes no more');
 
 export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'serving'>): Dispatcher {
@@ -52,9 +56,10 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
 
   const waitFor = (
     caller: Runner,
-    { claim, slot, holdMs, location, isLeaving }: Wish,
+    { claim, slot, holdMs, location: folder, isLeaving }: Wish,
     signal: AbortSignal,
   ): Promise<Order | undefined> => {
+    const location = placeFor(caller, folder);
     const runner = { ...caller, slot, location, isLeaving };
     const waiting = {
       runner,
@@ -89,7 +94,7 @@ export function createDispatcher(db: Database, orders: Pick<Orders, 'now' | 'ser
         // The claim may have its order already, if the answer was lost.
         if ((await queue.jobOf(db.read, wish.claim)) !== undefined)
           return await orders.now({
-            runner: { ...runner, location: wish.location },
+            runner: { ...runner, location: placeFor(runner, wish.location) },
             name: wish.claim,
             mayBeGiven: true,
           });

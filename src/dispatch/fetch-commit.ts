@@ -35,12 +35,12 @@ export const fetchCommit: JobHandler = {
 
   outcomes: ['fetched', 'unfetchable', 'timed_out', 'killed', 'cancelled'],
 
-  async settle(context, job, outcome, { file }) {
+  async settle(context, job, outcome, { file, sha }) {
     const request = await requestOf(context, job.subject_id);
     if (!request) return;
     traceFetch(context, request, job, outcome.kind);
     if (outcome.kind === 'cancelled' || job.cancelled) await moveFetch(context, request.id, 'cancelled');
-    else if (outcome.kind !== 'fetched') await failFetch(context, request.id, reasonOf(outcome));
+    else if (outcome.kind !== 'fetched') await failFetch(context, request.id, { reason: reasonOf(outcome), sha });
     else {
       await holdForBuilds(context, request.id);
       await context.db.holdNumber(context.trx, request.project_id); // two requests may have found the same new commit
@@ -63,7 +63,7 @@ export const fetchCommit: JobHandler = {
   async lose(context, job) {
     if (job.cancelled) await moveFetch(context, job.subject_id, 'cancelled');
     else if (job.tries < mostTries) return { retry: true };
-    else await failFetch(context, job.subject_id, 'runner_lost');
+    else await failFetch(context, job.subject_id, { reason: 'runner_lost' });
     const request = await requestOf(context, job.subject_id);
     if (request) traceFetch(context, request, job, job.cancelled ? 'cancelled' : 'runner_lost');
     return { retry: false };

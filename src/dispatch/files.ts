@@ -3,7 +3,7 @@ import { isHolderAlive } from '../auth/runner-heartbeats.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow, KeptBuildRow } from '../db/schema.ts';
 import { advanceBuild } from '../lifecycle/builds.ts';
-import { askForPack, findLeaving, findFilesForSuite, forgetKept, openKey } from '../lifecycle/kept-builds.ts';
+import { askForPack, findLeaving, findFilesForSuite, forgetKept, openKey, placeOf } from '../lifecycle/kept-builds.ts';
 import { noteFiles } from '../lifecycle/held-back.ts';
 import { needAgain } from '../lifecycle/needed-again.ts';
 import type { FilesOrder, KeepOrder } from '../protocol/index.ts';
@@ -36,7 +36,7 @@ export async function filesOrder(
     }
     if (await isHolderAlive(db, kept.holder)) {
       await askForPack(context, kept, job);
-      return { location: kept.location, until: Date.now() + checkAgainMs };
+      return { location: placeOf(kept), until: Date.now() + checkAgainMs };
     }
     await forgetKept(trx, kept.id);
   }
@@ -61,9 +61,9 @@ async function orderOf(
   { vault }: JobContext,
   kept: KeptBuildRow,
   { files_from: suite }: BuildRow,
-  { location, holder }: Asker,
+  { location }: Asker,
 ): Promise<FilesOrder | undefined> {
-  const isHere = kept.location === location && kept.holder === holder;
+  const isHere = placeOf(kept) === location;
   const { digest, size } = kept;
   if (!isHere && digest === null) return undefined;
   return {

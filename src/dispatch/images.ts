@@ -2,6 +2,7 @@ import type { Queries } from '../db/open.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import { sealedLocation, type JobRow } from '../db/schema.ts';
 import { parseImageReference } from '../domain/image-reference.ts';
+import { servicesIn } from '../lifecycle/build-services.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { ImageOrder, RegistryAccess } from '../protocol/index.ts';
 import { jobOf } from '../queue/queue.ts';
@@ -19,11 +20,11 @@ export async function registryOf(
   db: Queries,
   vault: Vault,
   holder: string,
-  claim: string,
+  { claim, service }: { claim: string; service?: string },
 ): Promise<RegistryAccess | undefined> {
   const job = await jobOf(db, claim);
   if (job?.holder !== holder) return undefined;
-  const host = parseImageReference((await imageOf(db, job)) ?? '')?.host;
+  const host = parseImageReference((await imageOf(db, job, service)) ?? '')?.host;
   if (host === undefined) return undefined;
   const found = await db
     .selectFrom('registries')
@@ -37,11 +38,17 @@ export async function registryOf(
   return { host, username, password: vault.open(password, location) };
 }
 
-async function imageOf(db: Queries, job: Pick<JobRow, 'kind' | 'subject_id'>): Promise<string | undefined> {
+async function imageOf(
+  db: Queries,
+  job: Pick<JobRow, 'kind' | 'subject_id'>,
+  service?: string,
+): Promise<string | undefined> {
   if (job.kind === 'run_suite') {
     const builds = db.selectFrom('builds').selectAll().where('id', '=', job.subject_id);
     const build = await builds.executeTakeFirst();
-    return build && (await settingsOf(db, build))?.image;
+    const settings = build && (await settingsOf(db, build));
+    if (service === undefined || !settings) return settings?.image;
+    return servicesIn(settings.services).find(({ name }) => name === service)?.image;
   }
   if (job.kind !== 'compile_dependency') return undefined;
   const dependencies = db.selectFrom('dependencies').select('image').where('id', '=', job.subject_id);

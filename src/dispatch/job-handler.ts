@@ -1,7 +1,7 @@
 import type { Runner } from '../auth/runners.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
-import type { LogPart, Outcome, StepState, Work } from '../protocol/index.ts';
+import type { LogPart, Outcome, ServiceState, StepState, Work } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import type { ReadFile } from '../lifecycle/file-suites.ts';
 
@@ -49,7 +49,15 @@ export interface Elsewhere {
 }
 
 /** The runner that asks for an order. */
-export type Asker = Pick<Runner, 'holder' | 'location'>;
+export type Asker = Pick<Runner, 'location'>;
+
+interface Settled {
+  file: ReadFile | undefined;
+  sha: string | undefined;
+  output: LogPart | undefined;
+  stepStates: StepState[] | undefined;
+  services: ServiceState[] | undefined;
+}
 
 /** The server's half of one kind of job. The runner's half has the same name. */
 export interface JobHandler {
@@ -58,15 +66,11 @@ export interface JobHandler {
   /** How the job can end, other than being lost. */
   outcomes: readonly Outcome['kind'][];
   /**
-   * Stores the outcome. `file` is what a fetched commit is built by, once that is read (repository-config.ts); `output`
-   * is the part of the log that the commands of a suite wrote, and `stepStates` says how they ended.
+   * Stores the outcome. `file` is what a fetched commit is built by, once that is read, and `sha` the commit whose file
+   * was refused (repository-config.ts); `output` is the part of the log that the commands of a suite wrote, `stepStates`
+   * says how they ended, and `services` what became of what ran beside them.
    */
-  settle(
-    context: JobContext,
-    job: ClaimedJob,
-    outcome: Outcome,
-    about: { file: ReadFile | undefined; output: LogPart | undefined; stepStates: StepState[] | undefined },
-  ): Promise<void>;
+  settle(context: JobContext, job: ClaimedJob, outcome: Outcome, about: Settled): Promise<void>;
   /** The runner is gone, or could not do its part. `retry` says whether the job stays in the queue. */
   lose(context: JobContext, job: ClaimedJob): Promise<{ retry: boolean }>;
   /** A sentence for the log about work that was interrupted. */

@@ -1,4 +1,6 @@
-import { isDatabaseFull, type Database } from '../db/open.ts';
+import { isDatabaseFull, type Database, type Transaction } from '../db/open.ts';
+import type { LogRow } from '../db/schema.ts';
+import { serviceLog } from '../lifecycle/build-services.ts';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
 import type { CutReason, LogChunk, Receipt } from '../protocol/index.ts';
 import { jobOf } from '../queue/queue.ts';
@@ -36,17 +38,39 @@ export function logIntake({ db, disk, limit, onStored = () => {} }: LogIntakePar
     }
   };
 
+  const ownLog = async (trx: Transaction, holder: string, { claim }: LogChunk): Promise<LogRow | undefined> => {
+    const claimed = trx
+      .selectFrom('jobs')
+      .innerJoin('logs', 'logs.id', 'jobs.subject_id')
+      .selectAll('logs')
+      .select('jobs.holder')
+      .where('jobs.claim', '=', claim);
+    const found = await db.locked(claimed, 'logs').executeTakeFirst();
+    if (found?.holder !== holder) return undefined;
+    const { holder: _, ...log } = found;
+    return log;
+  };
+
+  const logOfService = async (
+    trx: Transaction,
+    holder: string,
+    { claim }: LogChunk,
+    name: string,
+  ): Promise<LogRow | undefined> => {
+    const builds = trx.selectFrom('jobs').innerJoin('builds', 'builds.id', 'jobs.subject_id').select('builds.services');
+    const held = builds.where('jobs.claim', '=', claim).where('jobs.holder', '=', holder);
+    const build = await held.executeTakeFirst();
+    const id = build && serviceLog(build, name);
+    if (id === undefined) return undefined;
+    return db.locked(trx.selectFrom('logs').selectAll().where('id', '=', id), 'logs').executeTakeFirst();
+  };
+
   const store = (holder: string, chunk: LogChunk, isRoomy: boolean): Promise<Receipt> =>
     db.transaction(async (trx) => {
-      const claimed = trx
-        .selectFrom('jobs')
-        .innerJoin('logs', 'logs.id', 'jobs.subject_id')
-        .selectAll('logs')
-        .select('jobs.holder')
-        .where('jobs.claim', '=', chunk.claim);
-      const found = await db.locked(claimed, 'logs').executeTakeFirst();
-      if (found?.holder !== holder) return { gone: true };
-      const { holder: _, ...log } = found;
+      const log = await (chunk.service === undefined
+        ? ownLog(trx, holder, chunk)
+        : logOfService(trx, holder, chunk, chunk.service));
+      if (!log) return { gone: true };
       if (!isRoomy) return { refused: 'disk_full', size: Number(log.size) };
       const appended = await appendToHeld(db, trx, log, BigInt(chunk.offset), chunk.bytes, BigInt(limit));
       if ('expected' in appended) return { expected: Number(appended.expected) };

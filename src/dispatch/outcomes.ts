@@ -80,7 +80,7 @@ export function createOutcomes({
     async settle(
       trx,
       { holder },
-      { claim, outcome, logSize, steps = [], stepStates, lines, file, kept, uploads, output },
+      { claim, outcome, logSize, steps = [], stepStates, services, lines, file, sha, kept, uploads, output },
     ) {
       const job = await queue.holdJob(db, trx, claim);
       if (job?.holder !== holder) return { gone: true };
@@ -109,13 +109,14 @@ export function createOutcomes({
         await addLine(db, trx, job.subject_id, message);
       }
       for (const line of lines ?? []) await addLine(db, trx, job.subject_id, line);
-      await kind.settle(context(trx), job, outcome, { file, output, stepStates });
+      await kind.settle(context(trx), job, outcome, { file, sha, output, stepStates, services });
       if (kept && job.kind === 'run_suite') {
         const { vault, shellHours: hours } = context(trx);
         const forSuites = await leavesFiles(trx, job.subject_id);
         const { isLeaving = false, ...files } = kept;
         await noteKept(context(trx), vault, { buildId: job.subject_id, holder, hours, forSuites, files });
-        if (isLeaving && forSuites) await askForPack(context(trx), { ...files, id: job.subject_id, packable: 1 }, job);
+        if (isLeaving && forSuites)
+          await askForPack(context(trx), { ...files, holder, id: job.subject_id, packable: 1 }, job);
       }
       if (uploads && job.kind === 'run_suite' && outcome.kind !== 'cancelled' && job.cancelled === 0)
         await awaitUploads(trx, { claim, holder, buildId: job.subject_id, accountId: job.account_id });

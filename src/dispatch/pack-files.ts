@@ -1,5 +1,5 @@
 import type { KeptBuildRow } from '../db/schema.ts';
-import { forgetKept, never, notePacked, openKey } from '../lifecycle/kept-builds.ts';
+import { forgetKept, never, notePacked, openKey, placeOf } from '../lifecycle/kept-builds.ts';
 import { makeAccountDue, type ClaimedJob } from '../queue/queue.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { sourceOf } from './sources.ts';
@@ -10,11 +10,11 @@ const mostTries = 3;
 export const packFiles: JobHandler = {
   keepsLogOpen: true, // it is the log of the build, which is over
 
-  async order(context, job, { location, holder }) {
+  async order(context, job, { location }) {
     const { trx, vault, unpacked } = context;
     const kept = await keptOf(context, job);
     if (!kept || kept.digest !== null) return undefined;
-    if (kept.location !== location || kept.holder !== holder) return { location: kept.location, until: never };
+    if (placeOf(kept) !== location) return { location: placeOf(kept), until: never };
     const projects = trx.selectFrom('projects').selectAll().where('id', '=', kept.project_id);
     return {
       kind: 'pack_files',

@@ -20,7 +20,7 @@ export const pushDeploy: JobHandler = {
       source: sourceOf(context, await projects.executeTakeFirstOrThrow()),
       sha: (await commits.executeTakeFirstOrThrow()).ref,
       localBranch: deploy.local_branch,
-      remoteUrl: deploy.repository_url,
+      remoteUrl: deploy.clone_url,
       remoteBranch: deploy.remote_branch,
       timeoutSeconds: context.limits.timeoutSeconds,
     };

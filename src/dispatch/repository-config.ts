@@ -32,6 +32,8 @@ export interface FoundFile {
 export interface ConfiguredReport extends FinishReport {
   lines?: string[];
   file?: ReadFile;
+  /** The commit, where its file was refused. */
+  sha?: string;
 }
 
 type ConfigResult = Omit<ConfiguredReport, keyof FinishReport> & Partial<Pick<FinishReport, 'outcome'>>;
@@ -66,11 +68,11 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
     const { config_file: path, ...rest } = await projects.executeTakeFirstOrThrow();
     if (!isConfigured({ config_file: path, ...rest }, asked, commit)) return report;
     const byProject = { config_file: path, config_digest: '', suites: [] };
-    if (!config) return { ...report, ...refused([`The runner is too old to read ${path}.`]) };
-    if ('problem' in config) return { ...report, ...refused([config.problem]) };
+    if (!config) return { ...report, ...refused(commit, [`The runner is too old to read ${path}.`]) };
+    if ('problem' in config) return { ...report, ...refused(commit, [config.problem]) };
     if ('isAbsent' in config) return { ...report, file: byProject };
     const found = await configure.read({ project: { config_file: path, ...rest }, text: config.text });
-    if ('refused' in found) return { ...report, ...refused(found.refused) };
+    if ('refused' in found) return { ...report, ...refused(commit, found.refused) };
     try {
       const result = await db.transaction(async (trx): Promise<ConfigResult> => {
         const job = await holdJob(db, trx, claim);
@@ -91,9 +93,9 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
         const known = trx.selectFrom('commits').select('id').where('project_id', '=', project.id);
         const holdFirst = () => db.locked(known.where('ref', '=', commit.sha), 'commits').execute();
         const told = isNewest ? await found.apply(context, { request: asked, sha: commit.sha, holdFirst }) : [];
-        if ('refused' in told) throw new Undone(refused(told.refused));
+        if ('refused' in told) throw new Undone(refused(commit, told.refused));
         const suites = await found.suites(context);
-        if ('refused' in suites) throw new Undone(refused(suites.refused));
+        if ('refused' in suites) throw new Undone(refused(commit, suites.refused));
         if (isNewest) await recordCommit(context, project.id, commit);
         const digest = createHash('sha256').update(`${path}\n${config.text}`).digest('hex');
         return { file: { config_file: path, config_digest: digest, suites }, lines: told };
@@ -106,7 +108,7 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
   };
 }
 
-function refused(lines: string[]): ConfigResult {
+function refused({ sha }: { sha: string }, lines: string[]): ConfigResult {
   const told = [...lines, 'Nothing was changed, and nothing is built.'];
-  return { outcome: { kind: 'unfetchable', reason: 'configuration_invalid' }, lines: told };
+  return { outcome: { kind: 'unfetchable', reason: 'configuration_invalid' }, lines: told, sha };
 }

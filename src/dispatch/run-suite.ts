@@ -2,6 +2,7 @@ import type { SqlBool } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import { sealedLocation, type BuildRequestRow, type BuildRow, type ProjectRow, type SuiteRow } from '../db/schema.ts';
 import { dropArtifacts } from '../lifecycle/artifacts.ts';
+import { openServices } from '../lifecycle/build-services.ts';
 import { noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
 import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
 import { forgetKept } from '../lifecycle/kept-builds.ts';
@@ -18,6 +19,7 @@ import { cacheOrder, keepCache } from './caches.ts';
 import { filesOrder, isTaken, keepOrder } from './files.ts';
 import { imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
+import { orderServices } from './services.ts';
 import { noSoftware, logWaiting, suiteSoftware } from './software.ts';
 
 /** One attempt at one suite. The exit status of its command decides. */
@@ -30,10 +32,11 @@ export const runSuite: JobHandler = {
       return undefined;
     }
     const {
-      repository_url: repositoryUrl,
+      clone_url: repositoryUrl,
       sha,
       command,
       suite_steps: suiteSteps,
+      suite_services: suiteServices,
       reports,
       commit_ref: commitRef,
       branch,
@@ -44,6 +47,7 @@ export const runSuite: JobHandler = {
       fetch_ref: fetchRef,
       trace,
       image,
+      root,
       artifacts,
       ...rest
     } = parts;
@@ -68,10 +72,24 @@ export const runSuite: JobHandler = {
     // branch whose file has a suite that the project does not have.
     const mayHave = fromFork === 0 && (build.suite_id !== null || branchSecrets === 1);
     const variables = hasVariables && mayHave ? await variablesOf(context, build) : [];
+    const chosen = {
+      ...environmentOf(variables.filter(({ isSecret }) => !isSecret)),
+      ...(JSON.parse(requestVariables) as Record<string, string>),
+      ...environmentOf(variables.filter(({ isSecret }) => isSecret)),
+      ...variablesIn(build.variant),
+    };
+    const findServices = () =>
+      orderServices(context, {
+        services: suiteServices,
+        accountId: job.account_id,
+        variables: mayHave ? chosen : undefined,
+      });
+    const beside = await findServices();
+    const lacking = [...found.missing, ...beside.missing];
     const awaited = await findAwaited(
       context.trx,
       job.account_id,
-      found.missing.map(({ id }) => id),
+      lacking.map(({ id }) => id),
     );
     if (awaited.length > 0) {
       await logWaiting(context, build.id, awaited);
@@ -79,10 +97,16 @@ export const runSuite: JobHandler = {
     }
     // A missing result may have been compiled between the two queries.
     const needed = found.missing.length === 0 ? found : await findSoftware();
-    const { missing, layers: _, ...software } = needed;
-    if (missing.length > 0) {
-      await addLine(context.db, context.trx, build.id, missing.map(notCompiled).join('\n'));
-      await advanceBuild(context, build, 'errored', { failure_reason: 'dependency_not_compiled' });
+    const { missing: missingOwn, layers: _, ...software } = needed;
+    const services = beside.missing.length === 0 ? beside : await findServices();
+    const missing = [...missingOwn, ...services.missing];
+    const problem =
+      missing.length > 0
+        ? { reason: 'dependency_not_compiled', words: missing.map(notCompiled).join('\n') }
+        : services.problem;
+    if (problem) {
+      await addLine(context.db, context.trx, build.id, problem.words);
+      await advanceBuild(context, build, 'errored', { failure_reason: problem.reason });
       return undefined;
     }
     const begins = await filesOrder(context, job, parts, asker);
@@ -97,6 +121,11 @@ export const runSuite: JobHandler = {
         build.id,
         steps.map(({ name }) => ({ name, state: 'waiting' })),
       );
+    await openServices(
+      context,
+      build,
+      services.orders.map(({ name }) => name),
+    );
     const cache = await cacheOrder(context, parts);
     const keep = keepOrder(context, job, build, Boolean(isForSuites));
     const traceparent = traceparentOf(context, { id: build.id, trace });
@@ -110,10 +139,7 @@ export const runSuite: JobHandler = {
       steps,
       environment: {
         ...(traceparent !== undefined && { TRACEPARENT: traceparent }),
-        ...environmentOf(variables.filter(({ isSecret }) => !isSecret)),
-        ...(JSON.parse(requestVariables) as Record<string, string>),
-        ...environmentOf(variables.filter(({ isSecret }) => isSecret)),
-        ...variablesIn(build.variant),
+        ...chosen,
         CI: 'true',
         HEADRACE: 'true',
         HEADRACE_PROJECT_ID: String(build.project_id),
@@ -138,6 +164,8 @@ export const runSuite: JobHandler = {
       ...(reports !== '[]' && { reports: JSON.parse(reports) as string[] }),
       ...software,
       ...imageOrder(image, job.account_id),
+      ...(root !== null && { root: root === 1 }),
+      ...(services.orders.length > 0 && { services: services.orders }),
     };
   },
 
@@ -153,14 +181,14 @@ export const runSuite: JobHandler = {
     'files_gone',
   ],
 
-  async settle(context, job, outcome, { output, stepStates }) {
+  async settle(context, job, outcome, { output, stepStates, services }) {
     if (outcome.kind === 'files_gone' && job.cancelled === 0) return loseFiles(context, job);
     if (outcome.kind === 'cancelled') await dropArtifacts(context.trx, job.subject_id);
     const [state, ending] = endingOf(outcome);
     if (outcome.kind === 'exited' && outcome.cache && job.cancelled === 0)
       await keepCache(context, { buildId: job.subject_id, stored: job, state }, outcome.cache);
     const ended = { id: job.subject_id, accountId: job.account_id, isCancelled: job.cancelled === 1 };
-    await endBuild(context, ended, state, { ...ending, output, steps: stepStates });
+    await endBuild(context, ended, state, { ...ending, output, steps: stepStates, services });
   },
 
   async lose(context, job) {
@@ -251,12 +279,13 @@ const settings = [
   'cache_save',
   'reports',
   'image',
+  'root',
 ] as const satisfies (keyof SuiteRow)[];
 type Settings = Pick<SuiteRow, (typeof settings)[number]>;
 
 type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pick<
     ProjectRow,
-    'repository_url' | 'default_branch' | 'branch_secrets'
+    'clone_url' | 'default_branch' | 'branch_secrets'
   > &
   Pick<
     BuildRequestRow,
@@ -272,6 +301,7 @@ type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pi
     | 'config_digest'
   > & {
     suite_steps: string | null;
+    suite_services: string | null;
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
@@ -279,8 +309,8 @@ type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pi
     is_taken: SqlBool;
   };
 /** With the names of its dependencies, if its suite is one of a file. */
-type Parts = Omit<Found, keyof Settings | 'suite_steps'> &
-  Settings & { suite_steps: string; dependencies: readonly string[] | undefined };
+type Parts = Omit<Found, keyof Settings | 'suite_steps' | 'suite_services'> &
+  Settings & { suite_steps: string; suite_services: string; dependencies: readonly string[] | undefined };
 
 /** A build and all data for its order; undefined when the suite was deleted since. */
 async function partsOf(db: Queries, id: bigint): Promise<Parts | undefined> {
@@ -291,7 +321,8 @@ async function partsOf(db: Queries, id: bigint): Promise<Parts | undefined> {
   if (!suite) return undefined;
   const fromFile = Object.fromEntries(settings.map((name) => [name, suite[name]])) as unknown as Settings;
   const { dependencies = [] } = suite;
-  return { ...found, ...fromFile, suite_steps: suite.steps, dependencies, has_software: dependencies.length > 0 };
+  const { steps: suite_steps, services: suite_services } = suite;
+  return { ...found, ...fromFile, suite_steps, suite_services, dependencies, has_software: dependencies.length > 0 };
 }
 
 const findParts = (db: Queries, build: bigint): Promise<Found | undefined> =>
@@ -305,9 +336,10 @@ const findParts = (db: Queries, build: bigint): Promise<Found | undefined> =>
     .select([
       'suites.id as suite_id',
       'suites.steps as suite_steps',
+      'suites.services as suite_services',
       ...settings.map((name) => `suites.${name}` as const),
     ])
-    .select(['projects.repository_url', 'projects.default_branch', 'projects.branch_secrets'])
+    .select(['projects.clone_url', 'projects.default_branch', 'projects.branch_secrets'])
     .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
     .select(['build_requests.event', 'build_requests.pull_request'])
     .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])

@@ -59,6 +59,13 @@ export async function suiteSoftware(
   return { ...neededBy(stacks), launches: launchesOf(stacks) };
 }
 
+/** The present result of a dependency of the account, with what it was compiled against; undefined where it is gone. */
+export async function ownSoftware({ trx }: JobContext, accountId: bigint, id: bigint): Promise<Needed | undefined> {
+  const own = trx.selectFrom('dependencies').select('id').where('owner_id', '=', accountId);
+  const found = await own.where('id', '=', id).executeTakeFirst();
+  return found && neededBy(await dependenciesNow(trx, [found.id]));
+}
+
 /** The dependencies that a dependency is compiled against, and theirs. */
 export async function relatedSoftware(context: JobContext, dependencyId: bigint): Promise<Needed> {
   return neededBy(await relatedStacks(context.trx, dependencyId));

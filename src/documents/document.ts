@@ -1,8 +1,9 @@
 import { ApiError, type ErrorCode, type FieldErrors } from '../errors.ts';
+import { addressesOf, wrongAddresses, type Addresses } from '../records/addresses.ts';
 import { columnName, isBlank, type Field } from '../records/fields.ts';
 import { most } from '../domain/bounds.ts';
 import { fitsOperator } from '../domain/rule-expressions.ts';
-import { checkCommand } from '../records/suite.ts';
+import { checkCommand, checkRoot } from '../records/suite.ts';
 import {
   areVariables,
   projectFields,
@@ -36,8 +37,17 @@ export function readTable(table: unknown, isInRepository = false): Node {
   const room = { entries: most.entriesInDocument };
   const fields = isInRepository ? projectFields.map((field) => ({ ...field, isRequired: false })) : projectFields;
   const node = readNode(table, { at: '', errors, fields, children: sections, room });
+  const wrong = isInRepository ? {} : wrongAddresses(addressesIn(node.entry), { isNew: true });
+  for (const [name, codes] of Object.entries(wrong)) errors[name] ??= codes;
   if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
   return node;
+}
+
+function addressesIn({ repository_url: repository, clone_url: clone }: Entry): Partial<Addresses> {
+  return {
+    ...(typeof repository === 'string' && { repository_url: repository }),
+    ...(typeof clone === 'string' && { clone_url: clone }),
+  };
 }
 
 function parsed(text: string): unknown {
@@ -91,9 +101,12 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
       if (code) errors[place(name)] ??= [code];
     }
   }
+  Object.assign(entry, addressesOf(addressesIn(entry)));
   if (kind?.section === 'rules' && !fitsOperator(entry.operator as never, `${entry.value as string | number}`))
     errors[place('value')] ??= ['invalid_format'];
-  if (kind === suites) for (const [name, codes] of Object.entries(checkCommand(entry))) errors[place(name)] ??= codes;
+  if (kind === suites)
+    for (const [name, codes] of Object.entries({ ...checkCommand(entry), ...checkRoot(entry) }))
+      errors[place(name)] ??= codes;
   if (isVariable && !isSource(given.from_env)) errors[place('from_env')] = ['invalid_format'];
   const dependencies = kind === suites && given.dependencies !== undefined ? valueOf(given.dependencies) : [];
   if (!Array.isArray(dependencies)) errors[place('dependencies')] = ['invalid_format'];
@@ -203,14 +216,14 @@ export function withoutValues(text: string): string {
   return JSON.stringify(document);
 }
 
-/** Says in which entry of the document a field was refused. */
+/** Says in which entry of the document a field was refused. A document has names where a body has identifiers. */
 export async function named<T>(at: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof ApiError) || at === '' || error.status === 401) throw error;
     const fields = Object.entries(error.fields).map(([name, codes]) => {
-      return [name === 'generic' ? at : `${at}[${columnName(name)}]`, codes] as const;
+      return [name === 'generic' ? at : `${at}[${columnName(name).replace(/_id$/, '')}]`, codes] as const;
     });
     throw ApiError.ofFields(Object.fromEntries(fields));
   }

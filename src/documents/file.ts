@@ -63,7 +63,7 @@ const ruleKind = suites.children?.find(({ section }) => section === 'rules');
 /** The fields were read without a mistake: each is parsed once more, as the API would. */
 function columnsOf(fields: readonly DocumentField[], entry: Entry): Record<string, unknown> {
   const columns = fields.flatMap(({ name, field, fallback, isApart, valueIn: isNamed }) => {
-    if (!field || isNamed) return [];
+    if (!field || (isApart && isNamed)) return [];
     const value = isApart ? fallback : (entry[name] ?? fallback);
     const isGiven = value !== fallback && value !== '';
     return [

@@ -29,7 +29,7 @@ export interface Kind {
 
 export type Value = string | number | boolean | readonly (string | ListedRecord)[];
 /** An entry of a list of records, such as a step of a suite. */
-export type ListedRecord = Readonly<Record<string, string | number | boolean>>;
+export type ListedRecord = Readonly<Record<string, string | number | boolean | readonly unknown[]>>;
 export type Entry = Readonly<Record<string, Value>>;
 
 /** A field of the document: `options[url]` is `url`. */
@@ -47,6 +47,8 @@ export interface DocumentField {
   isDocumentOnly?: boolean;
   /** Whether it is set by a step of its own. */
   isApart?: boolean;
+  /** Whether what else its entry says makes it what it is, so that it need not be said. */
+  isImplied?: (entry: Entry) => boolean;
   /** Its value in a record of the API, where that is not the value of the field that is sent. */
   valueIn?: (record: object) => Value;
 }
@@ -60,6 +62,8 @@ export function rawOf(given: unknown): Raw {
   return typeof given === 'boolean' ? given : String(given);
 }
 
+const isAddressImplied = ({ repository_url: repository, clone_url: clone }: Entry): boolean => repository === clone;
+
 function fieldsIn(body: FieldSet): DocumentField[] {
   return Object.entries(body).map(([sent, field]) => ({
     name: columnName(sent),
@@ -67,6 +71,7 @@ function fieldsIn(body: FieldSet): DocumentField[] {
     isRequired: field.required,
     fallback: field.fallback as Value,
     field,
+    ...(columnName(sent) === 'clone_url' && { isImplied: isAddressImplied }),
     ...(field.schema.items?.properties && { read: (given: unknown) => field.parse(rawOf(given)) as Value }),
   }));
 }
@@ -111,6 +116,12 @@ const suiteParts: readonly Kind[] = [
   variablesAt('/projects/:project_id/suites/:suite_id/environment_variables'),
 ];
 
+/** The services of a suite: an identifier is text, which every number in a document could not hold. */
+function servicesIn(record: object): Value {
+  const { services } = record as Pick<Suite, 'services'>;
+  return services.map(({ dependency_id_str: id, ...service }) => ({ ...service, dependency_id: id }));
+}
+
 /** The name of the suite whose files a suite begins with, or blank. */
 export function filesFromOf(record: object): string {
   const { needs, files_from_id: from } = record as Pick<Suite, 'needs' | 'files_from_id'>;
@@ -125,6 +136,7 @@ export const suites: Kind = {
   // Suites need others by their names (config-needs.ts).
   fields: fieldsIn(suiteFields).map((field) => {
     if (field.name === 'needs') return { ...field, isApart: true };
+    if (field.name === 'services') return { ...field, valueIn: servicesIn };
     return field.name === 'files_from_id'
       ? { ...field, name: 'files_from', fallback: '', isApart: true, valueIn: filesFromOf }
       : field;

@@ -36,6 +36,8 @@ export const longest = {
   glob: 255,
   cachePath: 255,
   matrixLine: 10_000,
+  /** Of a service: it is the name of a host. */
+  serviceName: 63,
   /** It is part of an index, of names of statuses at forges, and of titles. */
   variant: 500,
   email: 254,
@@ -75,6 +77,9 @@ export type TextBound = keyof typeof longest;
 /** Entries of lists. */
 export const most = {
   stepsOfSuite: 50,
+  servicesOfSuite: 10,
+  variablesOfService: 50,
+  dataPaths: 16,
   tags: 16,
   globs: 50,
   cachePaths: 16,
@@ -150,6 +155,8 @@ export const bytes = {
   stepEnvironment: 262_144,
   /** What runners send about the steps of a build. */
   stepReports: 131_072,
+  /** And about its services. */
+  serviceReports: 16_384,
   /** The settings of a project in its repository. */
   /** The variables of a runner for all of its builds. */
   environmentFile: 65_536,
@@ -189,7 +196,7 @@ export const mostRecords = {
   projects: {
     per: 'account',
     most: 10_000,
-    texts: { columns: ['name', 'repository_url', 'description'], bytes: 8 * megabyte },
+    texts: { columns: ['name', 'repository_url', 'clone_url', 'description'], bytes: 8 * megabyte },
   },
   /** More than anybody writes: the contract of the API knows no limit on suites, and none on software. */
   suites: {
@@ -201,6 +208,7 @@ export const mostRecords = {
         'description',
         'command',
         'steps',
+        'services',
         'matrix',
         'matrix_include',
         'matrix_exclude',

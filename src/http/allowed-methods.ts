@@ -1,15 +1,15 @@
-import type { FastifyInstance } from 'fastify';
+export interface Served {
+  path: string;
+  methods: readonly string[];
+}
 
-/** Notes all routes, and then tells the methods of a path as the header `Allow` has them; undefined for an unknown path. */
-export function allowedMethods(server: FastifyInstance): (path: string) => string | undefined {
-  const routes: { path: string; methods: string[] }[] = [];
-  server.addHook('onRoute', ({ path, method }) => void routes.push({ path, methods: [method].flat() }));
+/** Tells the methods of a path; none of one that is unknown. */
+export function methodsByPath(routes: readonly Served[]): (path: string) => string[] {
   // Made when they are first needed: a server has hundreds of routes, and most requests know their method.
   let forms: RegExp[] | undefined;
   return (path) => {
     forms ??= routes.map((route) => formOf(route.path));
-    const methods = forms.flatMap((form, at) => (form.test(path) ? (routes[at]?.methods ?? []) : []));
-    return methods.length === 0 ? undefined : [...new Set(methods)].toSorted().join(', ');
+    return [...new Set(forms.flatMap((form, at) => (form.test(path) ? (routes[at]?.methods ?? []) : [])))];
   };
 }
 

@@ -1,7 +1,6 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
 import type { RawGroup } from './raw.ts';
-import type { RouteDescription } from './route.ts';
 
 /*
  * Requests from pages of other sites (the Fetch standard). A page that puts a token into a request has the token, so it
@@ -24,24 +23,23 @@ export function openToOrigins({ headers, query }: FastifyRequest, reply: Fastify
 
 /**
  * Before a request that is not a plain form, browsers ask for permission, without the credentials they would send. They
- * get it: the real request is checked for a token. An OPTIONS request that asks nothing is not served.
+ * get it: the real request is checked for a token. An OPTIONS request that asks nothing is not served. `methods` are
+ * those of its path.
  */
-export function answerPreflights(server: FastifyInstance, routes: readonly RouteDescription[]): void {
-  const methods = new Map<string, Set<string>>();
-  for (const { path, method } of routes) methods.set(path, (methods.get(path) ?? new Set()).add(method));
-  for (const [path, allowed] of methods) {
-    server.options(path, { config: { provenBy: 'none' } }, async ({ headers }, reply) => {
-      const { origin, 'access-control-request-method': asked } = headers;
-      if (origin === undefined || asked === undefined) {
-        throw ApiError.ofHttp(400, 'api_does_not_exists', 'generic', { allow: [...allowed, 'OPTIONS'].join(', ') });
-      }
-      return reply
-        .status(204)
-        .header('access-control-allow-origin', '*')
-        .header('access-control-allow-methods', [...allowed].join(', '))
-        .header('access-control-allow-headers', taken)
-        .header('access-control-max-age', '7200')
-        .send();
-    });
+export function answerPreflight(
+  methods: readonly string[],
+  { headers }: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const { origin, 'access-control-request-method': asked } = headers;
+  if (origin === undefined || asked === undefined) {
+    throw ApiError.ofHttp(400, 'api_does_not_exists', 'generic', { allow: [...methods, 'OPTIONS'].join(', ') });
   }
+  return reply
+    .status(204)
+    .header('access-control-allow-origin', '*')
+    .header('access-control-allow-methods', methods.join(', '))
+    .header('access-control-allow-headers', taken)
+    .header('access-control-max-age', '7200')
+    .send();
 }

@@ -152,13 +152,17 @@ const securitySchemes = {
 };
 
 function pathParameters(path: string): object[] {
-  return Array.from(path.matchAll(/:([a-z_]+)/g), ([, name]) => ({
-    name,
-    in: 'path',
-    required: true,
-    description: `The identifier of the ${name?.replace(/_id$/, '').replaceAll('_', ' ')}`,
-    schema: idInPath,
-  }));
+  return Array.from(path.matchAll(/:([a-z_]+)/g), ([, name = '']) => {
+    const isName = name.endsWith('_name');
+    const of = name.replace(/_(?:id|name)$/, '').replaceAll('_', ' ');
+    return {
+      name,
+      in: 'path',
+      required: true,
+      description: `The ${isName ? 'name' : 'identifier'} of the ${of}`,
+      schema: isName ? { type: 'string', maxLength: longest.name } : idInPath,
+    };
+  });
 }
 
 function queryParameters(route: RouteDescription): object[] {

@@ -14,7 +14,7 @@ export interface RawGroup {
 export const repeated = Symbol('sent more than once');
 
 export const mostFields = 1000;
-const deepest = 4;
+const deepest = 5;
 const refusedNames = new Set(['__proto__', 'constructor', 'prototype']);
 
 /** The body as a whole cannot be understood. */

@@ -50,7 +50,7 @@ export type RouteScope = Scope | 'any' | 'never' | 'none';
 /** The public description of a route; the OpenAPI document is made of these. */
 export interface RouteDescription {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** Parameters as `:name`; all of them are identifiers. */
+  /** Parameters as `:name`: identifiers, but those that end in `_name` are texts. */
   path: string;
   access: Access;
   scope: RouteScope;

@@ -11,9 +11,9 @@ import {
   type ConnectionTimes,
   type ConnectionWatcher,
 } from './connections.ts';
-import { allowedMethods } from './allowed-methods.ts';
+import { methodsByPath, type Served } from './allowed-methods.ts';
 import { demandProofs } from './plain-routes.ts';
-import { answerPreflights, openToOrigins } from './cors.ts';
+import { answerPreflight, openToOrigins } from './cors.ts';
 import { answerError, sendJson, takeCallback } from './json-answers.ts';
 import { linkHeader } from './paging.ts';
 import { protocols } from './protocols.ts';
@@ -89,6 +89,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const server = Fastify({
     serverFactory: protocols(options.tls, slowness),
     return503OnClosing: false,
+    pluginTimeout: 0, // nothing here is loaded that could hang, and each route would get a timer
     // Fastify would create a logger for each request, which costs more than many requests. So the log entries here name
     // the request's identifier themselves.
     logger: false,
@@ -118,7 +119,10 @@ export function createServer(options: ServerOptions): FastifyInstance {
 
   server.decorate('answered', ({ startedAt }, status) => options.onAnswered?.(status, performance.now() - startedAt));
   demandProofs(server);
-  const allowed = allowedMethods(server);
+  const served: Served[] = [];
+  server.addHook('onRoute', ({ path, method }) => void served.push({ path, methods: [method].flat() }));
+  const methodsOf = methodsByPath(served);
+  const methodsOfApi = methodsByPath(options.endpoints.map(({ path, method }) => ({ path, methods: [method] })));
   readBodies(server);
   server.decorateRequest('callback', undefined);
   server.decorateRequest('suppressesStatus', false);
@@ -151,9 +155,12 @@ export function createServer(options: ServerOptions): FastifyInstance {
   server.setNotFoundHandler(async (request, reply) => {
     takeCallback(request);
     const [path = ''] = request.url.split('?', 1);
-    const methods = allowed(path);
-    if (methods !== undefined) reply.header('allow', methods);
     await drainBody(request, reply);
+    const ofApi = methodsOfApi(path);
+    // Here, and not by a route for each path: every route makes a start longer.
+    if (request.method === 'OPTIONS' && ofApi.length > 0) return answerPreflight(ofApi, request, reply);
+    const methods = [...methodsOf(path), ...(ofApi.length > 0 ? ['OPTIONS'] : [])];
+    if (methods.length > 0) reply.header('allow', methods.toSorted().join(', '));
     return answerError(new ApiError('api_does_not_exists'), request, reply);
   });
   server.setErrorHandler(async (error, request, reply) => {
@@ -177,7 +184,6 @@ export function createServer(options: ServerOptions): FastifyInstance {
   server.decorate('streams', streams);
   const add = (to: FastifyInstance, endpoint: Endpoint): void => addEndpoint(to, endpoint, options.baseUrl, streams);
   for (const endpoint of options.endpoints.filter(({ uploads }) => !uploads)) add(server, endpoint);
-  answerPreflights(server, options.endpoints);
   withRawBodies(server, (scope) => {
     for (const endpoint of options.endpoints.filter(({ uploads }) => uploads)) add(scope, endpoint);
   });

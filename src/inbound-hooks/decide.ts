@@ -26,7 +26,7 @@ export interface Decision {
 }
 
 /** The project's settings that decide. */
-export type DecidingProject = Parameters<typeof triggerRequests>[1] & Pick<ProjectRow, 'repository_url'>;
+export type DecidingProject = Parameters<typeof triggerRequests>[1] & Pick<ProjectRow, 'clone_url'>;
 
 /** Decides which changes of a payload are built, with the present settings, and starts the builds. */
 export async function decide(
@@ -48,7 +48,7 @@ export async function decide(
   };
 }
 
-function whyNothing({ repository_url: url }: DecidingProject, { idle, repository }: Facts): string {
+function whyNothing({ clone_url: url }: DecidingProject, { idle, repository }: Facts): string {
   if (idle !== '' || isAbout(url, repository)) return idle;
   const named = repository.addresses[0] ?? repository.names[0] ?? '';
   return `The repository ${quoted(named)} is not that of the project, ${quoted(url)}.`;

@@ -51,7 +51,7 @@ export async function receive(
   const { events, ...project } = await trx
     .selectFrom('hooks')
     .innerJoin('projects', 'projects.id', 'hooks.project_id')
-    .select(['hooks.events', 'projects.id', 'projects.owner_id', 'projects.repository_url'])
+    .select(['hooks.events', 'projects.id', 'projects.owner_id', 'projects.clone_url'])
     .select(['projects.fork_builds', 'projects.cancel_superseded', 'projects.config_file'])
     .where('hooks.id', '=', hookId)
     .executeTakeFirstOrThrow();

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { parseAddress } from '../domain/repository-address.ts';
+import { placeOf } from '../domain/git-address.ts';
 import type { RepositoryNames } from './facts.ts';
 
 /**
@@ -11,9 +11,9 @@ import type { RepositoryNames } from './facts.ts';
  * A payload without a repository counts as one about the project's own. Otherwise one of its names or addresses must
  * match the path, and one of its addresses the host, in any of the usual spellings.
  */
-export function isAbout(repositoryUrl: string, { names, addresses }: RepositoryNames): boolean {
-  const own = parseAddress(repositoryUrl);
-  const named = addresses.map(parseAddress).filter((address) => address !== undefined);
+export function isAbout(cloneUrl: string, { names, addresses }: RepositoryNames): boolean {
+  const own = placeOf(cloneUrl);
+  const named = addresses.map(placeOf).filter((address) => address !== undefined);
   if (own === undefined || (named.length === 0 && names.length === 0)) return true;
   const paths = [...named.map(({ path }) => path), ...names].map(plain);
   return (

@@ -1,6 +1,8 @@
 import type { BuildRow } from '../db/schema.ts';
 import { completeLog } from '../streams/logs.ts';
+import { logsOfServices, type ServiceProgress } from '../views/build-services.ts';
 import type { StoredStep } from '../views/build-steps.ts';
+import { noteServices } from './build-services.ts';
 import { noteEnding } from './endings.ts';
 import { buildMachine, isFinal, statesBefore, type BuildState } from './states.ts';
 import type { LifecycleEvent, WriteContext } from './write-context.ts';
@@ -13,6 +15,8 @@ export interface BuildEnding {
   output?: { from: number; to: number } | undefined;
   /** How its steps ended. */
   steps?: readonly StoredStep[] | undefined;
+  /** And what became of its services. */
+  services?: readonly ServiceProgress[] | undefined;
 }
 
 const movedColumns = [
@@ -31,6 +35,7 @@ const movedColumns = [
   'created_at',
   'started_at',
   'finished_at',
+  'services',
 ] as const;
 export type MovedBuild = Pick<BuildRow, (typeof movedColumns)[number]>;
 
@@ -42,7 +47,7 @@ export async function writeMove(
   context: WriteContext,
   { id }: Pick<BuildRow, 'id'>,
   to: BuildState,
-  { exit_status = null, failure_reason = '', output, steps }: BuildEnding = {},
+  { exit_status = null, failure_reason = '', output, steps, services }: BuildEnding = {},
 ): Promise<{ build: MovedBuild; event: LifecycleEvent } | undefined> {
   const { db, trx } = context;
   const now = BigInt(Date.now());
@@ -66,6 +71,8 @@ export async function writeMove(
   if (!build) return undefined;
   if (isFinal(buildMachine, to)) {
     await completeLog(db, trx, build.id);
+    if (services) await noteServices(context, build, services);
+    for (const log of logsOfServices(build)) await completeLog(db, trx, log);
     noteEnding(context, { type: 'build', state: to, ...build });
   }
   return { build, event: { projectId: build.project_id, subjectId: build.id, type: 'build', state: to } };

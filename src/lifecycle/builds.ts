@@ -195,6 +195,7 @@ export async function addBuilds(
     output_from: null,
     output_to: null,
     steps: waitingSteps(suite.steps),
+    services: '[]',
     needs: JSON.stringify(suite.needs),
     files_from: suite.filesFrom,
     files_of: null,

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { BuildRequestRow, CommitRow, DeployRow, DeployStrategyRow } from '../db/schema.ts';
+import { repositoryKey } from '../domain/git-address.ts';
 import { cancel, enqueue } from '../queue/queue.ts';
 import { addLine, beginLog } from '../streams/logs.ts';
 import { mostTries } from './builds.ts';
@@ -32,7 +33,7 @@ export async function openDeploy(
     created_by: createdBy,
     started_at: null,
     finished_at: null,
-    repository_url: strategy.repository_url,
+    clone_url: strategy.clone_url,
     local_branch: strategy.local_branch,
     remote_branch: strategy.remote_branch,
     suite_id: strategy.suite_id,
@@ -50,8 +51,10 @@ export async function openDeploy(
   return deploy;
 }
 
-function laneOf({ repository_url: url, remote_branch: branch }: DeployRow): string {
-  return `deploy ${createHash('sha256').update(`${url}\n${branch}`).digest('hex')}`;
+function laneOf({ clone_url: url, remote_branch: branch }: DeployRow): string {
+  return `deploy ${createHash('sha256')
+    .update(`${repositoryKey(url)}\n${branch}`)
+    .digest('hex')}`;
 }
 
 /** A runner begins the deploy, or repeats it after another runner was lost; false when nothing is left to do. */

@@ -126,26 +126,37 @@ export function findLeaving(
     .execute();
 }
 
-/** The location of the files that a build begins with, if a runner has them. */
-export async function locationOf(db: Queries, build: Parameters<typeof findLeaving>[1]): Promise<string | undefined> {
+/**
+ * The location that a job prefers, with the runner whose it is: a machine that was copied has the location of the
+ * other one, and would be given the same job again and again.
+ */
+export function placeOf({ holder, location }: Pick<KeptBuildRow, 'holder' | 'location'>): string {
+  return `${holder} ${location}`;
+}
+
+/** The place of the files that a build begins with, if a runner has them. */
+export async function findPlace(db: Queries, build: Parameters<typeof findLeaving>[1]): Promise<string | undefined> {
   const [last] = await findLeaving(db, build);
   const kept = db
     .selectFrom('kept_builds')
-    .select('location')
+    .select(['holder', 'location'])
     .where('id', '=', last?.id ?? 0n);
-  return (await kept.where('for_suites', '=', 1).executeTakeFirst())?.location;
+  const found = await kept.where('for_suites', '=', 1).executeTakeFirst();
+  return found && placeOf(found);
 }
 
 /** Lets the runner that keeps the files of a build pack them, unless it does so already or cannot. */
 export async function askForPack(
   { db, trx, ids }: WriteContext,
-  { id, location, packable }: Pick<KeptBuildRow, 'id' | 'location' | 'packable'>,
+  kept: Pick<KeptBuildRow, 'id' | 'holder' | 'location' | 'packable'>,
   { account_id: accountId }: { account_id: bigint },
 ): Promise<void> {
-  if (packable === 0) return;
+  const { id } = kept;
+  if (kept.packable === 0) return;
   await db.holdNumber(trx, id); // of two who ask at the same time, the second finds the job of the first
   const jobs = trx.selectFrom('jobs').select('id').where('subject_id', '=', id).where('kind', '=', packFilesKind);
   if (await jobs.executeTakeFirst()) return;
+  const location = placeOf(kept);
   await enqueue(db, trx, ids, { kind: packFilesKind, subjectId: id, accountId, location, runAfter: never });
 }
 

@@ -20,7 +20,7 @@ import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhoo
  *     the runner that asks; the turn of its account
  *  2. jobs, except delivery jobs; then what runners still have to bring of builds (`uploads`)
  *  3. the build, deploy or dependency of a job, and its log
- *  4. the lane of a deploy, with its position in the queue; build requests
+ *  4. the lane of a deploy, then the job that is next in it (queue/lanes.ts); build requests
  *  5. other rights that a number stands for: to record a fetched commit of a project, to open a shell at a runner.
  *     Waiting jobs whose suite gets other tags are locked after these: no transaction that holds such a job asks for
  *     one of these rights
@@ -49,9 +49,15 @@ interface PendingEffects {
   /** The newest commits of default branches, by project, and the names of these branches where they are known. */
   defaultHeads: Map<bigint, DefaultHead>;
   /** Why the fetches of requests failed. */
-  reasons: Map<bigint, string>;
+  failures: Map<bigint, FailedFetch>;
   /** The reports to forges about suites that are not run, by project. */
   leftOut: Map<bigint, StatusReport[]>;
+}
+
+export interface FailedFetch {
+  reason: string;
+  /** The commit, where it was found and its file was refused. */
+  sha?: string | undefined;
 }
 
 /** The newest built commit of a default branch, and the branch's name; null where they are not known. */
@@ -82,7 +88,7 @@ function noEffects(): PendingEffects {
     dependencies: new Set(),
     groups: [],
     defaultHeads: new Map(),
-    reasons: new Map(),
+    failures: new Map(),
     leftOut: new Map(),
   };
 }
@@ -109,8 +115,8 @@ export function moveDefaultHead(context: WriteContext, projectId: bigint, defaul
 }
 
 /** Records why the fetch of a request failed, for the notifications of its project. */
-export function fetchFailed(context: WriteContext, requestId: bigint, reason: string): void {
-  effectsOf(context).reasons.set(requestId, reason);
+export function fetchFailed(context: WriteContext, requestId: bigint, failure: FailedFetch): void {
+  effectsOf(context).failures.set(requestId, failure);
 }
 
 /** Records that a rule leaves a suite out, for the forges of its project. */
@@ -147,7 +153,7 @@ export async function applyEffects(context: WriteContext): Promise<void> {
     requests: inOrder(effects.requests),
     groups: effects.groups,
   });
-  const events = [...effects.events, ...moved].map((one) => ({ ...one, reason: effects.reasons.get(one.subjectId) }));
+  const events = [...effects.events, ...moved].map((one) => ({ ...one, ...effects.failures.get(one.subjectId) }));
   const byProject = Map.groupBy(events, ({ projectId }) => projectId);
   const behind = new Set([...effects.projects, ...changed]);
   for (const id of inOrder(new Set([...byProject.keys(), ...behind]))) {

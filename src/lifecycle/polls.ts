@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { PollRow, ProjectRow } from '../db/schema.ts';
+import { placeOf } from '../domain/git-address.ts';
 import { compareInTransaction } from './compare-listings.ts';
 import { applyEffects } from './pending-effects.ts';
 import { refLabel, mostBuilds, type MovedRef, type Moves } from './polled-refs.ts';
@@ -29,15 +30,15 @@ const nobodys = { claim: null, holder: null };
  */
 export async function arrangePolling(
   { db, trx }: Pick<WriteContext, 'db' | 'trx'>,
-  project: Pick<ProjectRow, 'id' | 'owner_id' | 'poll_interval' | 'repository_url'>,
+  project: Pick<ProjectRow, 'id' | 'owner_id' | 'poll_interval' | 'clone_url'>,
   changed: { isElsewhere: boolean },
 ): Promise<void> {
-  const { id, poll_interval: seconds, repository_url: url } = project;
+  const { id, poll_interval: seconds, clone_url: url } = project;
   const present = await db
     .locked(trx.selectFrom('polls').selectAll().where('project_id', '=', id), 'polls')
     .executeTakeFirst();
   const now = Date.now();
-  const anew = { host: hostOf(url), next_poll_at: BigInt(now), wait_ms: 0n, ...nobodys, ...never };
+  const anew = { host: placeOf(url)?.host ?? url, next_poll_at: BigInt(now), wait_ms: 0n, ...nobodys, ...never };
   if (seconds === 0) {
     await trx.deleteFrom('polls').where('project_id', '=', id).execute();
   } else if (!present) {
@@ -64,11 +65,6 @@ export async function pollSoon({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, pr
     .where('claim', 'is', null)
     .executeTakeFirst();
   if (numUpdatedRows > 0n) await db.announce(trx, pollsTopic);
-}
-
-/** The host of `user@host:path`. An address in another form counts as a host of its own. */
-function hostOf(url: string): string {
-  return (/^(?:[^@:]*@)?(\[[^\]]*\]|[^:]*):/.exec(url)?.[1] ?? url).toLowerCase();
 }
 
 interface Moment {

@@ -47,7 +47,7 @@ export async function createProject(
 
 export async function changeProject(
   { db, trx }: WriteContext,
-  before: Pick<ProjectRow, 'id' | 'repository_url'>,
+  before: Pick<ProjectRow, 'id' | 'clone_url'>,
   settings: Partial<ProjectSettings>,
 ): Promise<void> {
   if (Object.keys(settings).length === 0) return;
@@ -55,10 +55,10 @@ export async function changeProject(
     .updateTable('projects')
     .set(settings)
     .where('id', '=', before.id)
-    .returning(['id', 'owner_id', 'poll_interval', 'repository_url'])
+    .returning(['id', 'owner_id', 'poll_interval', 'clone_url'])
     .executeTakeFirst();
-  if (!project || (settings.poll_interval === undefined && settings.repository_url === undefined)) return;
-  await arrangePolling({ db, trx }, project, { isElsewhere: project.repository_url !== before.repository_url });
+  if (!project || (settings.poll_interval === undefined && settings.clone_url === undefined)) return;
+  await arrangePolling({ db, trx }, project, { isElsewhere: project.clone_url !== before.clone_url });
 }
 
 /** Deletes a project and everything in it. */

@@ -33,21 +33,22 @@ export async function withChanges(db: Queries, requestId: bigint, commit: Commit
 }
 
 /**
- * The changes that the last request for a commit found, if it was compared with the same. A deploy takes whatever the
- * last request found.
+ * What a known commit changed for this request, without another fetch: the first parent's comparison came with the commit,
+ * others are taken from the last request that was compared with the same. A deploy takes whatever the last request found.
  */
 export async function comparedAlike(
   db: Queries,
-  commitId: bigint,
+  commit: CommitRow,
   { event, pull_request: pull, before, deploy_id: deploy }: BuildRequestRow,
 ): Promise<Changes | undefined> {
   const isPush = event === 'push' || event === 'poll';
   if (pull !== null || (isPush && before === '')) return undefined;
+  if (!isPush && deploy === null && (await isOnDefault(db, commit))) return withFirstParent;
   return db
     .selectFrom('build_requests')
     .innerJoin('request_changes', 'request_changes.build_request_id', 'build_requests.id')
     .select(['base', 'compared_with', 'files'])
-    .where('commit_id', '=', commitId)
+    .where('commit_id', '=', commit.id)
     .where('fetch', '=', 'done')
     .where('pull_request', 'is', null)
     .$if(deploy === null, (some) =>
@@ -56,4 +57,10 @@ export async function comparedAlike(
     .orderBy('build_requests.id', 'desc')
     .limit(1)
     .executeTakeFirst();
+}
+
+async function isOnDefault(db: Queries, { project_id: project, branches }: CommitRow): Promise<boolean> {
+  const projects = db.selectFrom('projects').select('default_branch').where('id', '=', project);
+  const { default_branch: name } = await projects.executeTakeFirstOrThrow();
+  return (JSON.parse(branches) as string[]).includes(name);
 }

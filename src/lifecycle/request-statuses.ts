@@ -74,6 +74,8 @@ interface Moved {
   from?: string | undefined;
   /** Why the fetch failed. */
   reason?: string | undefined;
+  /** The commit that it found all the same. */
+  sha?: string | undefined;
 }
 
 /** The report for a request's new state; undefined where there is nothing to report, or the SHA is not known. */
@@ -81,7 +83,7 @@ export async function requestReport(trx: Transaction, moved: Moved): Promise<Sta
   const state = moved.state as BuildRequestState;
   const request = await findReported(trx, moved.subjectId);
   const isNamed = request !== undefined && /^[0-9a-f]{40}$/.test(request.commit_ref);
-  const ref = request?.ref ?? (isNamed ? request.commit_ref : undefined);
+  const ref = request?.ref ?? moved.sha ?? (isNamed ? request.commit_ref : undefined);
   if (!request || ref === undefined) return undefined;
   const isOver = isFinal(buildRequestMachine, state);
   const isAgain = moved.from !== undefined && isFinal(buildRequestMachine, moved.from as BuildRequestState);

@@ -6,7 +6,7 @@ import { matrixFields } from '../records/suite.ts';
 import { nameWithVariant, variantsOf } from '../domain/matrix.ts';
 import { applying, askForFiles, suitesFor, type Chosen } from './chosen-suites.ts';
 import { addBuilds, cancelHeld, cancelQueued } from './builds.ts';
-import { fetchFailed, recordEvent, reportLeftOut, rollUp, applyEffects } from './pending-effects.ts';
+import { fetchFailed, recordEvent, reportLeftOut, rollUp, applyEffects, type FailedFetch } from './pending-effects.ts';
 import { whySkipped } from './skip-marks.ts';
 import { leftOutReport } from './status-reports.ts';
 import type { WriteContext } from './write-context.ts';
@@ -157,7 +157,7 @@ async function knownSuites(
   if (!file) return undefined;
   const suites = await suitesFor(trx, request.project_id, commit, file);
   const isAsked = askForFiles(suites, request);
-  const changes = isAsked ? await comparedAlike(trx, commit.id, request) : undefined;
+  const changes = isAsked ? await comparedAlike(trx, commit, request) : undefined;
   if (isAsked && !changes) return undefined;
   const changed = { ...commit, files: changes?.files ?? commit.files };
   return { commit, suites: await applying(context, account, suites, changed, request), file, changes };
@@ -184,11 +184,11 @@ export async function moveFetch(context: WriteContext, requestId: bigint, fetch:
 }
 
 /** The fetch failed. There will be no commit and no build, so notifications report this instead. */
-export async function failFetch(context: WriteContext, requestId: bigint, reason: string): Promise<void> {
+export async function failFetch(context: WriteContext, requestId: bigint, failure: FailedFetch): Promise<void> {
   if (!(await moveFetch(context, requestId, 'errored'))) return;
-  const requests = context.trx.updateTable('build_requests').set({ failure_reason: reason });
+  const requests = context.trx.updateTable('build_requests').set({ failure_reason: failure.reason });
   await requests.where('id', '=', requestId).execute();
-  fetchFailed(context, requestId, reason);
+  fetchFailed(context, requestId, failure);
 }
 
 /** What a fetch found in addition to the commit. */

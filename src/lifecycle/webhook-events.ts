@@ -57,6 +57,8 @@ interface Batch {
 export interface ReportedEvent extends LifecycleEvent {
   /** Why the fetch failed. */
   reason?: string | undefined;
+  /** The commit that it found all the same. */
+  sha?: string | undefined;
   /** The state of the project at that time, where it has changed since. */
   projectState?: string | undefined;
 }

@@ -4,8 +4,8 @@ import { bytes, most } from '../domain/bounds.ts';
 import { slotKinds } from '../domain/runner-slots.ts';
 import { mostShells } from '../domain/shell-limits.ts';
 import { pollReport, mostPolls, type PollOrder } from './polls.ts';
-import type { Order, RegistryAccess } from './orders.ts';
-import { finishReport, stepState, uploadReport, type Receipt } from './outcomes.ts';
+import type { Access, Order, RegistryAccess } from './orders.ts';
+import { finishReport, serviceName, serviceState, stepState, uploadReport, type Receipt } from './outcomes.ts';
 import { bytesOf, claim, cutList, flag, id, listOf, object, oneOf, optional, size, whole } from './schema.ts';
 import { shellEnds, type ShellOrder } from './shells.ts';
 import { testBatch, type TestReceipt } from './tests.ts';
@@ -60,7 +60,13 @@ const wish = object({
 });
 export type Wish = Static<typeof wish>;
 
-const logChunk = object({ claim, offset: whole(furthest), bytes: bytesOf(0, bytes.logChunk) });
+const logChunk = object({
+  claim,
+  offset: whole(furthest),
+  bytes: bytesOf(0, bytes.logChunk),
+  /** The service of the build whose log it is a part of; the build's own where none is named. */
+  service: optional(serviceName),
+});
 export type LogChunk = Static<typeof logChunk>;
 
 /** The tree of a cache of a project. */
@@ -81,6 +87,12 @@ export const calls = {
     answer: answer<Receipt>(),
     mostBytes: bytes.stepReports,
   },
+  /** How far the services of a build are. */
+  services: {
+    says: object({ claim, services: listOf(most.servicesOfSuite, serviceState) }),
+    answer: answer<Receipt>(),
+    mostBytes: bytes.serviceReports,
+  },
   tests: { says: testBatch, answer: answer<TestReceipt>(), mostBytes: bytes.testReports },
   /** Extends the claims; answers signals about some of them. */
   extend: {
@@ -92,10 +104,13 @@ export const calls = {
   finish: { says: finishReport, answer: answer<Receipt>(), mostBytes: bytes.runnerReport },
   /** Tells what became of the files that waited on the runner. */
   uploaded: { says: uploadReport, answer: answer<Receipt>(), mostBytes: 64 * 1024 },
-  /** The private key for the repository of this claim's suite; undefined when the claim is not held any more. */
-  key: { says: underClaim, answer: answer<string | undefined>() },
-  /** The credentials for the registry of this claim's image; undefined when the claim is not held any more. */
-  registry: { says: underClaim, answer: answer<RegistryAccess | undefined>() },
+  /** What opens the repository of this claim's suite; undefined when the claim is not held any more. */
+  access: { says: underClaim, answer: answer<Access | undefined>() },
+  /**
+   * The credentials for the registry of this claim's image, or of one of its services; undefined when the claim is not held
+   * any more.
+   */
+  registry: { says: object({ claim, service: optional(serviceName) }), answer: answer<RegistryAccess | undefined>() },
   /** The polls that are due, at most this many, as soon as there are some. */
   polls: { says: object({ room: whole(mostPolls) }), answer: answer<PollOrder[]>(), waits: true },
   polled: {

@@ -15,9 +15,20 @@ export interface Repository {
   repositoryUrl: string;
 }
 
-export interface Source extends Repository {
+/** What opens a repository. */
+export interface Access {
+  /** Over SSH. */
   privateKey: string;
+  /** Over HTTPS, where not anybody may read it. */
+  credential?: HttpsCredential;
 }
+
+export interface HttpsCredential {
+  username: string;
+  password: string;
+}
+
+export interface Source extends Repository, Access {}
 
 /** What a commit is compared with, to tell which files changed. */
 export type Comparison =
@@ -84,6 +95,8 @@ export interface SuiteOrder {
   /** Whether the report is to say when its steps began and ended. */
   isTraced?: boolean;
   image?: ImageOrder;
+  /** Whether it is root there, or is not; otherwise the image says who runs. */
+  root?: boolean;
   /** The files to keep, and how much of them. */
   artifacts?: { globs: string[]; mostFiles: number; mostBytes: number };
   /** What the suite keeps from build to build, if it keeps anything. */
@@ -93,6 +106,30 @@ export interface SuiteOrder {
   /** The files that it begins with, in the place of the commit's alone. */
   files?: FilesOrder;
   keep?: KeepOrder;
+  /** What runs beside it, in its network. */
+  services?: ServiceOrder[];
+}
+
+/** What runs beside a build: it is ready before the first step, and gone when the build is over. */
+export interface ServiceOrder {
+  name: string;
+  /** The image whose files it has; without one, the machine's programs and the software. */
+  image?: ImageOrder;
+  software: Software[];
+  prefixes: string[];
+  /** Blank for what the image says. */
+  command: string;
+  environment: Record<string, string>;
+  /** 0 for the first port that the image names. */
+  readyPort: number;
+  /** Blank for none. */
+  readyCommand: string;
+  readyTimeoutSeconds: number;
+  /** What fills it, in the build's files; blank for nothing. */
+  prepare: string;
+  prepareInputs: string[];
+  /** The directories that are kept after that. */
+  data: string[];
 }
 
 /** What is kept of the files that a build leaves, and as whose. */

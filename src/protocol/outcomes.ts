@@ -1,6 +1,7 @@
 import type { Static } from 'typebox';
 import { bytes, longest, most } from '../domain/bounds.ts';
 import { boundedMessage, boundedNames, boundedPerson } from '../domain/commit-bounds.ts';
+import { serviceStates } from '../domain/service-states.ts';
 import { stepStates } from '../domain/step-states.ts';
 import {
   claim,
@@ -166,6 +167,18 @@ export const stepState = object({
 });
 export type StepState = Static<typeof stepState>;
 
+export const serviceName = matching(/^[a-z][a-z0-9-]{0,62}$/);
+/** How far a service of a build is; times as above. */
+export const serviceState = object({
+  name: serviceName,
+  state: oneOf(serviceStates),
+  from: optional(size),
+  ready: optional(size),
+  to: optional(size),
+  status: optional(whole(255)),
+});
+export type ServiceState = Static<typeof serviceState>;
+
 /** A part of a log, by the offset of its first byte and of the first one behind it. */
 const logPart = object({ from: size, to: size });
 export type LogPart = Static<typeof logPart>;
@@ -188,6 +201,8 @@ export const finishReport = object({
   steps: optional(listOf(most.steps, stepReport)),
   /** How the steps of a suite ended. */
   stepStates: optional(listOf(most.stepsOfSuite, stepState)),
+  /** What became of its services. */
+  services: optional(listOf(most.servicesOfSuite, serviceState)),
   /** Where the files of the build are kept, for a shell or for other suites. */
   kept: optional(keptFiles),
   /** Whether files of the build wait on the runner: they are brought under the same claim, and *uploaded* ends it. */

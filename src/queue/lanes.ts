@@ -34,19 +34,29 @@ export async function putInLine(db: Database, trx: Transaction, job: JobRow): Pr
   return (await ahead.limit(1).executeTakeFirst()) ? { ...job, run_after: inLine } : job;
 }
 
-/** Jobs left these lanes: the next job of each lane becomes due. */
-export async function moveUp(db: Database, trx: Transaction, lanes: readonly (string | null)[]): Promise<void> {
-  const left = new Set(lanes.filter((lane) => lane !== null));
+/**
+ * These jobs left their lanes: the next job of each lane becomes due. One that stood in line leaves no room. Whoever
+ * calls it off holds it, and must not want the lane: the end of the job before it holds the lane, and wants the next one.
+ */
+export async function moveUp(
+  db: Database,
+  trx: Transaction,
+  jobs: readonly Pick<JobRow, 'lane' | 'run_after'>[],
+): Promise<void> {
+  const left = new Set(jobs.flatMap(({ lane, run_after: due }) => (lane === null || due === inLine ? [] : [lane])));
   for (const lane of [...left].toSorted()) {
     await holdLane(db, trx, lane);
-    const next = trx.selectFrom('jobs').select('id').where('lane', '=', lane).orderBy('id').limit(1);
-    await trx
-      .updateTable('jobs')
-      .set({ run_after: 0n })
-      .where('id', 'in', next)
-      .where('run_after', '=', inLine)
-      .execute();
+    while (!(await isMovedUp(trx, lane)));
   }
+}
+
+/** False where the next one was called off while this transaction waited for it: then another one is next. */
+async function isMovedUp(trx: Transaction, lane: string): Promise<boolean> {
+  const first = trx.selectFrom('jobs').select(['id', 'run_after']).where('lane', '=', lane).orderBy('id').limit(1);
+  const next = await first.executeTakeFirst();
+  if (next?.run_after !== inLine) return true;
+  const due = trx.updateTable('jobs').set({ run_after: 0n }).where('id', '=', next.id);
+  return (await due.executeTakeFirst()).numUpdatedRows === 1n;
 }
 
 /** Joining a lane, moving it up and claiming from it must not happen at the same moment: neither would see the other. */

@@ -205,7 +205,7 @@ export async function holdJob(db: Database, trx: Transaction, claim: string): Pr
 export async function remove(db: Database, trx: Transaction, job: ClaimedJob): Promise<void> {
   await doomStored(trx, job);
   await trx.deleteFrom('jobs').where('id', '=', job.id).where('claim', '=', job.claim).execute();
-  await moveUp(db, trx, [job.lane]);
+  await moveUp(db, trx, [job]);
   await db.announce(trx, endedClaims(job.holder));
 }
 
@@ -224,7 +224,7 @@ export async function cancel(
   for (const { subject_id: subject } of claimed) outcomes.set(subject, 'signalled');
   for (const { subject_id: subject } of waiting) outcomes.set(subject, 'dropped');
   if (waiting.length > 0) await trx.deleteFrom('jobs').where('id', 'in', idsOf(waiting)).execute();
-  await moveUp(db, trx, lanesOf(waiting));
+  await moveUp(db, trx, waiting);
   if (claimed.length > 0) {
     await trx.updateTable('jobs').set({ cancelled: 1 }).where('id', 'in', idsOf(claimed)).execute();
     await db.announce(trx, claimsTopic);
@@ -234,15 +234,13 @@ export async function cancel(
 
 /** Removes jobs, claimed or not, because their subjects are deleted. Holders are signalled. */
 export async function drop(db: Database, trx: Transaction, subjects: Expression<bigint>): Promise<void> {
-  await hold(db, trx, (all) => all.where('subject_id', 'in', subjects as never));
-  const inLanes = trx.selectFrom('jobs').select('lane').distinct().where('lane', 'is not', null);
-  const lanes = lanesOf(await inLanes.where('subject_id', 'in', subjects as never).execute());
+  const jobs = await hold(db, trx, (all) => all.where('subject_id', 'in', subjects as never));
   await doomStoredFor(trx, subjects);
   await trx
     .deleteFrom('jobs')
     .where('subject_id', 'in', subjects as never)
     .execute();
-  await moveUp(db, trx, lanes);
+  await moveUp(db, trx, jobs);
   await db.announce(trx, claimsTopic);
   await db.announce(trx, queueTopic); // jobs that waited behind them, or for their account's share, can begin
 }
@@ -250,16 +248,13 @@ export async function drop(db: Database, trx: Transaction, subjects: Expression<
 type Jobs = ReturnType<typeof jobsOf>;
 
 function jobsOf(trx: Transaction) {
-  return trx.selectFrom('jobs').select(['jobs.id', 'jobs.subject_id', 'jobs.claim', 'jobs.lane']).orderBy('jobs.id');
+  const columns = ['jobs.id', 'jobs.subject_id', 'jobs.claim', 'jobs.lane', 'jobs.run_after'] as const;
+  return trx.selectFrom('jobs').select(columns).orderBy('jobs.id');
 }
 
 /** Several jobs are always locked in the same order, which prevents deadlocks. */
-async function hold(db: Database, trx: Transaction, which: (all: Jobs) => Jobs): Promise<void> {
-  await db.locked(which(jobsOf(trx)), 'jobs').execute();
-}
-
-function lanesOf(jobs: readonly { lane: string | null }[]): (string | null)[] {
-  return jobs.map(({ lane }) => lane);
+async function hold(db: Database, trx: Transaction, which: (all: Jobs) => Jobs) {
+  return db.locked(which(jobsOf(trx)), 'jobs').execute();
 }
 
 function idsOf(jobs: readonly { id: bigint }[]): bigint[] {

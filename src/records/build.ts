@@ -15,6 +15,7 @@ import {
   string,
   idWithString,
 } from './schema.ts';
+import { serviceStates } from '../domain/service-states.ts';
 import { stepStates } from '../domain/step-states.ts';
 import { buildStates, testStates } from './states.ts';
 import { waitingReason } from './waiting.ts';
@@ -53,6 +54,17 @@ const fields = {
     {
       description: '`line` is the number of the first line of its part of the log; a suite with a command has one step',
     },
+  ),
+  services: listOf(
+    object({
+      name: string,
+      state: wordOf(serviceStates),
+      started_at: nullable(dateTime),
+      ready_at: nullable(dateTime),
+      finished_at: nullable(dateTime),
+      exit_status: nullable(integer),
+    }),
+    { description: 'what runs beside it' },
   ),
 };
 export const buildRecord = record('Build', fields);

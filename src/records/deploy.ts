@@ -1,6 +1,6 @@
 import type { Static } from 'typebox';
 import { answersOf, described, grouped, identifier, oneOf, required } from './fields.ts';
-import { branch, name, repositoryUrl } from './forms.ts';
+import { branch, name, repositoryUrl, sshCloneUrl } from './forms.ts';
 import {
   dateTime,
   id,
@@ -37,7 +37,12 @@ export type FetchedDeploy = Static<typeof fetchedDeployRecord>;
 
 export const strategyItemFields = { name: required(name), strategy_type: required(oneOf(['git', 'suite'])) };
 /** What a push needs. */
-export const pushOptions = { repository_url: repositoryUrl, local_branch: branch, remote_branch: branch };
+export const pushOptions = {
+  repository_url: repositoryUrl,
+  clone_url: sshCloneUrl,
+  local_branch: branch,
+  remote_branch: branch,
+};
 export const suiteOptions = { suite_id: described(identifier(), 'a manual suite, which a deploy runs on its commit') };
 export const strategyFields = {
   ...strategyItemFields,
@@ -52,6 +57,7 @@ export const strategyRecord = record('DeployStrategy', {
   /** Those of its type. */
   options: object({
     repository_url: optional(string),
+    clone_url: optional(string),
     local_branch: optional(string),
     remote_branch: optional(string),
     suite_id: optional(id),

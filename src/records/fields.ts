@@ -193,6 +193,17 @@ export function flag(): Field<boolean, number> {
   return { ...field, toColumn: Number, fromColumn: (column) => column === 1 };
 }
 
+/** The same, or null: neither is said. */
+export function flagOrNone(description: string): Field<boolean | null, number | null> {
+  const { parse } = flag();
+  const field = optional<boolean | null>(null, { type: ['boolean', 'null'], default: null, description }, parse);
+  return {
+    ...field,
+    toColumn: (value) => (value === null ? null : Number(value)),
+    fromColumn: (column) => (column === null ? null : column === 1),
+  };
+}
+
 export function identifier(): Field<bigint | undefined> {
   return optional<bigint | undefined>(undefined, sentId, (raw) => {
     const id = parseId(digitsIn(raw));
@@ -209,6 +220,12 @@ export function identifierOrNone(description: string): Field<bigint | null> {
     if (id === undefined) throw invalid();
     return id;
   });
+}
+
+/** The same as text, blank for none: for lists of records, which are kept as JSON, where numbers have no 64 bits. */
+export function identifierText(description: string): Field<string> {
+  const { parse, schema } = identifierOrNone(description);
+  return optional('', schema, (raw) => String(parse(raw)));
 }
 
 /** A list of identifiers, in the order sent; blank entries (with which a form empties a list) do not count. */

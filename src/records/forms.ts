@@ -1,5 +1,6 @@
 import { ApiError } from '../errors.ts';
 import { areCachePaths } from '../domain/cache-paths.ts';
+import { parseGitAddress } from '../domain/git-address.ts';
 import { compileGlob } from '../domain/globs.ts';
 import { parseImageReference } from '../domain/image-reference.ts';
 import { readMatrix, readVariant, textOfAxis, textOfVariant, type Axis } from '../domain/matrix.ts';
@@ -74,16 +75,23 @@ function isDocumentPath(path: string): boolean {
   return isPlain && path.split('/').every((part) => !['', '.', '..'].includes(part) && part.toLowerCase() !== '.git');
 }
 
-/**
- * `user@host:path`. Neither part can begin with a dash, because git and ssh would read it as an option. Transport
- * helpers (`ext::…`) do not fit this form. A path of slashes only, or with nothing before `.git`, is refused.
- */
-const scpLike =
-  /^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}@(?:[A-Za-z0-9][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):(?!\/*(?:\.git)?\/*$)[^-:\s][^\s]*$/;
+/** The address of a repository over SSH has a user: the one who runs git here means nothing there. */
+const isOverSsh = (url: string): boolean => {
+  const { scheme, user = '' } = parseGitAddress(url) ?? {};
+  return scheme === 'ssh' && user !== '';
+};
 
 export const repositoryUrl = text('repositoryUrl', {
-  pattern: scpLike,
-  description: 'user@host:path, without a protocol',
+  check: (url) => isOverSsh(url) && !url.includes('://'),
+  description: 'user@host:path, without a protocol; needed unless clone_url is given',
+});
+export const sshCloneUrl = text('repositoryUrl', {
+  check: isOverSsh,
+  description: 'ssh://user@host:port/path, or as repository_url, in whose place it may stand',
+});
+export const cloneUrl = text('repositoryUrl', {
+  check: (url) => isOverSsh(url) || parseGitAddress(url)?.scheme === 'https',
+  description: 'ssh://user@host:port/path, https://host:port/path, or as repository_url, in whose place it may stand',
 });
 
 /** The rules of git-check-ref-format for a branch, without names that git would take for an option. */

@@ -103,6 +103,9 @@ export const buildDetailsRecord = record('BuildDetails', {
   ...fetchedBuildRecord.properties,
   suite_exists: boolean,
   ...idWithString('build_request_id'),
+  files_of: listOf(object({ ...ownId, suite_name: string, variant: string }), {
+    description: 'The build whose files it began with; empty where it began with the checkout',
+  }),
   attempts: listOf(buildRecord),
   artifacts: integer,
   artifact_bytes: integer,

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox';
 import { answersOf, described, flag, oneOf, refined, required, wholeNumber, withDefault } from './fields.ts';
-import { configFile, description, name, repositoryUrl } from './forms.ts';
+import { cloneUrl, configFile, description, name, repositoryUrl } from './forms.ts';
 import {
   boolean,
   dateTime,
@@ -37,7 +37,7 @@ const inRanges: JsonSchema = {
   ],
 };
 
-const about = { name: required(name), description, repository_url: required(repositoryUrl) };
+const about = { name: required(name), description, repository_url: repositoryUrl, clone_url: cloneUrl };
 const policies = {
   poll_interval: { ...pollInterval, schema: inRanges },
   /** How pull requests from forks are treated; see lifecycle/forks.ts. */

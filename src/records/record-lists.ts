@@ -5,15 +5,19 @@ import type { JsonSchema } from './schema.ts';
 
 type Table = Readonly<Record<string, unknown>>;
 
+/** What is wrong with a record beside its single fields, by their names; `before` are those that stand before it. */
+export type RecordCheck<F extends FieldSet> = (record: ValuesOf<F>, before: readonly ValuesOf<F>[]) => FieldErrors;
+
 /**
  * A list of records with these fields, stored as JSON. In JSON it is an array. In a form each record has a number, which
  * says where it stands: `steps[0][name]`. Records of a form in which nothing was typed do not count, so that a page can
- * have empty rows. A mistake is reported under the field in which it is.
+ * have empty rows. A mistake is reported under the field in which it is. A field may be such a list itself.
  */
 export function recordList<F extends FieldSet>(
   bound: ListBound,
   fields: F,
   description: string,
+  check: RecordCheck<F> = () => ({}),
 ): Field<ValuesOf<F>[], string> {
   const maxItems = most[bound];
   const entries = Object.entries(fields);
@@ -29,8 +33,14 @@ export function recordList<F extends FieldSet>(
     schema: { type: 'array', items, maxItems, description },
     parse(raw) {
       const errors: FieldErrors = {};
-      const records = numbered(raw, fields).map(([at, record]) => readRecord(fields, record, `[${at}]`, errors));
+      const sent = numbered(raw, fields);
+      const records = sent.map(([at, record]) => readRecord(fields, record, `[${at}]`, errors));
       if (records.length > maxItems) throw new ApiError('invalid_format');
+      if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
+      for (const [at, [number]] of sent.entries()) {
+        const wrong = check(records[at] as ValuesOf<F>, records.slice(0, at));
+        for (const [name, codes] of Object.entries(wrong)) errors[`[${number}][${name}]`] = codes;
+      }
       if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
       return records;
     },
@@ -51,7 +61,12 @@ function numbered(raw: unknown, fields: FieldSet): [at: string, record: unknown]
 
 /** Choices always have a value, so what counts are the fields that somebody has to fill. */
 function isFilled(record: Table, fields: FieldSet): boolean {
-  return Object.keys(record).some((name) => !(fields[name]?.schema.enum || isBlank(record[name])));
+  return Object.keys(record).some((name) => !(fields[name]?.schema.enum || isEmpty(record[name])));
+}
+
+/** Also a list, or a list of records, in which nothing was typed. */
+function isEmpty(raw: unknown): boolean {
+  return isTable(raw) || Array.isArray(raw) ? Object.values(raw).every(isEmpty) : isBlank(raw);
 }
 
 function readRecord<F extends FieldSet>(fields: F, raw: unknown, at: string, errors: FieldErrors): ValuesOf<F> {
@@ -67,7 +82,9 @@ function readRecord<F extends FieldSet>(fields: F, raw: unknown, at: string, err
       values[name] = isMissing ? field.fallback : field.parse(sent);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (isTable(raw)) errors[`${at}[${name}]`] = Object.values(error.fields).flat();
+      if (!isTable(raw)) continue;
+      for (const [inside, codes] of Object.entries(error.fields))
+        errors[`${at}[${name}]${inside.startsWith('[') ? inside : ''}`] = codes;
     }
   }
   return values as ValuesOf<F>;

@@ -7,6 +7,7 @@ import {
   answersOf,
   described,
   flag,
+  flagOrNone,
   identifierOrNone,
   oneOf,
   required,
@@ -31,6 +32,7 @@ import {
   variants,
 } from './forms.ts';
 import { recordList } from './record-lists.ts';
+import { serviceAnswer, services } from './service.ts';
 import {
   boolean,
   dateTime,
@@ -72,8 +74,10 @@ export const suiteFields = {
   description,
   command: described(command, 'what runs; either this or `steps`'),
   steps: recordList('stepsOfSuite', stepFields, 'commands that run one after the other, in place of `command`'),
+  services,
   tags,
   image,
+  root: flagOrNone('whether the command is root in the image, or is not; null for whoever the image says'),
   reports: globs('files in the workspace that are reports of tests, as JUnit XML'),
   timeout: described(
     wholeNumber({ min: 0, max: month, fallback: 0 }),
@@ -102,6 +106,12 @@ export function checkCommand({ command, steps }: Pick<Written, 'command' | 'step
   return command === '' && steps.length === 0 ? { command: ['is_blank'] } : {};
 }
 
+/** Only in an image is there a root. */
+export function checkRoot(sent: Written, stored?: Pick<ValuesOf<typeof suiteFields>, 'image' | 'root'>): FieldErrors {
+  const { image = '', root = null } = { ...stored, ...sent };
+  return root === true && image === '' && ('root' in sent || 'image' in sent) ? { root: ['invalid_format'] } : {};
+}
+
 /** There must be something to build, and not too much. It is told at the field that was sent and makes it so. */
 export function checkVariants(sent: Written, stored?: ValuesOf<typeof matrixFields>): FieldErrors {
   if (!Object.keys(matrixFields).some((name) => name in sent)) return {};
@@ -119,6 +129,7 @@ export function checkVariants(sent: Written, stored?: ValuesOf<typeof matrixFiel
 export const suiteRecord = record('Suite', {
   ...ownId,
   ...answersOf(suiteFields),
+  services: listOf(serviceAnswer),
   needs: listOf(object({ ...ownId, name: string })),
   ...nullableIdWithString('files_from_id'),
 });

@@ -25,9 +25,9 @@ import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, type InAccount } from './common.ts';
 
 /**
- * What acts for an account: its API key, the applications that it registered, and those that its person allowed. No token
- * opens these routes, whatever its scopes: with a new key or with another application it would outlive its own revocation,
- * and have what its person never allowed.
+ * What acts for an account: its API key, the applications that it registered, and those that its user allowed. No token
+ * opens these routes, whatever its scopes: with a new key or another application it would outlive its own revocation,
+ * and get rights that the user never allowed.
  */
 
 const common = { access: 'both', scope: 'never' } as const;
@@ -73,7 +73,7 @@ async function loadApplication({ db, caller, params }: InAccount<'application_id
   return { application: orNotFound(client?.ownerId === caller.id ? client : undefined) };
 }
 
-/** It has the identifier of its application. */
+/** An authorization has the identifier of its application. */
 async function loadAuthorization({ db, caller, params }: InAccount<'authorization_id'>) {
   const allowed = await allowedBy(db, caller.id);
   return { authorization: orNotFound(allowed.find(({ id }) => id === params.authorization_id)) };

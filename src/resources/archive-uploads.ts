@@ -42,7 +42,7 @@ function view(upload: ArchiveUploadRow): Upload {
   };
 }
 
-/** How far it is, as the draft has it. */
+/** The progress, in the headers of the draft. */
 function headersOf(upload: ArchiveUploadRow): Record<string, string> {
   const seconds = Math.max(0, Math.floor((expiryOf(upload) - Date.now()) / 1000));
   return {
@@ -61,7 +61,10 @@ async function load(call: InPath) {
 
 const partial = 'application/partial-upload';
 
-/** A body of another type was meant for something else: a form around the file, say, would become part of the archive. */
+/**
+ * A body of another type was meant for something else: a form around the file, for example, would become part of the
+ * archive.
+ */
 function checkType(headers: Incoming['headers']): void {
   const [type = ''] = String(headers['content-type'] ?? '').split(';', 1);
   if (type.trim().toLowerCase() !== partial)
@@ -80,7 +83,7 @@ function offsetIn(headers: Incoming['headers']): bigint {
 const otherOffset = (upload: ArchiveUploadRow): ApiError =>
   ApiError.ofHttp(409, 'invalid_format', 'upload_offset', headersOf(upload));
 
-/** What is no archive is refused by its first bytes, where they came together. */
+/** A body that is no archive is refused by its first bytes, if they arrived together. */
 async function* recognized(body: AsyncIterable<Buffer>, size: bigint): AsyncGenerator<Uint8Array> {
   const arriving = body[Symbol.asyncIterator]();
   try {
@@ -93,8 +96,8 @@ async function* recognized(body: AsyncIterable<Buffer>, size: bigint): AsyncGene
 }
 
 /**
- * Stores the body in parts, each of which counts as soon as it is stored. What arrives of a body that breaks off is stored
- * too, and then the error is thrown.
+ * Stores the body in parts, each of which counts as soon as it is stored. If a body breaks off, what has arrived is
+ * stored too, and then the error is thrown.
  */
 async function append(
   { database, blobs }: { database: Database; blobs: Blobs },
@@ -128,7 +131,7 @@ async function append(
       await database.transaction(async (trx) => {
         const fate = await addPart(trx, upload, received, stored);
         if (fate === 'full') throw new ApiError('is_reserved');
-        // Another request was faster, and what it has stored counts; or the upload is gone.
+        // Another request was faster, and its part counts; or the upload is gone.
         if (fate === 'elsewhere') throw otherOffset(orNotFound(await findUpload(trx, upload.dependency_id, upload.id)));
       });
       received += BigInt(stored.size);
@@ -196,7 +199,7 @@ export const routes = [
         throw new ApiError('invalid_format', 'archive');
       const arrived = offset === open.size ? open : await append({ database, blobs }, open, upload);
       if (arrived.received < arrived.size) return new WithHeaders(headersOf(arrived), undefined);
-      // Putting a large archive together is work that nobody may ask for many times at once.
+      // Assembling a large archive is work that must not be done many times at once.
       const assemble = async () => {
         const { id, complete } = orNotFound(await findUpload(database.read, dependency.id, open.id));
         if (complete === 1) return uploadedView(await reloaded(database.read, dependency));

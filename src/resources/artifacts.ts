@@ -7,6 +7,7 @@ import { ApiError } from '../errors.ts';
 import { pageOf } from '../http/paging.ts';
 import { readRange } from '../http/ranges.ts';
 import type { Incoming, StreamAnswer } from '../http/route.ts';
+import { begun, nothing } from '../lib/begun.ts';
 import { attachmentHeader } from '../lib/content-disposition.ts';
 import { contentTypes } from '../lib/file-types.ts';
 import { zip, zipNames } from '../lib/zip.ts';
@@ -77,8 +78,8 @@ interface Storage {
 }
 
 /**
- * The bytes are a stranger's. So they are to be saved and not shown, by the type that they are said to have and no other;
- * and where a browser shows them all the same, they may do nothing and belong to no site.
+ * The bytes are a stranger's. So a browser should save and not show them, by the declared type and no other. If a
+ * browser shows them anyway, they may run nothing and belong to no site.
  */
 function asDownload(fileName: string): Record<string, string> {
   return {
@@ -95,11 +96,11 @@ export async function fileOf(
 ): Promise<StreamAnswer> {
   const { path, size, sha256, content_type: contentType } = row;
   const etag = `"${sha256}"`;
-  const told = { ...asDownload(path.split('/').at(-1) ?? ''), 'accept-ranges': 'bytes', etag };
+  const answered = { ...asDownload(path.split('/').at(-1) ?? ''), 'accept-ranges': 'bytes', etag };
   if (headers['if-match'] !== undefined && !names(headers['if-match'], etag, 'strong'))
     throw ApiError.ofHttp(412, 'invalid_format', 'if-match');
-  if (names(headers['if-none-match'], etag)) return { contentType, status: 304, headers: told, body: nothing() };
-  // A range of these bytes: a name that is given for them is theirs, or the whole is sent.
+  if (names(headers['if-none-match'], etag)) return { contentType, status: 304, headers: answered, body: nothing() };
+  // A range is sent only if the client's version of the file is this one; otherwise the whole file is sent.
   const { 'if-range': ifRange, ...others } = headers;
   const range = ifRange === undefined || ifRange === etag ? readRange(others, size) : undefined;
   if (range === 'unsatisfiable')
@@ -109,12 +110,12 @@ export async function fileOf(
   return {
     contentType,
     status: range ? 206 : 200,
-    headers: { ...told, ...part, 'content-length': String(to - from) },
+    headers: { ...answered, ...part, 'content-length': String(to - from) },
     body: await begun(bytesOf(blobs, sha256, Number(from), Number(to))),
   };
 }
 
-/** Whether the header of a condition names this version. */
+/** Whether a conditional header names this version. */
 function names(header: string | string[] | undefined, etag: string, comparison: 'strong' | 'weak' = 'weak'): boolean {
   const named = String(header ?? '').split(',');
   return named.some((one) => [etag, '*', ...(comparison === 'weak' ? [`W/${etag}`] : [])].includes(one.trim()));
@@ -141,18 +142,3 @@ async function* bytesOf(blobs: Blobs, digest: string, from: number, to: number):
   await using blob = await blobs.open(digest);
   yield* piecesOf(blob, from, to);
 }
-
-/** Reads the first piece before the answer begins: if there is none to be had, that can still be said. */
-async function begun(pieces: AsyncGenerator<Buffer>): Promise<AsyncGenerator<Buffer>> {
-  const first = await pieces.next();
-  return (async function* all() {
-    try {
-      if (first.done !== true) yield first.value;
-      yield* pieces;
-    } finally {
-      await pieces.return(undefined);
-    }
-  })();
-}
-
-async function* nothing(): AsyncGenerator<Buffer> {}

@@ -8,15 +8,15 @@ import { escapeXml } from '../lib/xml.ts';
 import { string } from '../records/schema.ts';
 import { orNotFound } from './common.ts';
 
-/** A picture of a project's state. Everybody can see it where the owner allows that. It shows no names. */
+/** A picture of a project's state. Everybody can see it if the owner allows that. It shows no names. */
 
-interface Look {
+interface Style {
   word: string;
   colour: string;
 }
 
 /** White text has a contrast of at least 4.5 to 1 on each of these colours. */
-const looks: Record<string, Look> = {
+const styles: Record<string, Style> = {
   passed: { word: 'passed', colour: '#1a7f37' },
   failed: { word: 'failed', colour: '#cf222e' },
   errored: { word: 'errored', colour: '#9a6700' },
@@ -25,7 +25,7 @@ const looks: Record<string, Look> = {
   building: { word: 'building', colour: '#0969da' },
   waiting_for_builds: { word: 'waiting', colour: '#0969da' },
 };
-const unknown: Look = { word: 'unknown', colour: '#59636e' };
+const unknown: Style = { word: 'unknown', colour: '#59636e' };
 
 const label = 'build';
 const height = 20;
@@ -34,7 +34,7 @@ const padding = 6;
 /** About the width of the letters in most fonts. `textLength` makes them fit in all others. */
 const widthOf = (word: string): number => Math.ceil(word.length * 6.6);
 
-function drawn({ word, colour }: Look): string {
+function drawn({ word, colour }: Style): string {
   const [left, right] = [widthOf(label) + 2 * padding, widthOf(word) + 2 * padding];
   const name = escapeXml(`${label}: ${word}`);
   const written = (what: string, from: number): string =>
@@ -74,7 +74,7 @@ async function stateOfBranch(db: Queries, project: Pick<ProjectRow, 'id'>, branc
  */
 function answerWith(picture: string, sentTags: string): StreamAnswer {
   const tag = `"${createHash('sha256').update(picture).digest('base64url').slice(0, 22)}"`;
-  const isKept = sentTags.split(',').some((one) => [tag, `W/${tag}`, '*'].includes(one.trim()));
+  const isCurrent = sentTags.split(',').some((one) => [tag, `W/${tag}`, '*'].includes(one.trim()));
   const headers = {
     etag: tag,
     'cache-control': 'no-cache, max-age=0, must-revalidate',
@@ -82,7 +82,7 @@ function answerWith(picture: string, sentTags: string): StreamAnswer {
     'cross-origin-resource-policy': 'cross-origin',
   };
   const contentType = 'image/svg+xml; charset=utf-8';
-  return isKept
+  return isCurrent
     ? { contentType, status: 304, headers, body: once('') }
     : {
         contentType,
@@ -112,7 +112,7 @@ export const routes = [
       // A project without a public badge has the same answer as a project that does not exist.
       const project = orNotFound(await projects.where('public_badge', '=', 1).executeTakeFirst());
       const state = query.branch === '' ? project.build_state : await stateOfBranch(db, project, query.branch);
-      return answerWith(drawn(looks[state] ?? unknown), String(headers['if-none-match'] ?? ''));
+      return answerWith(drawn(styles[state] ?? unknown), String(headers['if-none-match'] ?? ''));
     },
   }),
 ];

@@ -27,7 +27,7 @@ const isHeld = ({ build_state: state }: BuildRequestRow): boolean => state === b
 
 type Reading = Pick<Call, 'database'> & { db: Queries; project: Pick<ProjectRow, 'id' | 'owner_id'> };
 
-/** As everybody sees them, with why each of them waits. */
+/** The views of requests, each with the reason why it waits. */
 async function showing(call: Reading, rows: readonly Shown[]) {
   const { owner_id: account } = call.project;
   const reason = await reasonsToWait(call, { account, rows, mayWait, builds: 'build_request_id' });

@@ -25,7 +25,7 @@ import { reasonsToWait } from './waiting.ts';
 const mayWait = ({ build_state: state, held }: BuildRow): boolean =>
   held === '' && (state === 'enqueued' || state === 'running');
 
-/** As everybody sees them, with why each of them waits. */
+/** The views of builds, each with the reason why it waits. */
 export async function showing(
   call: Pick<Call, 'database'> & { db: Queries; project: Pick<ProjectRow, 'owner_id'> },
   rows: readonly BuildRow[],
@@ -56,6 +56,15 @@ export const logged = {
   param: 'build_id',
   scope: 'commits',
   name: 'a build',
+} as const satisfies Logged;
+
+/** A service of a build: its states are those of the build, and its log is its own. */
+export const loggedService = {
+  table: 'services',
+  path: '/projects/:project_id/builds/:build_id/services/:service_name',
+  param: 'build_id',
+  scope: 'commits',
+  name: 'a service of a build',
 } as const satisfies Logged;
 
 export const routes = [
@@ -169,4 +178,6 @@ export const routes = [
   }),
   ...logRoutes(logged),
   recordFirehose(logged, followedBuild),
+  ...logRoutes(loggedService),
+  recordFirehose(loggedService, followedBuild),
 ];

@@ -53,13 +53,13 @@ async function lastCommits(db: Queries, ids: bigint[]): Promise<Map<bigint, Last
   return new Map(rows.map((row) => [row.project_id, row]));
 }
 
-/** The projects with a request that is being fetched, or waits for it. */
+/** The projects with a request that is being fetched, or waits for its fetch. */
 async function fetchingFor(db: Queries, ids: bigint[]): Promise<Set<bigint>> {
   const rows = await db
     .selectFrom('build_requests')
     .select(['project_id', 'build_state'])
     .where('project_id', 'in', ids)
-    // Written as in the index, so that the index is used.
+    // The same words as in the index, so that the index is used.
     .where(sql<boolean>`build_state in ('waiting_for_approval', 'enqueued', 'fetching', 'building')`)
     .execute();
   const fetching = rows.filter(({ build_state: state }) => state === 'enqueued' || state === 'fetching');

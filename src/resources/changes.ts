@@ -12,9 +12,10 @@ import { logTopic } from '../streams/logs.ts';
 import { readAgainMs } from '../streams/tail.ts';
 
 /**
- * One stream for a user and all of the user's tabs: which projects have changed, which have new build output, which builds
- * went on to another step, and which dependencies have changed. The change itself is not sent: the page loads itself again and takes over the differences.
- * So each thing is rendered in one place, and a client that was away catches up in the same way.
+ * One stream for a user and all of the user's tabs: which projects have changed, which have new build output, which
+ * builds went on to another step or have all their files, and which dependencies have changed. The change itself is not
+ * sent: the page loads itself again and takes over the differences. So each thing is rendered in one place, and a client
+ * that was away catches up in the same way.
  */
 
 /** The pause between two queries: a busy project is not queried for every line of output. */
@@ -23,6 +24,8 @@ const breathMs = 400;
 interface Seen {
   projects: Map<string, bigint>;
   running: Map<string, { project: string; size: bigint; steps: string }>;
+  /** Builds that are over, of which runners still have to bring files. */
+  uploads: Map<string, bigint>;
   dependencies: Map<string, bigint>;
 }
 
@@ -47,7 +50,7 @@ async function* changes({
         continue; // the last changes may have added something to watch
       }
     } catch (error) {
-      if (!isUnavailable(error)) throw error; // it goes on when the database is back
+      if (!isUnavailable(error)) throw error; // continues when the database is back
     }
     await watch.changed(readAgainMs, signal);
   }
@@ -61,13 +64,26 @@ function topicsOf({ projects, running, dependencies }: Seen): string[] {
 }
 
 async function readSeen(db: Queries, caller: Caller): Promise<Seen> {
-  const projects = await projectsSeenBy(db, caller).select(['p.id', 'p.last_event']).execute();
-  const running = await projectsSeenBy(db, caller)
-    .innerJoin('builds as b', 'b.project_id', 'p.id')
-    .innerJoin('jobs as j', 'j.subject_id', 'b.id')
-    .innerJoin('logs as l', 'l.id', 'b.id')
+  const visible = projectsSeenBy(db, caller);
+  const projects = await visible.select(['p.id', 'p.last_event']).execute();
+  // The few that are under way come first, and then their builds. SQLite keeps to the order of cross joins; of other joins
+  // it would begin with all builds of the projects.
+  const running = await db
+    .selectFrom('jobs as j')
+    .crossJoin('builds as b')
+    .crossJoin('logs as l')
     .select(['b.id', 'b.project_id', 'b.steps', 'l.size'])
     .where('j.claim', 'is not', null)
+    .whereRef('b.id', '=', 'j.subject_id')
+    .whereRef('l.id', '=', 'b.id')
+    .where('b.project_id', 'in', visible.select('p.id'))
+    .execute();
+  const uploads = await db
+    .selectFrom('uploads as u')
+    .crossJoin('builds as b')
+    .select(['u.id', 'u.created_at'])
+    .whereRef('b.id', '=', 'u.id')
+    .where('b.project_id', 'in', visible.select('p.id'))
     .execute();
   const dependencies = await db
     .selectFrom('dependencies')
@@ -79,6 +95,7 @@ async function readSeen(db: Queries, caller: Caller): Promise<Seen> {
     running: new Map(
       running.map(({ id, project_id: project, ...row }) => [String(id), { project: String(project), ...row }]),
     ),
+    uploads: new Map(uploads.map((row) => [String(row.id), row.created_at])),
     dependencies: new Map(dependencies.map((row) => [String(row.id), row.last_event])),
   };
 }
@@ -89,7 +106,8 @@ function differences(before: Seen, now: Seen): object | undefined {
   const running = [...now.running];
   const spoke = running.filter(([id, { size }]) => before.running.get(id)?.size !== size);
   const logs = [...new Set(spoke.map(([, { project }]) => project))];
-  const builds = running.filter(([id, { steps }]) => before.running.get(id)?.steps !== steps).map(([id]) => id);
+  const stepped = running.filter(([id, { steps }]) => before.running.get(id)?.steps !== steps).map(([id]) => id);
+  const builds = [...stepped, ...differing(before.uploads, now.uploads)];
   const news = { projects, logs, builds, dependencies };
   return Object.values(news).some((ids) => ids.length > 0) ? news : undefined;
 }

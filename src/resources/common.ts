@@ -19,7 +19,7 @@ export function writeContextOf({
   return { db: database, trx: db, ids, observers };
 }
 
-/** What a `load` reads, to find records of the project, or of the caller's account, that the path names. */
+/** What a `load` reads, to find the records that the path names in a project, or in the caller's account. */
 export interface InProject<Param extends string> {
   db: Queries;
   project: { id: bigint };
@@ -36,7 +36,7 @@ export function likePattern(text: string): string {
   return `%${text.toLowerCase().replaceAll(/[!%_]/g, '!$&')}%`;
 }
 
-/** What a list needs of a commit's message for its subject: a list of whole ones would be megabytes. */
+/** The part of a commit's message from which a list shows the subject: whole messages would be megabytes. */
 export function startOfMessage(column: string): RawBuilder<string> {
   return sql<string>`substr(${sql.ref(column)}, 1, 1000)`;
 }

@@ -5,7 +5,10 @@ import { named, type Node } from '../documents/document.ts';
 import { filesFromOf, isSame, suites } from '../documents/kinds.ts';
 import type { Step } from './config-steps.ts';
 
-/* What suites need, and whose files they begin with, by names. It is set when all suites of the document are there. */
+/*
+ * Which suites a suite needs, and whose files it begins with, by names. This is set when all suites of the document
+ * exist.
+ */
 
 interface Needing {
   id: bigint;
@@ -13,13 +16,13 @@ interface Needing {
   needs: readonly { name: string }[];
 }
 
-/** The names of the suites that one needs, and of the one whose files it begins with, or blank. */
+/** The names of the suites that a suite needs, and of the one whose files it begins with, or blank. */
 interface Names {
   needs: readonly string[];
   filesFrom: string;
 }
 
-/** A suite of the document whose needs are others than now. */
+/** A suite of the document whose needs change. */
 interface Change {
   node: Node;
   name: string;
@@ -53,7 +56,7 @@ function changedNeeds(records: readonly Needing[], nodes: readonly Node[]): Chan
 
 const isGone = ({ action, section }: Step): boolean => action === 'delete' && section === suites.section;
 
-/** The steps for suites, with those for what they need: when all suites are there, and before any goes. */
+/** The steps for suites, with those for their needs: after all suites are made, and before any is deleted. */
 export async function withNeeds(
   within: Call['within'],
   params: Readonly<Record<string, bigint>>,
@@ -78,7 +81,7 @@ export async function withNeeds(
       { name: 'files_from', from: change.from.filesFrom, to: change.to.filesFrom },
     ].filter(({ from, to }) => from !== to),
     async run() {
-      // Each change alone could make a circle with what another one is still to change.
+      // A single change could make a circle with needs that a later change removes. So all needs are removed first.
       if (at === 0) for (const other of changes) if (other.from.needs.length > 0) await put(other, none);
       await put(change, change.to);
       return {};
@@ -87,9 +90,10 @@ export async function withNeeds(
   return changed.length === 0 ? [...steps] : suitesGoLast([...steps, ...changed]);
 }
 
-/** A suite goes when nothing uses it any more. */
+/** A suite is deleted, or stops being manual, when nothing uses it any more. */
 export function suitesGoLast(steps: readonly Step[]): Step[] {
-  return [...steps.filter((step) => !isGone(step)), ...steps.filter(isGone)];
+  const place = (step: Step): number => (isGone(step) ? 2 : step.isLate ? 1 : 0);
+  return steps.toSorted((a, b) => place(a) - place(b));
 }
 
 /** A suite that another one needs can be deleted only after that one. */

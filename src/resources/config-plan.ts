@@ -18,6 +18,7 @@ import {
   type DocumentField,
   type Entry,
   type Kind,
+  type ListedRecord,
   type Value,
 } from '../documents/kinds.ts';
 import { needersFirst, suitesGoLast, withNeeds } from './config-needs.ts';
@@ -32,9 +33,9 @@ type Record_ = Readonly<Record<string, unknown>> & { id: bigint };
 export interface Planning {
   db: Queries;
   within: Within;
-  /** The software that the caller can use, by name; of several, the first. */
+  /** The software that the caller can use, by name; the first of several with the same name. */
   dependencies: () => Promise<ReadonlyMap<string, bigint>>;
-  /** Whether values that are taken from an environment were not sent, because nothing of this stays. */
+  /** Whether the values from an environment were not sent, because nothing is stored. */
   isTrial?: boolean;
 }
 
@@ -53,8 +54,8 @@ export function planningWith({ db, within, isTrial = false }: Omit<Planning, 'de
 }
 
 /**
- * Does the steps in their order, and answers what each answered. From the project itself on, its row is held: others
- * hold it, too, before they come to notifications and schedules.
+ * Runs the steps in their order, and returns the answers. From the step of the project on, the project's row is locked:
+ * other transactions also lock it before notifications and schedules.
  */
 export async function runSteps(
   trx: Queries,
@@ -107,7 +108,9 @@ async function planProject({ within }: Planning, params: Params, { entry }: Node
   ];
 }
 
-/** The steps for the entries of one list: first what goes, because its name may be taken by what comes. */
+/**
+ * The steps for the entries of one list. Deletions come first, because a new entry may take the name of a deleted one.
+ */
 async function planKind(
   planning: Planning,
   kind: Kind,
@@ -123,7 +126,7 @@ async function planKind(
   const known = new Set(pairs.map(([, record]) => record));
   let left = records.filter((record) => !known.has(record));
   if (kind.isNameless) {
-    // Those without a name are the same, changed.
+    // Entries and records without a name are taken for the same, changed.
     const open = pairs.filter(([, record]) => record === undefined);
     for (const [at, pair] of open.entries()) pair[1] = left[at];
     left = left.slice(open.length);
@@ -157,22 +160,29 @@ async function planChange(
 ): Promise<Step[]> {
   const { within } = planning;
   const own = { ...params, [kind.param]: record.id };
-  const changed = differing(kind.fields, record, node.entry);
-  const step: Step = {
+  const changing = (fields: readonly DocumentField[]): Step => ({
     action: 'change',
     section: kind.section,
     what: `${kind.what} ${labelOf(kind, node.entry)}${inside}`,
-    fields: changed.map((field) => shownChange(field, record, node.entry)),
+    fields: fields.map((field) => shownChange(field, record, node.entry)),
     async run() {
       await named(node.at, async () => {
         const sent = kind === strategies ? await withSuiteId(within, own, node.entry) : node.entry;
-        return within(`PUT ${kind.path}/:${kind.param}`, own, bodyFrom(changed, sent));
+        return within(`PUT ${kind.path}/:${kind.param}`, own, bodyFrom(fields, sent));
       });
       if (areVariables(kind)) await noteSource(planning.db, record.id, shown(node.entry.from_env));
       return {};
     },
-  };
-  return [...(changed.length === 0 ? [] : [step]), ...(await planParts(planning, kind, own, node))];
+  });
+  const isLate = ({ name }: DocumentField): boolean => kind === suites && name === 'manual' && !node.entry.manual;
+  const { first = [], later = [] } = Object.groupBy(differing(kind.fields, record, node.entry), (field) =>
+    isLate(field) ? 'later' : 'first',
+  );
+  return [
+    ...(first.length === 0 ? [] : [changing(first)]),
+    ...(await planParts(planning, kind, own, node)),
+    ...(later.length === 0 ? [] : [{ ...changing(later), isLate: true }]),
+  ];
 }
 
 async function planCreate(planning: Planning, kind: Kind, params: Params, node: Node, inside: string): Promise<Step[]> {
@@ -180,7 +190,7 @@ async function planCreate(planning: Planning, kind: Kind, params: Params, node: 
   const { fields } = kind;
   const isAway = isTrial && areVariables(kind) && node.entry.from_env !== '';
   const entry = isAway ? { content: '', ...node.entry } : node.entry;
-  // A variable whose value is to stay has to have one.
+  // A variable that keeps its value must have one.
   const missing = fields.find(({ name }) => entry[name] === undefined);
   if (missing) throw new ApiError('is_blank', `${node.at}[${missing.name}]`);
   const step: Step = {
@@ -196,7 +206,7 @@ async function planCreate(planning: Planning, kind: Kind, params: Params, node: 
       const { id, secret, url } = made as Record_ & { url?: string };
       if (areVariables(kind)) await noteSource(planning.db, id, shown(node.entry.from_env));
       for (const part of await planParts(planning, kind, { ...params, [kind.param]: id }, node)) await part.run();
-      // Of a variable this says whether it is one.
+      // For a variable, `secret` only says whether it is one.
       return typeof secret === 'string' ? { secret, ...(url !== undefined && { url }) } : {};
     },
   };
@@ -297,7 +307,7 @@ export function bodyFrom(fields: readonly DocumentField[], entry: Entry): RawGro
   return body;
 }
 
-/** The value of a variable is shown only where it was no secret before, and is none. */
+/** The value of a variable is shown only if it was no secret before, and is none now. */
 function shownChange(field: DocumentField, record: object, entry: Entry): { name: string; from: string; to: string } {
   const isOpen = 'secret' in record && record.secret === false && entry.secret === false;
   if (field.name === 'content' && !isOpen) return { name: 'content', from: '', to: '' };
@@ -308,8 +318,13 @@ function shown(value: Value | undefined): string {
   if (typeof value !== 'object') return String(value ?? '');
   const texts = value.filter((one) => typeof one === 'string');
   const records = value.filter((one) => typeof one === 'object');
-  const lines = records.flatMap((one) => Object.entries(one).map(([name, said]) => `${name}: ${said}`));
+  const lines = records.flatMap((one) => Object.entries(one).map(([name, stated]) => `${name}: ${textOf(stated)}`));
   return records.length === 0 ? texts.join(', ') : lines.join('\n');
+}
+
+/** A list inside a record in the form that a document in JSON has. */
+function textOf(said: ListedRecord[string]): string {
+  return typeof said === 'object' ? JSON.stringify(said) : String(said);
 }
 
 function labelOf({ key }: Kind, entry: Entry): string {

@@ -25,13 +25,13 @@ import { entryOf, planFor, planningWith, runSteps } from './config-plan.ts';
 import type { Step } from './config-steps.ts';
 
 /**
- * Files in repositories. Each commit is built by its own, and that of the newest commit of the default branch is applied to
- * the project. Whoever can push there writes it. So it does what a collaborator may do, and nothing that another commit
- * cannot take back: it makes and changes suites, deploy strategies and schedules. Secrets, hooks, notifications and the
- * project itself stay with its owner.
+ * Files in repositories. Each commit is built by its own file, and the file of the newest commit of the default branch
+ * is applied to the project. Everybody who can push there writes it. So it may do what a collaborator may do, and
+ * nothing that another commit cannot undo: it makes and changes suites, deploy strategies and schedules. Only the owner
+ * changes secrets, hooks, notifications and the project itself.
  */
 
-/** What reads the files of commits, and applies them to their projects (dispatch/repository-config.ts). */
+/** Reads the files of commits, and applies them to their projects (dispatch/repository-config.ts). */
 export function configuringFrom(routes: readonly Route[], services: Services, origin: string) {
   const within = callsWithin(routes, services, origin);
   const thread = createWorkerThread<string, ParsedFile>('documents/yaml-worker.ts', threadLimits);
@@ -61,11 +61,11 @@ const threadLimits = { mostOfOne: 16, mostOfAll: 256, timeoutMs: 10_000 };
 interface About {
   request: BuildRequestRow;
   sha: string;
-  /** Locks what has to be locked before the project (lifecycle/pending-effects.ts). */
+  /** Locks the rows that have to be locked before the project (lifecycle/pending-effects.ts). */
   holdFirst: () => Promise<unknown>;
 }
 
-/** With what is wrong with the file instead, in words. */
+/** The result, or sentences that say what is wrong with the file. */
 async function orRefused<T>(work: () => Promise<T>, file?: DocumentFile): Promise<T | { refused: string[] }> {
   try {
     return await work();
@@ -77,9 +77,9 @@ async function orRefused<T>(work: () => Promise<T>, file?: DocumentFile): Promis
 }
 
 /**
- * The suites of the file, if the project may build them. Whoever can push to any branch has written it, so it brings no
- * other software than the account's own, or what the suite of that name has; and no other runners than the project uses,
- * unless its branches are trusted with its secrets.
+ * The suites of the file, if the project may build them. Everybody who can push to any branch may have written it. So
+ * it may only use the account's own software, or that of the suite of the same name. And it may only use runners that
+ * the project uses, unless its branches are trusted with its secrets.
  */
 async function allowed(
   { trx }: WriteContext,
@@ -126,21 +126,21 @@ interface Applying extends Pick<WriteContext, 'db' | 'trx' | 'ids'> {
   within: ReturnType<typeof callsWithin>;
 }
 
-/** Makes the project what the file says, and tells the log. */
+/** Applies the file to the project. Returns lines for the log. */
 async function apply(
   { db, trx, ids, within }: Applying,
   project: ProjectRow,
   file: DocumentFile,
   { request, sha, holdFirst }: About,
 ): Promise<string[]> {
-  const { path, table: said } = file;
+  const { path, table } = file;
   const owners = trx.selectFrom('users').selectAll().where('id', '=', project.owner_id);
   const caller = callerInRepository(await owners.executeTakeFirstOrThrow());
   const planning = planningWith({ db: trx, within: within(caller, trx) });
   const record = (await planning.within('GET /projects/:project_id', { project_id: project.id })) as object;
   const wanted = readWanted(file, record);
   const steps = await planFor(planning, project.id, wanted);
-  const { run, kept } = chosen(steps, said);
+  const { run, kept } = chosen(steps, table);
   if (run.length > 0) {
     await runSteps(trx, db, project.id, run, holdFirst);
     const { id, email, via, application } = caller;
@@ -165,18 +165,18 @@ async function apply(
   return [`Configured by ${path}: ${news}.`, ...kept];
 }
 
-/** What the file says of the project itself has to be so already; what it does not say stays as it is. */
+/** Fields of the project itself must have the same value in the file as now. Those that are not in the file stay. */
 function readWanted(file: DocumentFile, record: object): Node {
-  const { table: said } = file;
+  const { table } = file;
   const now = entryOf(projectFields, record);
   const changed = projectFields.filter(
-    ({ name }) => said[name] !== undefined && !isSame(said[name] as never, now[name]),
+    ({ name }) => table[name] !== undefined && !isSame(table[name] as never, now[name]),
   );
   if (changed.length > 0) throw new RefusedError(changed.map((field) => mistake(file, field.name, ownersOnly(field))));
-  const wanted = readTable({ ...said, ...now });
+  const wanted = readTable({ ...table, ...now });
   for (const { children } of [wanted, ...(wanted.children.suites ?? [])])
     for (const { entry } of children.variables ?? [])
-      // A value that is kept stays what it is, wherever the owner has it from.
+      // A variable keeps its value, whatever source the owner gave for it.
       if (entry.content === undefined) delete (entry as Record<string, unknown>).from_env;
   return wanted;
 }
@@ -184,21 +184,21 @@ function readWanted(file: DocumentFile, record: object): Node {
 const ownersOnly = ({ name }: DocumentField): string =>
   `${name}: a file in a repository does not change this. Leave it out, or change it in the settings of the project.`;
 
-/** One transaction holds up others. */
+/** A transaction holds up others, so it makes no more changes than these. */
 const mostChanges = 500;
 
 const owners = new Set(['project', 'hooks', 'notifications', 'variables']);
-/** What is deleted with the file: it takes nothing else along. */
+/** Entries that are deleted if the file does not have them: nothing else is deleted with them. */
 const removable = new Set(['rules', 'dependencies']);
-/** What is told to be there without being in the file. */
-const toldOf = new Set(['suites', 'deploy_strategies', 'schedules']);
+/** Entries that the log names if the file does not have them. */
+const reported = new Set(['suites', 'deploy_strategies', 'schedules']);
 
-/** The value of a variable that is no secret, and was none: what a command in the file could say as well. */
+/** The value of a variable that is no secret, and was none: a command in the file could contain it as well. */
 function isOpenValue({ section, fields }: Step): boolean {
   return section === 'variables' && fields.every(({ name }) => name === 'content');
 }
 
-function chosen(steps: readonly Step[], said: Table): { run: Step[]; kept: string[] } {
+function chosen(steps: readonly Step[], table: Table): { run: Step[]; kept: string[] } {
   if (steps.length > mostChanges) throw new RefusedError([`These are more than ${mostChanges} changes at once.`]);
   const refused = steps.filter((step) => owners.has(step.section) && step.action !== 'delete' && !isOpenValue(step));
   if (refused.length > 0)
@@ -209,7 +209,7 @@ function chosen(steps: readonly Step[], said: Table): { run: Step[]; kept: strin
       ),
     );
   const kept = steps
-    .filter(({ action, section }) => action === 'delete' && toldOf.has(section) && said[section] !== undefined)
+    .filter(({ action, section }) => action === 'delete' && reported.has(section) && table[section] !== undefined)
     .map(({ what }) => `The ${what} is not in the file. It stays until somebody deletes it in the settings.`);
   return { run: steps.filter(({ action, section }) => action !== 'delete' || removable.has(section)), kept };
 }

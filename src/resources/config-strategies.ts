@@ -2,7 +2,7 @@ import type { Call } from '../api/call.ts';
 import { ApiError } from '../errors.ts';
 import { suites, type Entry } from '../documents/kinds.ts';
 
-/* A deploy strategy that runs a suite names it in a document. */
+/* In a document, a deploy strategy that runs a suite has the name of the suite. */
 
 type Params = Readonly<Record<string, bigint>>;
 
@@ -16,21 +16,21 @@ async function suitesOf(within: Call['within'], { project_id: project = 0n }: Pa
   return (await within(`GET ${suites.path}`, { project_id: project })) as Suite[];
 }
 
-/** The records as a document says them. Each has the options of its type alone, and a document has all of them. */
+/** The records in the form of a document. A record has only the options of its type, a document has all of them. */
 export async function withSuiteNames<Strategy extends object>(
   within: Call['within'],
   params: Params,
   strategies: readonly Strategy[],
 ): Promise<Strategy[]> {
   const names = new Map((await suitesOf(within, params)).map(({ id, name }) => [id, name]));
-  const blank = { repository_url: '', local_branch: '', remote_branch: '' };
+  const blank = { repository_url: '', clone_url: '', local_branch: '', remote_branch: '' };
   return strategies.map((strategy) => {
     const { options } = strategy as { options: { suite_id?: bigint } };
     return { ...strategy, options: { ...blank, ...options, suite_id: names.get(options.suite_id ?? 0n) ?? '' } };
   });
 }
 
-/** The entry as it is sent. The suite may have been made a step before. */
+/** The entry in the form of a request. The suite may have been made by an earlier step. */
 export async function withSuiteId(within: Call['within'], params: Params, entry: Entry): Promise<Entry> {
   const { suite = '' } = entry;
   if (suite === '') return entry;

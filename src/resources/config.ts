@@ -13,12 +13,13 @@ import {
   type DocumentField,
   type Entry,
   type Kind,
+  type Value,
 } from '../documents/kinds.ts';
 import { withIdString } from './common.ts';
 import { bodyFrom, entryOf, planFor, planningWith, recordsOf, runSteps, type Planning } from './config-plan.ts';
 import type { Once, Step } from './config-steps.ts';
 
-/** The settings of a project as one document, which is read and written whole. */
+/** The settings of a project as one document, which is read and written as a whole. */
 
 const documentText = () => required(text('document', { lines: 'many' }));
 
@@ -27,13 +28,31 @@ const ofBoth =
   'judged without their contents, which need not be sent. A variable has a content in the document only together with ' +
   'from_env, or where secret is false. Only this answer has the secrets of hooks and notifications that were made';
 
-/** What is as it would be without being said is left out. */
-function saidOf(fields: readonly DocumentField[], entry: Entry): Record<string, unknown> {
-  const said = fields.filter(({ name, isRequired, fallback }) => isRequired || !isSame(entry[name], fallback));
-  return Object.fromEntries(said.map(({ name }) => [name, entry[name]]));
+/** Leaves out the fields that have their default. */
+function withoutDefaults(fields: readonly DocumentField[], entry: Entry): Record<string, unknown> {
+  const stated = fields.filter(
+    ({ name, isRequired, fallback, isImplied }) =>
+      isRequired || !(isSame(entry[name], fallback) || isImplied?.(entry) === true),
+  );
+  return Object.fromEntries(stated.map((field) => [field.name, withoutRecordDefaults(field, entry[field.name])]));
 }
 
-/** Where the value of a variable comes from when the document is applied. One that is no secret stands in it. */
+/** The same for the records of a list. */
+function withoutRecordDefaults({ read, field }: DocumentField, value: Value | undefined): unknown {
+  if (!read || typeof value !== 'object') return value;
+  const required = field?.schema.items?.required ?? [];
+  return value.map((record) => {
+    const isStated = (name: string): boolean => {
+      const others = Object.fromEntries(Object.entries(record).filter(([other]) => other !== name));
+      return required.includes(name) || !isSame(read([others]), [record]);
+    };
+    return Object.fromEntries(Object.entries(record).filter(([name]) => isStated(name)));
+  });
+}
+
+/**
+ * Where the value of a variable comes from when the document is applied. A value that is no secret is in the document.
+ */
 function sourceOf(environment: unknown, { secret, content }: Readonly<Record<string, unknown>>): object {
   if (environment !== undefined) return { content: undefined };
   return secret === false ? { content } : { content: undefined, keep: true };
@@ -41,15 +60,15 @@ function sourceOf(environment: unknown, { secret, content }: Readonly<Record<str
 
 type Params = Readonly<Record<string, bigint>>;
 
-/** The project as it is now. */
+/** The document of the project as it is now. */
 async function currentDocument(planning: Planning, params: Params): Promise<object> {
   const { within } = planning;
-  const list = async (kind: Kind, place: Params): Promise<object[]> => {
+  const list = async (kind: Kind, parent: Params): Promise<object[]> => {
     const entries: object[] = [];
-    for (const record of await recordsOf(planning, kind, place)) {
-      const entry = { ...saidOf(kind.fields, entryOf(kind.fields, record)) };
+    for (const record of await recordsOf(planning, kind, parent)) {
+      const entry = { ...withoutDefaults(kind.fields, entryOf(kind.fields, record)) };
       if (areVariables(kind)) Object.assign(entry, sourceOf(entry.from_env, record));
-      const own = { ...place, [kind.param]: record.id };
+      const own = { ...parent, [kind.param]: record.id };
       if (kind === suites) {
         const used = (await within(`GET ${suites.path}/:suite_id/dependencies`, own)) as { name: string }[];
         if (used.length > 0) entry.dependencies = used.map(({ name }) => name);
@@ -63,7 +82,7 @@ async function currentDocument(planning: Planning, params: Params): Promise<obje
     return entries;
   };
   const record = (await within('GET /projects/:project_id', params)) as object;
-  const document = saidOf(projectFields, entryOf(projectFields, record));
+  const document = withoutDefaults(projectFields, entryOf(projectFields, record));
   for (const kind of sections) {
     const entries = await list(kind, params);
     if (entries.length > 0) document[kind.section] = entries;
@@ -71,14 +90,14 @@ async function currentDocument(planning: Planning, params: Params): Promise<obje
   return document;
 }
 
-/** The document that was last applied, if the project is still what it says: its order is its author's. */
+/** The document that was last applied, if the project still matches it: it has the order that its author chose. */
 async function appliedDocument(planning: Planning, projectId: bigint): Promise<string | undefined> {
   const document = await storedDocument(planning.db, projectId);
   if (document === undefined) return undefined;
   try {
     return (await planFor(planning, projectId, readDocument(document))).length === 0 ? document : undefined;
   } catch (error) {
-    // It names something that is gone.
+    // The document names something that is gone.
     if (error instanceof ApiError && error.status !== 401) return undefined;
     throw error;
   }

@@ -18,7 +18,7 @@ function view({ connected, message, default_branch, branches }: ConnectionCheck)
 }
 
 const allAreBusy = 'All runners were busy. Try again in a while.';
-const noWord =
+const noAnswer =
   'A runner began to look at the repository, but did not answer in time. Try again. If it happens again, check the runner, and its connection to the host of the repository.';
 
 /** Announcements can be lost, so the database is queried this often anyway. */
@@ -51,7 +51,7 @@ export const routes = [
         if (reason === undefined)
           await watch.changed(Math.max(0, Math.min(deadline - performance.now(), checkEveryMs)));
       }
-      const whyNot = (await isCheckBegun(db, id)) ? noWord : allAreBusy;
+      const whyNot = (await isCheckBegun(db, id)) ? noAnswer : allAreBusy;
       const message = reason === undefined ? whyNot : `No runner can look at the repository: ${reason}.`;
       const given = { connected: false, message, default_branch: null, branches: [], files: [] };
       await database.transaction((trx) => giveUpCheck(writeContextOf({ ...call, db: trx }), id, given));

@@ -11,8 +11,6 @@ import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { dashboardRecord, type ProjectLine } from '../records/overview.ts';
 import { startOfMessage, withIdString } from './common.ts';
 
-/** How all projects of an account are doing. */
-
 const stripLength = 20;
 
 /** The order in which people sort names, on every database: case does not matter, and 9 comes before 10. */
@@ -34,7 +32,7 @@ interface Wanted {
   sort: (typeof sorts)[number];
 }
 
-/** The projects whose name contains a text, up to as many as a page shows, and how many there are. */
+/** The projects whose name contains a text, up to the bound of a page, and how many there are. */
 export async function dashboardOf(
   db: Queries,
   caller: Pick<Caller, 'id' | 'unpaid' | 'scopes'>,
@@ -49,7 +47,7 @@ export async function dashboardOf(
       isFirst: sort === 'failed' && red !== null,
     }))
     .filter(({ name }) => name.includes(wanted));
-  // To compare so many as people do would take too long.
+  // Sorting so many in the order of people would take too long.
   if (fitting.length > most.tiles)
     fitting.sort((a, b) => Number(b.isFirst) - Number(a.isFirst) || (a.name < b.name ? -1 : 1));
   const rows = await rowsOf(
@@ -77,7 +75,7 @@ function lineOf({ id, commit, request, times, ...row }: Row, caller: Pick<Caller
     owned: row.owner_id === caller.id,
     failed_since: timestampOrNull(row.failed_since),
     newest_request: request ? { ...request, created_at: timestamp(request.created_at) } : null,
-    // A token sees here what it would see elsewhere.
+    // A token sees here only what its scopes show elsewhere.
     newest_commit: commit && hasScope(caller, 'commits') ? { ...commit, ...withIdString('id', commit.id) } : null,
     started_at: timestampOrNull(times?.started_at ?? null),
     finished_at: timestampOrNull(times?.finished_at ?? null),
@@ -137,8 +135,8 @@ async function commitsOf(db: Queries, ids: bigint[]) {
 }
 
 /**
- * Of a commit that was asked for several times, the newest request counts: it comes last. Sorted here: to have them in
- * order, PostgreSQL would read every build there is (db/postgres.ts).
+ * If a commit was requested several times, the newest request counts: it comes last. They are sorted here, because for
+ * an ordered query PostgreSQL would read every build there is (db/postgres.ts).
  */
 async function timesOf(db: Queries, commitIds: bigint[]) {
   if (commitIds.length === 0) return new Map<bigint, never>();

@@ -12,9 +12,9 @@ import { loadDependency, reloaded, uploadedView, viewWithRelated } from './depen
 /** Content types that clients send by default. */
 const clientDefaults = new Set(['', 'application/x-www-form-urlencoded']);
 
-function contentTypeOf(said: string, kind: ArchiveKind): string {
-  const [type = ''] = said.split(';', 1);
-  return clientDefaults.has(type.trim().toLowerCase()) || said.length > 255 ? archiveTypes[kind] : said;
+function contentTypeOf(declared: string, kind: ArchiveKind): string {
+  const [type = ''] = declared.split(';', 1);
+  return clientDefaults.has(type.trim().toLowerCase()) || declared.length > 255 ? archiveTypes[kind] : declared;
 }
 
 const field = 'archive';

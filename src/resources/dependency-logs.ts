@@ -72,6 +72,6 @@ export const routes = [
     hasEvents: true,
     answer: eventRecord,
     load: loadDependency,
-    handle: async (call) => tailOf(call, followedDependency(call.db, call.dependency.id)),
+    handle: async (call) => tailOf(call, (id) => followedDependency(call.db, id), call.dependency.id),
   }),
 ];

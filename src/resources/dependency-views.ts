@@ -25,7 +25,7 @@ export async function viewWithRelated(db: Queries, dependency: DependencyRow) {
   return dependencyView(dependency, await relatedTo(db, [dependency.id]));
 }
 
-/** Of so many the related ones are read at once: others get their turn in between. */
+/** For how many dependencies the related ones are read at once, so that others get their turn in between. */
 const atOnce = 100;
 
 export async function viewsWithRelated(db: Queries, dependencies: DependencyRow[]) {
@@ -59,7 +59,6 @@ export async function loadUsableDependency(call: InAccount<'dependency_id'>): Pr
   return { dependency: orNotFound(await usable.executeTakeFirst()) };
 }
 
-/** The same record, read again. */
 export async function reloaded(db: Queries, { id }: Pick<DependencyRow, 'id'>): Promise<DependencyRow> {
   return db.selectFrom('dependencies').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
 }

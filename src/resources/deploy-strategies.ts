@@ -10,7 +10,8 @@ import {
   strategyItemRecord,
   strategyRecord,
 } from '../records/deploy.ts';
-import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
+import { addressesOf, wrongAddresses, type Addresses } from '../records/addresses.ts';
+import { columnsOf, grouped, valuesIn, type ValuesOf } from '../records/fields.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
@@ -36,9 +37,17 @@ export async function findStrategy(db: Queries, projectId: bigint, id: bigint): 
 
 type Written = Partial<ValuesOf<typeof strategyFields>>;
 
+const writtenAddresses = ({
+  'options[repository_url]': repository,
+  'options[clone_url]': clone,
+}: Written): Partial<Addresses> => ({
+  ...(repository !== undefined && { repository_url: repository }),
+  ...(clone !== undefined && { clone_url: clone }),
+});
+
 /**
  * Each type has options of its own, and all of them are needed; without a type, those of a push. The type of a strategy
- * stays what it is.
+ * does not change.
  */
 async function checkOptions(
   { db, database, project }: Pick<Call, 'database'> & { db: Queries; project: { id: bigint } },
@@ -48,12 +57,14 @@ async function checkOptions(
   const { strategy_type: type = present?.strategy_type, 'options[suite_id]': suiteId } = values;
   if (present && type !== present.strategy_type) return { strategy_type: ['invalid_format'] };
   const isSuite = type === 'suite';
-  const errors: FieldErrors = {};
-  for (const name of ['options[repository_url]', 'options[local_branch]', 'options[remote_branch]'] as const) {
-    const isBlank = values[name] === '';
-    if (!isSuite && isBlank) errors[name] = ['is_blank'];
-    if (isSuite && values[name] !== undefined && !isBlank) errors[name] = ['invalid_format'];
-  }
+  const wrong = isSuite ? {} : wrongAddresses(writtenAddresses(values), { isNew: !present });
+  const errors: FieldErrors = Object.fromEntries(
+    Object.entries(wrong).map(([option, codes]) => [`options[${option}]`, codes]),
+  );
+  for (const name of ['options[local_branch]', 'options[remote_branch]'] as const)
+    if (!isSuite && values[name] === '') errors[name] = ['is_blank'];
+  for (const name of Object.keys(grouped('options', pushOptions)) as (keyof Written)[])
+    if (isSuite && values[name] !== undefined && values[name] !== '') errors[name] = ['invalid_format'];
   const name = 'options[suite_id]';
   if (!isSuite && suiteId !== undefined) errors[name] = ['invalid_format'];
   if (!isSuite || !(name in values)) return errors;
@@ -102,11 +113,14 @@ export const routes = [
       action: 'deploy_strategy.created',
       details: ({ input }) =>
         input.strategy_type === 'git'
-          ? { repository_url: input['options[repository_url]'], remote_branch: input['options[remote_branch]'] }
+          ? {
+              clone_url: addressesOf(writtenAddresses(input)).clone_url,
+              remote_branch: input['options[remote_branch]'],
+            }
           : { suite_id_str: String(input['options[suite_id]']) },
     },
     async handle({ db, project, ids, input }) {
-      const fields = columnsOf(strategyFields, input);
+      const fields = { ...columnsOf(strategyFields, input), ...addressesOf(writtenAddresses(input)) };
       const strategy = { id: ids.next(), project_id: project.id, ...fields, suite_id: fields.suite_id ?? null };
       await orTaken(db.insertInto('deploy_strategies').values(strategy).execute());
       return view(strategy);
@@ -137,13 +151,14 @@ export const routes = [
     audit: {
       action: 'deploy_strategy.updated',
       subject: ({ strategy }) => strategy,
-      details({ strategy: { repository_url: from }, input: { 'options[repository_url]': to = from } }) {
-        return from === to ? {} : { repository_url: { from, to } };
+      details({ strategy: { clone_url: from }, input }) {
+        const { clone_url: to = from } = addressesOf(writtenAddresses(input));
+        return from === to ? {} : { clone_url: { from, to } };
       },
     },
     async handle({ db, strategy, input }) {
       const { suite_id: suite = strategy.suite_id, ...fields } = columnsOf(strategyFields, input);
-      const changed = { ...fields, suite_id: suite };
+      const changed = { ...fields, ...addressesOf(writtenAddresses(input)), suite_id: suite };
       await orTaken(db.updateTable('deploy_strategies').set(changed).where('id', '=', strategy.id).execute());
       return view({ ...strategy, ...changed });
     },

@@ -78,8 +78,8 @@ async function findCommit(db: Queries, projectId: bigint, id: bigint): Promise<D
 const atOnce = 20;
 
 /**
- * The newest passed commit of a branch, as known from its last fetch. The query leaves out most other commits. It is
- * not exact, because the databases treat JSON differently and SQLite ignores case, so the result is checked here.
+ * The newest passed commit of a branch, as known from its last fetch. The query excludes most other commits. It is not
+ * exact, because the databases treat JSON differently and SQLite ignores case, so the result is checked here.
  */
 async function newestPassed(db: Queries, projectId: bigint, branch: string): Promise<Deployed | undefined> {
   const inList = `%${JSON.stringify(branch).replaceAll(/[!%_]/g, '!$&')}%`;
@@ -148,7 +148,7 @@ async function defaultBranch(db: Queries, projectId: bigint): Promise<string> {
   return (await projects.executeTakeFirstOrThrow()).default_branch;
 }
 
-/** The commit that is meant: the one that is named, the one to go back to, or the newest that passed. */
+/** The commit to deploy: the one that is named, the one to go back to, or the newest that passed. */
 async function meantCommit(
   db: Queries,
   strategy: DeployStrategyRow,
@@ -170,7 +170,7 @@ async function checkReferences(db: Queries, projectId: bigint, values: DeployReq
   const commit = strategy ? await meantCommit(db, strategy, values) : await findCommit(db, projectId, commitId ?? 0n);
   const isComing = !commit && commitId === undefined && !rollback && (await isCommitComing(db, projectId));
   if (!commit) errors.commit_id = [isComing ? 'resource_temporary_unavailable' : 'not_found'];
-  // A commit from a fork can be deployed only after a merge; and to go back is not to name a commit.
+  // A commit from a fork can be deployed only after a merge. And a rollback names no commit.
   else if (isForeign(commit) || (rollback && commitId !== undefined)) errors.commit_id = ['invalid_format'];
   return errors;
 }

@@ -26,12 +26,19 @@ import { keptUntil } from './kept-files.ts';
 import { loggedId } from './logs.ts';
 import { flakyView } from './tests.ts';
 
-/** Records with what belongs to them, where the record alone is not enough to show it. */
+/** Records with the data that belongs to them, where a record alone is not enough to show it. */
 
 async function attemptsLike(db: Queries, { commit_id, suite_name, variant }: BuildRow): Promise<BuildRow[]> {
   const builds = db.selectFrom('builds').selectAll().where('commit_id', '=', commit_id);
   const attempts = await builds.where('suite_name', '=', suite_name).where('variant', '=', variant).execute();
   return attempts.toSorted((a, b) => a.attempt - b.attempt);
+}
+
+/** The build whose files it began with, if any. One that has not begun may still begin with those of another. */
+async function filesOf(db: Queries, { files_of: of, started_at: started }: BuildRow) {
+  if (of === null || started === null) return [];
+  const builds = db.selectFrom('builds').select(['id', 'suite_name', 'variant']).where('id', '=', of);
+  return (await builds.execute()).map(({ id, ...named }) => ({ ...withIdString('id', id), ...named }));
 }
 
 async function artifactsOf(db: Queries, buildId: bigint) {
@@ -44,12 +51,12 @@ async function artifactsOf(db: Queries, buildId: bigint) {
 /** The number of bytes that are read for the last line. */
 const lineBytes = 4096;
 const longestLine = 240;
-/** Of more builds, the last lines are not told: each takes a look into a log. */
+/** For more builds than this the last lines are left out, because each needs a read of a log. */
 const mostLastLines = 64;
 
 /**
- * The last line that a build said and that is not blank, without terminal sequences. What the runner itself wrote around
- * it, such as that the cache was saved, does not count once the build is over.
+ * The last line of a build's output that is not blank, without terminal sequences. Once the build is over, lines that
+ * the runner itself wrote, such as that the cache was saved, do not count.
  */
 async function lastLine({ db, blobs }: { db: Queries; blobs: Blobs }, build: BuildRow): Promise<string> {
   const to = build.output_to ?? (await findLog(db, build.id))?.size ?? 0n;
@@ -61,7 +68,7 @@ async function lastLine({ db, blobs }: { db: Queries; blobs: Blobs }, build: Bui
   return (last ?? '').slice(0, longestLine);
 }
 
-/** Without escape sequences and control characters. Of a line with carriage returns, only the final text. */
+/** Without escape sequences and control characters. If a line has carriage returns, only the final text. */
 function plain(text: string): string {
   return stripVTControlCharacters(text)
     .replaceAll(/[^\n]*\r(?!\n|$)/g, '')
@@ -90,8 +97,8 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary:
-      'Fetch a build with whether its suite still exists, its build request, all attempts at the same suite and variant of ' +
-      'the commit, the first one first, and how many files were kept of it',
+      'Fetch a build with whether its suite still exists, its build request, the build whose files it began with, all ' +
+      'attempts at the same suite and variant of the commit, the first one first, and how many files were kept of it',
     answer: buildDetailsRecord,
     async handle(call) {
       const { db, project, params } = call;
@@ -103,6 +110,7 @@ export const routes = [
         ...(await keptUntil(call, build)),
         suite_exists: (await settingsOf(db, build)) !== undefined,
         ...withIdString('build_request_id', build.build_request_id),
+        files_of: await filesOf(db, build),
         attempts: attempts.map(view),
         ...(await artifactsOf(db, build.id)),
       };

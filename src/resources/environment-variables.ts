@@ -12,7 +12,7 @@ import { destroyed, destroyedAnswer, orNotFound, withIdString, type InProject } 
 import { checkName, orTaken } from './names.ts';
 import { inSuite, loadSuite } from './suites.ts';
 
-/** What has variables: a suite has those of its builds, and the project those of all its suites. */
+/** What can have variables: a suite has those of its builds, and the project those of all its suites. */
 interface Owner {
   column: 'project_id' | 'suite_id';
   within: bigint;
@@ -44,7 +44,7 @@ const hiddenWords =
 const contentLocation = (id: bigint): string =>
   sealedLocation({ table: 'environment_variables', column: 'content' }, id);
 
-/** The suite in the path; where it names none, the variables are the project's own. */
+/** The suite in the path. If the path names none, the variables are the project's own. */
 async function loadOwner(call: Call): Promise<{ suite?: SuiteRow }> {
   return 'suite_id' in call.params ? loadSuite(call as InProject<'suite_id'>) : {};
 }
@@ -58,7 +58,10 @@ async function loadVariable(call: Call): Promise<{ suite?: SuiteRow; variable: E
   return { ...(suite && { suite }), variable: orNotFound(await query.executeTakeFirst()) };
 }
 
-/** From where documents took the contents of variables, by their identifiers: of a suite, or of the project itself. */
+/**
+ * The sources from which documents took the contents of variables, by their identifiers: of a suite, or of the project
+ * itself.
+ */
 export async function sourcesOf(
   db: Queries,
   { projectId, suiteId }: { projectId: bigint; suiteId: bigint | undefined },
@@ -74,7 +77,7 @@ export async function noteSource(trx: Queries, id: bigint, source: string): Prom
 
 const detailsOf = ({ suite }: { suite?: SuiteRow }) => (suite ? inSuite({ suite }) : {});
 
-/** The same routes for whatever has variables. */
+/** The routes for a kind of owner. */
 function variableRoutes<const Path extends string>(of: Path, what: string) {
   const list = `${of}/environment_variables` as const;
   const one = `${list}/:environment_variable_id` as const;

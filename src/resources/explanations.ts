@@ -9,7 +9,10 @@ import { ruleText } from '../lifecycle/rules.ts';
 import type { Explanation } from '../records/build-request.ts';
 import { withIdString } from './common.ts';
 
-/** Why each suite was run for a request, or was not, in words. The account is the one that asks. */
+/**
+ * For each suite, a sentence that says why it was run for a request, or was not. `account` is the account of the
+ * caller.
+ */
 export async function explain(db: Database, account: bigint, request: BuildRequestRow): Promise<Explanation[]> {
   const { id, project_id: projectId, commit_id: commitId } = request;
   if (commitId === null) return [];

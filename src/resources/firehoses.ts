@@ -20,13 +20,13 @@ export const streams = ['text/event-stream', 'application/x-ndjson'] as const;
 export const plainOffset = /^\d{1,15}$/;
 
 interface Resumption {
-  /** The position from which the reader wants to go on. */
+  /** The position from which the reader wants to continue. */
   from: string | undefined;
   /** The sequence of the last state, for a reader that has received the end. */
   ended?: bigint;
 }
 
-/** The position from which a reader goes on. The browser's own `Last-Event-ID` counts more than the address. */
+/** The position from which a reader continues. The browser's own `Last-Event-ID` counts more than the address. */
 function resumption(call: { headers: Call['headers']; query: { offset: string } }, form: RegExp): Resumption {
   const last = call.headers['last-event-id'];
   if (last === undefined) return { from: call.query.offset === '' ? undefined : call.query.offset };
@@ -63,20 +63,31 @@ export function recordFirehose<const Path extends string>(
     hasEvents: true,
     answer: eventRecord,
     async handle(call) {
-      const log = await loggedId(call, logged);
-      return tailOf(call, followed(call.db, namedIn(call.params, logged.param), log));
+      const id = namedIn(call.params, logged.param);
+      return tailOf(call, (log) => followed(call.db, id, log), await loggedId(call, logged));
     },
   });
 }
 
 type Following = TailParts & Pick<Call, 'broadcasts' | 'headers' | 'signal'> & { query: { offset: string } };
 
-/** A record's states and its log, from the caller's position. */
-export async function tailOf(call: Following, subject: Followed): Promise<StreamAnswer> {
+/** A record's states and its log, from the caller's position. A log that takes the place of another is told from its start. */
+export async function tailOf(
+  call: Following,
+  following: (log: bigint) => Followed,
+  first: bigint,
+): Promise<StreamAnswer> {
   const { from = 0, ended } = resumption(call, plainOffset);
+  const subject = following(first);
   if (ended !== undefined && (await isStillOver(subject, ended))) return nothingMore;
   const wire = wireFor(call.headers.accept);
-  const write = (writer: StreamWriter) => followTogether(call, subject, wire, BigInt(from), writer);
+  const write = async (writer: StreamWriter): Promise<void> => {
+    let place = await followTogether(call, subject, wire, { at: BigInt(from) }, writer);
+    while (place?.movedTo !== undefined) {
+      const { movedTo: log, ...seen } = place;
+      place = await followTogether(call, following(log), wire, { ...seen, at: 0n }, writer);
+    }
+  };
   return { contentType: wire.contentType, write };
 }
 
@@ -172,11 +183,11 @@ async function* projectEvents(
   while (!signal.aborted) {
     try {
       const events = await eventsAfter(db, projectId, seen);
-      const told = events.map(({ type, subject_id: id, state, sequence }) =>
+      const encoded = events.map(({ type, subject_id: id, state, sequence }) =>
         wire.encode({ type: 'state', state }, { type, id_str: String(id) }, String(sequence)),
       );
       seen = events.at(-1)?.sequence ?? seen;
-      if (told.length > 0) yield told.join(''); // one write for all pieces
+      if (encoded.length > 0) yield encoded.join(''); // one write for all pieces
       if (events.length === batch) continue;
       if (events.length === 0 && (await lastEvent(db, projectId)) === undefined) {
         yield wire.encode({ type: 'end' }, {}, undefined); // the project was deleted

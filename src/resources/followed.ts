@@ -14,34 +14,47 @@ interface Row {
   size: bigint | null;
   state: string | null;
   sequence: bigint | null;
+  /** Where a record's log is another's: whose it is now. */
+  log?: bigint | null;
 }
 
-type Looking = (db: Queries, id: bigint, after: bigint) => Promise<readonly Readonly<Row>[]>;
+type ReadEvents = (db: Queries, id: bigint, after: bigint) => Promise<readonly Readonly<Row>[]>;
 
 // In one query: a record's events after a sequence, whether the record exists, and the size of its log.
-const buildEvents: Looking = (db, id, after) =>
-  db
-    .selectFrom('builds as record')
-    .leftJoin('logs', 'logs.id', 'record.id')
-    .leftJoin('events', (join) => join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', after))
-    .select(['record.build_state as now', 'logs.size', 'events.state', 'events.sequence'])
-    .where('record.id', '=', id)
-    .orderBy('events.sequence')
-    .execute();
+const buildEvents =
+  (log: bigint): ReadEvents =>
+  (db, id, after) =>
+    db
+      .selectFrom('builds as record')
+      .leftJoin('logs', (join) => join.on('logs.id', '=', log))
+      .leftJoin('events', (join) => join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', after))
+      .select(['record.build_state as now', 'logs.size', 'events.state', 'events.sequence'])
+      .where('record.id', '=', id)
+      .orderBy('events.sequence')
+      .execute();
 const deployEvents =
-  (log: bigint): Looking =>
+  (log: bigint): ReadEvents =>
   (db, id, after) =>
     db
       .selectFrom('deploys as record')
       .leftJoin('logs', (join) => join.on('logs.id', '=', log))
       .leftJoin('events', (join) => join.onRef('events.subject_id', '=', 'record.id').on('events.sequence', '>', after))
       .select(['record.state as now', 'logs.size', 'events.state', 'events.sequence'])
+      // Its suite's newest build may be another one by now.
+      .select((of) =>
+        of
+          .selectFrom('builds')
+          .select((build) => build.fn.max('builds.id').as('id'))
+          .whereRef('builds.deploy_id', '=', 'record.id')
+          .whereRef('builds.suite_id', '=', 'record.suite_id')
+          .as('log'),
+      )
       .where('record.id', '=', id)
       .orderBy('events.sequence')
       .execute();
 
 // Events of dependencies have a table of their own, because they may concern no project, or many.
-const dependencyEvents: Looking = (db, id, after) =>
+const dependencyEvents: ReadEvents = (db, id, after) =>
   db
     .selectFrom('dependencies as record')
     .leftJoin('logs', 'logs.id', 'record.id')
@@ -57,15 +70,21 @@ export function followedDependency(db: Queries, id: bigint): Followed {
   return followed(db, id, dependencyEvents, dependencyMachine);
 }
 
-export function followedBuild(db: Queries, id: bigint): Followed {
-  return followed(db, id, buildEvents, buildMachine);
+/** A build with its log, or with that of one of its services. */
+export function followedBuild(db: Queries, id: bigint, log: bigint): Followed {
+  return { ...followed(db, id, buildEvents(log), buildMachine), log };
 }
 
 export function followedDeploy(db: Queries, id: bigint, log: bigint): Followed {
   return { ...followed(db, id, deployEvents(log), deployMachine), log };
 }
 
-function followed<State extends string>(db: Queries, id: bigint, events: Looking, machine: Machine<State>): Followed {
+function followed<State extends string>(
+  db: Queries,
+  id: bigint,
+  events: ReadEvents,
+  machine: Machine<State>,
+): Followed {
   return {
     id,
     isFinal: (state) => isFinal(machine, state as State),
@@ -76,13 +95,15 @@ function followed<State extends string>(db: Queries, id: bigint, events: Looking
 function sightOf(rows: readonly Readonly<Row>[], after: bigint | undefined): Snapshot | undefined {
   const [first] = rows;
   if (!first) return undefined;
+  const { log } = first;
   const size = first.size ?? 0n;
   const seen = rows.flatMap(({ state, sequence }): SeenState[] =>
     state === null || sequence === null || sequence <= (after ?? 0n) ? [] : [{ state, sequence }],
   );
-  if (after !== undefined) return { states: seen, size };
-  // A record from before there were events has none until its next change.
-  return { states: [seen.at(-1) ?? { state: first.now, sequence: 0n }], size };
+  const whole = { size, ...(typeof log === 'bigint' && { log }) };
+  if (after !== undefined) return { states: seen, ...whole };
+  // A dependency has no event before its first change.
+  return { states: [seen.at(-1) ?? { state: first.now, sequence: 0n }], ...whole };
 }
 
 /** A request with its builds. Events are numbered within a project, so one number covers all of them. */

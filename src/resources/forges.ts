@@ -1,12 +1,12 @@
 import { isIP } from 'node:net';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import { parseAddress } from '../domain/repository-address.ts';
+import { placeOf } from '../domain/git-address.ts';
 import { forgeRecord, type Forge } from '../records/overview.ts';
 
 /** Where the forge of a project's repository shows its commits, branches and pull requests. */
 
-/** What follows the address of the repository. */
+/** The paths below the address of the repository. */
 const pages: Record<string, readonly [commit: string, branch: string, pullRequest: string]> = {
   github: ['commit', 'tree', 'pull'],
   gitlab: ['-/commit', '-/tree', '-/merge_requests'],
@@ -23,30 +23,31 @@ const knownHosts: Record<string, string> = {
 
 interface Project {
   id: bigint;
-  repository_url: string;
+  clone_url: string;
 }
 
 const unknown: Forge = { host: '', commit_url: '', branch_url: '', pull_request_url: '' };
 
 /**
- * The forge of a project: a host that everybody knows, or one whose kind the project's status targets or hooks tell. Blank
- * where the address of its pages is not certain.
+ * The forge of a project: a host that everybody knows, or one whose kind is known from the project's status targets or
+ * hooks. Blank where the address of its pages is not certain.
  */
-export async function forgeOf(db: Queries, { id, repository_url: url }: Project): Promise<Forge> {
-  const { host, path } = parseAddress(url) ?? { host: '', path: '' };
-  // A host without a dot is an alias in the operator's SSH configuration, and a path from the root one of a plain server.
+export async function forgeOf(db: Queries, { id, clone_url: url }: Project): Promise<Forge> {
+  const { host, path } = placeOf(url) ?? { host: '', path: '' };
+  // A host without a dot is an alias in the operator's SSH configuration, and an absolute path is one of a plain
+  // server.
   if (!host.includes('.') || isIP(host.replaceAll(/[[\]]/g, '')) !== 0 || !repositoryPath.test(path)) return unknown;
-  const provider = knownHosts[host] ?? (await toldProvider(db, id, host));
+  const provider = knownHosts[host] ?? (await providerFromSettings(db, id, host));
   const of = provider === undefined ? undefined : pages[provider];
   if (!of || (provider !== 'gitlab' && path.split('/').length !== 2)) return unknown;
   const [commit, branch, pullRequest] = of.map((below) => `https://${host}/${path}/${below}/`);
   return { host, commit_url: commit ?? '', branch_url: branch ?? '', pull_request_url: pullRequest ?? '' };
 }
 
-/** An owner and a name, with groups between them; none is `.` or `..`. All its characters may stand in an address. */
+/** An owner and a name, with groups between them; none is `.` or `..`. All these characters may be in an address. */
 const repositoryPath = /^(?!\.{1,2}\/)[\w.~-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/;
 
-async function toldProvider(db: Queries, projectId: bigint, host: string): Promise<string | undefined> {
+async function providerFromSettings(db: Queries, projectId: bigint, host: string): Promise<string | undefined> {
   const targets = await db
     .selectFrom('notifications')
     .select(['name', 'url'])
@@ -58,7 +59,7 @@ async function toldProvider(db: Queries, projectId: bigint, host: string): Promi
     ...targets.filter(({ url }) => URL.parse(url)?.hostname === host).map(({ name }) => name),
     ...hooks.map(({ provider }) => provider),
   ];
-  // A Bitbucket of one's own has other addresses than bitbucket.org.
+  // A self-hosted Bitbucket has other addresses than bitbucket.org.
   return sentences.find((provider) => provider !== 'bitbucket' && provider in pages);
 }
 

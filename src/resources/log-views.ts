@@ -15,8 +15,9 @@ import { line, searchFairly, type LineCall } from './log-lines.ts';
 import { loggedId, type Logged } from './logs.ts';
 
 /**
- * The routes of the log viewer beside those of the API: the styles and groups of lines, the positions of matches in a
- * line, and whether a log has grown. Only our own pages can call them: they are served only below `/ui/data`.
+ * The routes of the log viewer, in addition to those of the API: the styles and groups of lines, the positions of
+ * matches in a line, and whether a log has grown. Only our own pages can call them: they are served only below
+ * `/ui/data`.
  */
 
 /** The viewer shows only the beginning of a longer line. */

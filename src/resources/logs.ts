@@ -7,21 +7,22 @@ import { worthPacking } from '../http/compression.ts';
 import { described, wholeNumber } from '../records/fields.ts';
 import { readRange } from '../http/ranges.ts';
 import type { StreamAnswer } from '../http/route.ts';
+import { serviceLog } from '../lifecycle/build-services.ts';
 import { addressOfLog, findLog, readLog } from '../streams/logs.ts';
 import { wholeCharacters } from '../streams/tail.ts';
 import { logLinesRecord, logRecord, logSearchRecord } from '../records/log.ts';
 import { string } from '../records/schema.ts';
 import { orNotFound } from './common.ts';
+import { begun, nothing } from '../lib/begun.ts';
 import { linesOf, linesQuery, matchesOf, searchQuery } from './log-lines.ts';
 
 /** A project's record that has a log with the same identifier. */
 export interface Logged<Path extends string = string> {
-  table: 'builds' | 'build_requests' | 'deploys';
+  table: 'builds' | 'build_requests' | 'deploys' | 'services';
   /** The path of the record, and the name of its parameter. */
   path: Path;
   param: string;
   scope: 'commits' | 'build_requests' | 'deploys';
-  /** A name for the record, for people. */
   name: string;
 }
 
@@ -92,11 +93,15 @@ export function logRoutes<const Path extends string>(logged: Logged<Path>) {
   ];
 }
 
-/** The identifier of the log of the record in the path, if that belongs to the project. Mostly it is the record's own. */
+/**
+ * The identifier of the log of the record in the path, if that belongs to the project. For most records it is the
+ * record's own.
+ */
 export async function loggedId(
   { db, project, params }: Pick<Call, 'params'> & WithProject & { db: Queries },
   { table, param }: Logged,
 ): Promise<bigint> {
+  if (table === 'services') return idOfService(db, { project: project.id, params });
   const [record] = await recordsOf[table](db, { project: project.id, id: namedIn(params, param) });
   return orNotFound(record).id;
 }
@@ -106,8 +111,15 @@ export function namedIn(params: object, param: string): bigint {
   return (params as Record<string, bigint>)[param] ?? 0n;
 }
 
+/** A service is found by its build and its name. */
+async function idOfService(db: Queries, { project, params }: { project: bigint; params: object }): Promise<bigint> {
+  const builds = db.selectFrom('builds').select('services').where('project_id', '=', project);
+  const build = orNotFound(await builds.where('id', '=', namedIn(params, 'build_id')).executeTakeFirst());
+  return orNotFound(serviceLog(build, (params as { service_name: string }).service_name));
+}
+
 const recordsIn =
-  (table: Logged['table']) =>
+  (table: Exclude<Logged['table'], 'services'>) =>
   (db: Queries, { project, id }: { project: bigint; id: bigint }): Promise<{ id: bigint }[]> =>
     db.selectFrom(table).select('id').where('project_id', '=', project).where('id', '=', id).execute();
 
@@ -145,8 +157,8 @@ export async function textOf(storage: Storage, id: bigint, { offset: from, limit
   const mayGoOn = (): boolean => !complete || BigInt(from + bytes.length) < size;
   let end = mayGoOn() ? wholeCharacters(bytes) : bytes.length;
   if (end === 0 && bytes.length > 0 && limit < 4) {
-    // Fewer bytes than one character were asked for. An empty answer would stop a caller who reads on from the same
-    // place.
+    // Fewer bytes than one character were asked for. With an empty answer, a caller who reads on from the same position
+    // would never get further.
     bytes = await read(4);
     end = mayGoOn() ? wholeCharacters(bytes) : bytes.length;
   }
@@ -161,7 +173,7 @@ async function rangeOf({ db, blobs }: Storage, id: bigint, from: bigint, size: b
   return Buffer.concat(pieces);
 }
 
-/** The present content. To follow a growing log there is the firehose. */
+/** The present content. The firehose follows a growing log. */
 export async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint): Promise<StreamAnswer> {
   const { size, complete } = (await findLog(call.db, id)) ?? noLog;
   const contentType = 'text/plain; charset=utf-8';
@@ -191,25 +203,10 @@ export async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint)
   return { contentType, status: 206, headers: { ...headers, ...part }, body: await read(from, to) };
 }
 
-/** Reads the first piece before the answer begins: if there is none to be had, that can still be said. */
-async function begun(pieces: AsyncGenerator<Buffer>): Promise<AsyncGenerator<Buffer>> {
-  const first = await pieces.next();
-  return (async function* all() {
-    try {
-      if (first.done !== true) yield first.value;
-      yield* pieces;
-    } finally {
-      await pieces.return(undefined);
-    }
-  })();
-}
-
-async function* nothing(): AsyncGenerator<Buffer> {}
-
 /**
- * A person saves the log with a browser that unpacks a packed one completely. Not every one does that goes by the name of
- * the encoding, so it has to be one with which it was tried. What comes with credentials is no such download: a program
- * might take them along to the other address.
+ * Whether a person saves the log with a browser that unpacks the compressed log completely. Not every browser that
+ * accepts the encoding does, so only browsers count with which it was tried. A call with credentials is no such
+ * download: a program might send them to the other address as well.
  */
 function isDownload(headers: Call['headers']): boolean {
   const says = (name: string, text: string): boolean => String(headers[name] ?? '').includes(text);

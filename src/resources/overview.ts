@@ -14,10 +14,8 @@ import { listOf } from '../records/schema.ts';
 import { showing } from './builds.ts';
 import { startOfMessage, withIdString } from './common.ts';
 
-/** How a project is doing, and what was built of it. Everything is read by indexes, and no more of it than is shown. */
-
 const lastRequests = 30;
-/** More that run at the same time are not counted. */
+/** The most requests under way that are shown. */
 const mostUnderWay = 100;
 
 export async function overviewOf(db: Queries, id: bigint) {
@@ -39,7 +37,7 @@ export async function overviewOf(db: Queries, id: bigint) {
   };
 }
 
-/** Those of the default branch, or of the project where that is not known; oldest first. */
+/** The last requests of the default branch, or of the project where that is not known; the oldest first. */
 async function lastBuilt(db: Queries, projectId: bigint, branch: string) {
   const requests = db
     .selectFrom('build_requests')
@@ -84,18 +82,18 @@ function linesOf(requests: Requests): RequestLine[] {
   return requests.map((row) => ({ ...row, ...withIdString('id', row.id), created_at: timestamp(row.created_at) }));
 }
 
-/** Requests that are fetched or built, or wait for that. */
+/** Requests that are being fetched or built, or wait for it. */
 async function underWay(db: Queries, projectId: bigint): Promise<RequestLine[]> {
   const requests = await requestsOf(db, projectId)
-    // Written as in the index, so that the index is used.
+    // The same words as in the index, so that the index is used.
     .where(sql<boolean>`build_state in ('enqueued', 'fetching', 'building')`)
     .limit(mostUnderWay)
     .execute();
-  // Sorted here: to have them in order, PostgreSQL would read all requests of the project (db/postgres.ts).
+  // Sorted here, because for an ordered query PostgreSQL would read all requests of the project (db/postgres.ts).
   return linesOf(requests.toSorted((a, b) => (a.id > b.id ? -1 : 1)));
 }
 
-/** Those that wait for a commit, and those whose fetch failed. */
+/** Requests that wait for a commit, and those whose fetch failed. */
 async function withoutCommit(db: Queries, projectId: bigint): Promise<RequestLine[]> {
   const requests = requestsOf(db, projectId).where('commit_id', 'is', null);
   return linesOf(await requests.orderBy('id', 'desc').limit(5).execute());
@@ -146,7 +144,7 @@ async function newestRequests(db: Queries, ids: readonly (bigint | null)[]) {
   );
 }
 
-/** Of each commit the builds that count for its state. */
+/** For each commit, the builds that count for its state. */
 export async function buildsOfCommits(db: Queries, commits: readonly bigint[]) {
   if (commits.length === 0) return [];
   const builds = db.selectFrom('builds').selectAll().where('commit_id', 'in', commits);

@@ -9,6 +9,7 @@ import { mapYielding } from '../lib/event-loop.ts';
 import type { Vault } from '../lib/vault.ts';
 import { changeProject, createProject, deleteProject } from '../lifecycle/projects.ts';
 import { projectView } from '../views/project.ts';
+import { addressesOf, wrongAddresses } from '../records/addresses.ts';
 import { columnsOf } from '../records/fields.ts';
 import { projectFields, projectRecord, type Project } from '../records/project.ts';
 import { listOf } from '../records/schema.ts';
@@ -50,14 +51,15 @@ export const routes = [
     body: projectFields,
     creates: 'projects',
     answer: projectRecord,
+    verify: async (_, values) => wrongAddresses(values, { isNew: true }),
     verifyNames: ({ db, caller }, values) => checkName(db, 'projects', { within: caller.id, name: values.name }),
     audit: {
       action: 'project.created',
-      details: ({ input }) => ({ repository_url: input.repository_url, ssh_key: 'made' }),
+      details: ({ input }) => ({ clone_url: addressesOf(input).clone_url, ssh_key: 'made' }),
     },
     async handle(call) {
       const { caller, vault, input } = call;
-      const settings = columnsOf(projectFields, input);
+      const settings = { ...columnsOf(projectFields, input), ...addressesOf(input) };
       const project = await orTaken(createProject(writeContextOf(call), caller.id, vault, settings));
       return view({ ...project, owned: true }, vault);
     },
@@ -80,19 +82,21 @@ export const routes = [
     body: projectFields,
     changes: 'projects',
     answer: projectRecord,
+    verify: async (_, values) => wrongAddresses(values, { isNew: false }),
     verifyNames: ({ db, project }, values) =>
       checkName(db, 'projects', { within: project.owner_id, name: values.name, except: project.id }),
     audit: {
       action: 'project.updated',
       subject: ({ project }) => project,
       // The audit log records the address of the repository: it decides which code runs with the project's secrets.
-      details({ project: { repository_url: from }, input: { repository_url: to = from } }) {
-        return from === to ? {} : { repository_url: { from, to } };
+      details({ project: { clone_url: from }, input }) {
+        const { clone_url: to = from } = addressesOf(input);
+        return from === to ? {} : { clone_url: { from, to } };
       },
     },
     async handle(call) {
       const { project, vault, input } = call;
-      const changed = columnsOf(projectFields, input);
+      const changed = { ...columnsOf(projectFields, input), ...addressesOf(input) };
       await orTaken(changeProject(writeContextOf(call), project, changed));
       return view({ ...project, ...changed }, vault);
     },

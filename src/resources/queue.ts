@@ -4,7 +4,7 @@ import { tagsIn } from '../domain/tags.ts';
 import { oldestWaiting, workByTags } from '../lifecycle/queue-depth.ts';
 import { queueRecord } from '../records/installation.ts';
 
-/** The queue in numbers, for what starts runners when there is work for them. */
+/** The queue in numbers, for programs that start runners when there is work for them. */
 
 export const routes = [
   accountRoute({

@@ -42,18 +42,18 @@ export interface RequestEvent {
   /** The build of this event; undefined for the request itself. */
   buildId?: bigint;
   position: Position;
-  /** With the end: the position that a reader who has received it comes back with. */
+  /** With the end: the position with which a reader who has received it returns. */
   mark?: string;
 }
 
 interface Member {
   subject: Pick<Followed, 'id' | 'isFinal'>;
   read: ReadPosition;
-  /** Everything about it was sent. */
+  /** Whether everything about it was sent. */
   isSent?: boolean;
 }
 
-/** The fetch and all builds of a request in one stream, with builds that begin later. */
+/** The fetch and all builds of a request in one stream, including builds that begin later. */
 export async function* followRequest(
   parts: TailParts,
   id: bigint,
@@ -81,7 +81,7 @@ export async function* followRequest(
       }
       for (const [buildId, member] of builds)
         if (!member.isSent) yield* newEventsOfBuild(parts, member, position, snapshot.of(buildId, member.read.seen));
-      seen = snapshot.seen; // not before all of it was sent
+      seen = snapshot.seen; // only after all of it was sent
       if (request.read.over && [...builds.values()].every(({ isSent }) => isSent)) {
         for (const event of finalState(request.read)) yield { event, position };
         yield { event: { type: 'end' }, position, mark: endMark(writePosition(position), request.read) };

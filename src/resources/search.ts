@@ -10,14 +10,14 @@ import { listOf } from '../records/schema.ts';
 import { likePattern, withIdString } from './common.ts';
 
 /**
- * A search by name over what the caller sees: projects, branches, suites and commits. It reads a bounded number of rows,
- * however many there are: on SQLite everybody else waits for it.
+ * A search by name over everything that the caller sees: projects, branches, suites and commits. It reads a bounded
+ * number of rows, because on SQLite everybody else waits for it.
  */
 
 interface Hit {
   kind: Found['kind'];
   project_id: bigint;
-  /** Of a branch, the commit that it was last built at. */
+  /** For a branch, the commit that it was last built at. */
   id: bigint;
   name: string;
   /** The SHA of a commit, and of a branch's commit. */
@@ -25,17 +25,17 @@ interface Hit {
   build_state: string;
 }
 
-/** More of one kind are not answered. */
+/** The most results of one kind. */
 const mostOfKind = 10;
-/** The best of so many are taken. */
+/** The results are the best of this many rows. */
 const mostCompared = 100;
-/** Of more projects, the newest are searched. A database limits the number of values in a query. */
+/** If there are more projects, the newest are searched. A database limits the number of values in a query. */
 const mostProjects = 1000;
-/** So many branches, suites and commits are looked at; each project gets the same share of the commits. */
-const mostLookedAt = 5000;
-/** So much of a commit's message is searched: its subject, mostly. */
+/** The most branches, suites and commits that are read. Each project gets the same share of the commits. */
+const mostRead = 5000;
+/** How much of a commit's message is searched: usually its subject. */
 const searchedText = 200;
-/** Shorter beginnings of a SHA mean nothing. */
+/** A shorter beginning of a SHA would match too much. */
 const shaForm = /^[0-9a-f]{4,64}$/;
 const branchPrefix = 'refs/heads/';
 
@@ -59,7 +59,7 @@ async function branches({ db, wanted, within }: Search): Promise<Hit[]> {
         .selectFrom('built_refs')
         .select(['project_id', 'name', 'commit_id'])
         .where('project_id', 'in', within)
-        .limit(mostLookedAt)
+        .limit(mostRead)
         .as('looked'),
     )
     .innerJoin('commits as c', 'c.id', 'looked.commit_id')
@@ -80,7 +80,7 @@ async function suites({ db, wanted, within }: Search): Promise<Hit[]> {
         .selectFrom('suites')
         .select(['id', 'project_id', 'name'])
         .where('project_id', 'in', within)
-        .limit(mostLookedAt)
+        .limit(mostRead)
         .as('looked'),
     )
     .selectAll()
@@ -90,7 +90,7 @@ async function suites({ db, wanted, within }: Search): Promise<Hit[]> {
   return rows.map((row) => ({ ...row, kind: 'suite', ref: '', build_state: '' }));
 }
 
-/** By the beginning of their SHA, or of their message; by that, the newest ones of each project. */
+/** Finds commits by the beginning of their SHA or of their message; by message, the newest ones of each project. */
 async function commits(search: Search): Promise<Hit[]> {
   const { db, wanted } = search;
   const ids = [...(shaForm.test(wanted) ? await bySha(search) : []), ...(await byMessage(search))];
@@ -125,7 +125,7 @@ async function bySha({ db, wanted, within }: Search): Promise<bigint[]> {
 
 /** One row for each project, which reads its newest commits by an index; a join would read all of them. */
 async function byMessage({ db, wanted, within }: Search): Promise<bigint[]> {
-  const share = Math.max(1, Math.floor(mostLookedAt / within.length));
+  const share = Math.max(1, Math.floor(mostRead / within.length));
   const rows = await db
     .selectFrom('projects as p')
     .select(
@@ -145,7 +145,7 @@ async function byMessage({ db, wanted, within }: Search): Promise<bigint[]> {
     .toSorted((a, b) => (a > b ? -1 : 1));
 }
 
-/** What the caller sees of that name, at most ten of each kind. */
+/** The records of that name that the caller sees, at most ten of each kind. */
 export async function search(
   db: Queries,
   caller: Pick<Caller, 'id' | 'unpaid' | 'scopes'>,
@@ -159,7 +159,7 @@ export async function search(
   const names = new Map(projects.map(({ id, name }) => [id, name]));
   const within = projects.slice(0, mostProjects).map(({ id }) => id);
   if (within.length === 0) return [];
-  // A token sees here what it would see elsewhere.
+  // A token sees here only what its scopes show elsewhere.
   const may = (scope: Scope): boolean => hasScope(caller, scope);
   const parts = { db, wanted, within };
   const found = [

@@ -17,10 +17,10 @@ import { findBuild } from './builds.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf } from './common.ts';
 
 const path = '/projects/:project_id/builds/:build_id/shell';
-/** The furthest position in a shell's bytes. */
+/** The largest position in a shell's bytes. */
 const furthest = 10 ** 15 - 1;
 const position = () => wholeNumber({ min: 0, max: furthest, fallback: 0 });
-/** So long somebody who types waits until the shell has taken it. */
+/** How long a call with input waits until the shell has taken it. */
 const holdMs = 10_000;
 
 interface ShellInPath {
@@ -30,7 +30,7 @@ interface ShellInPath {
   params: { build_id: bigint; shell_id: bigint };
 }
 
-/** A shell is for who opened it, and for nobody else. */
+/** A shell belongs to the caller who opened it, and to nobody else. */
 function ownShell({ db, project, caller, params }: ShellInPath) {
   const shells = db.selectFrom('shells').selectAll().where('id', '=', params.shell_id);
   const own = shells.where('project_id', '=', project.id).where('account_id', '=', caller.id);
@@ -41,12 +41,12 @@ async function loadShell(call: ShellInPath): Promise<{ shell: ShellRow }> {
   return { shell: orNotFound(await ownShell(call).executeTakeFirst()) };
 }
 
-/** Of two who come at the same time, one is the first. */
+/** Locks the shell: of two callers at the same time, one is the first. */
 async function holdShell(call: ShellInPath & { database: Database }): Promise<{ shell: ShellRow }> {
   return { shell: orNotFound(await call.database.locked(ownShell(call), 'shells').executeTakeFirst()) };
 }
 
-/** Nothing is written down of one that was over before. */
+/** A shell that was over before is not recorded. */
 const asSubject = ({ shell }: { shell: ShellRow }) =>
   shell.state === 'ended' ? undefined : { id: shell.id, name: String(shell.build_id) };
 
@@ -139,7 +139,7 @@ interface Showing {
   from: number;
 }
 
-/** What the shell shows, until it is over or nobody listens any more. */
+/** The output of the shell, until it is over or nobody reads any more. */
 async function* shown({ database, subscriptions, read, signal, id, from }: Showing): AsyncGenerator<Uint8Array> {
   using watch = subscriptions.watch(subjectTopic(id));
   let checkedAt = -Infinity;
@@ -162,7 +162,7 @@ async function* shown({ database, subscriptions, read, signal, id, from }: Showi
   }
 }
 
-/** Why a shell is over. Who reads does not end it: `dispatch/shells.ts` does. */
+/** Why a shell is over. A reader does not end it: `dispatch/shells.ts` does. */
 async function whyEnded(database: Database, id: bigint): Promise<string | undefined> {
   const shell = await database.read.selectFrom('shells').selectAll().where('id', '=', id).executeTakeFirst();
   if (!shell) return 'gone';
@@ -176,7 +176,7 @@ const endMessages: Record<string, string> = {
   closed: 'The shell was closed.',
 };
 
-/** For a person whose shell did not end by itself: that one has told its exit status. */
+/** For a shell that did not end by itself: one that did has sent its exit status. */
 function* endFrames(reason: string): Generator<Uint8Array> {
   yield shellFrame('m', endMessages[reason] ?? 'The shell is over.');
   yield shellFrame('x', '3');

@@ -12,7 +12,7 @@ import { orNotFound, withIdString } from './common.ts';
 import { isSharedByOther } from './dependency-views.ts';
 import { loadSuite } from './suites.ts';
 
-/** The compiled software of suites, for who runs one on another machine. */
+/** The compiled software of suites, for developers who run a suite on their own machine. */
 
 interface Wanted {
   db: Queries;
@@ -21,7 +21,7 @@ interface Wanted {
   query: { suite_id: bigint | undefined; digest: string };
 }
 
-/** The result that a suite stands on, if the caller may see that suite; then it may be anybody's, and an older one. */
+/** The result that a suite uses, if the caller may see the suite. It may belong to any account, and be an older one. */
 async function ofSuite({ db, caller, params, query }: Wanted): Promise<string | null> {
   if (query.suite_id === undefined) return null;
   const suites = db.selectFrom('suites').select(['id', 'project_id']).where('id', '=', query.suite_id);

@@ -48,8 +48,8 @@ async function loadAttached(
 }
 
 /**
- * With the result that the suite gets, and whether a new pin would differ. Dependencies of the own account are always
- * followed.
+ * The dependency with the result that the suite gets, and whether a new pin would differ. Dependencies of the own
+ * account are always followed.
  */
 async function loadPinned(call: InProject<'suite_id' | 'dependency_id'>) {
   const { suite, dependency } = await loadAttached(call);

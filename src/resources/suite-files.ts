@@ -25,8 +25,8 @@ type Facts = ValuesOf<typeof own>;
 const variantsIn = (facts: Facts): string => variantsOf(facts).join('\n');
 
 /**
- * A suite begins with the files of one that it needs. Of one with a matrix each variant has its own, so the variants have to
- * be the same. That holds as well for those that begin with the files of this one.
+ * A suite begins with the files of one that it needs. If that one has a matrix, each variant has its own files, so both
+ * must have the same variants. This also holds for the suites that begin with the files of this one.
  */
 export async function checkFiles({ db, project }: Reading, sent: Sent, suite?: SuiteRow): Promise<FieldErrors> {
   const names = Object.keys(own) as (keyof Facts)[];

@@ -1,6 +1,7 @@
 import { allRows } from '../api/pages.ts';
+import type { Call } from '../api/call.ts';
 import { projectRoute } from '../api/route.ts';
-import type { Queries } from '../db/open.ts';
+import type { Queries, Transaction } from '../db/open.ts';
 import type { SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { most } from '../domain/bounds.ts';
@@ -10,18 +11,34 @@ import { retagBuilds } from '../lifecycle/builds.ts';
 import { renameCaches } from '../lifecycle/caches.ts';
 import { needsOf } from '../lifecycle/chosen-suites.ts';
 import { columnsOf, valuesIn, type ValuesOf } from '../records/fields.ts';
-import { checkCommand, checkVariants, matrixFields, suiteFields, suiteRecord, type Suite } from '../records/suite.ts';
+import {
+  checkCommand,
+  checkRoot,
+  checkVariants,
+  matrixFields,
+  suiteFields,
+  suiteRecord,
+  type Suite,
+} from '../records/suite.ts';
 import { listOf } from '../records/schema.ts';
+import type { StoredService } from '../records/service.ts';
 import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 import { checkName, orTaken } from './names.ts';
 import { isDeployed } from './deploy-strategies.ts';
 import { checkFiles } from './suite-files.ts';
+import { checkServices } from './suite-services.ts';
 import { checkNeeds, isNeeded, neededNames } from './suite-needs.ts';
 
 function view(suite: SuiteRow, names: ReadonlyMap<bigint, string>): Suite {
   const needs = needsOf(suite).map((id) => ({ ...withIdString('id', id), name: names.get(id) ?? '' }));
   const files = withIdString('files_from_id', suite.files_from_id);
-  return { ...withIdString('id', suite.id), ...valuesIn(suiteFields, suite), needs, ...files };
+  const { services, ...values } = valuesIn(suiteFields, suite);
+  return { ...withIdString('id', suite.id), ...values, services: services.map(serviceView), needs, ...files };
+}
+
+function serviceView(service: StoredService): Suite['services'][number] {
+  const { dependency_id: id } = service;
+  return { ...service, ...withIdString('dependency_id', id === '' ? null : BigInt(id)) };
 }
 
 async function viewOf(db: Queries, suite: SuiteRow): Promise<Suite> {
@@ -40,7 +57,7 @@ export function inSuite({ suite }: { suite: SuiteRow }) {
   return { suite: suite.name, suite_id_str: String(suite.id) };
 }
 
-/** One request builds all combinations of all suites, so those of a project have a bound together. */
+/** One request builds all combinations of all suites, so there is a bound for all suites of a project together. */
 async function holdVariants(db: Queries, project: { id: bigint }, changed: Partial<SuiteRow>): Promise<void> {
   if (changed.matrix === undefined && changed.matrix_include === undefined) return;
   const rows = await db
@@ -61,7 +78,17 @@ function checkTimeout({ buildTimeout }: { buildTimeout: number }, { timeout = 0 
   return timeout > buildTimeout ? { timeout: ['invalid_format'] } : {};
 }
 
-/** The command that is sent takes the place of the steps, and the other way round. */
+/** A suite that a deploy strategy runs stays manual: otherwise it would run for every commit as well. */
+async function checkManual(
+  { db, database, project, suite }: Pick<Call, 'database'> & { db: Queries; project: { id: bigint }; suite: SuiteRow },
+  { manual = true }: Sent,
+): Promise<FieldErrors> {
+  if (manual || suite.manual === 0) return {};
+  await database.holdNumber(db as Transaction, project.id); // no strategy begins to run it meanwhile
+  return (await isDeployed(db, suite)) ? { manual: ['invalid_format'] } : {};
+}
+
+/** A command that is sent replaces the steps, and the other way round. */
 function replacing({ command, steps }: Sent): Pick<Sent, 'command' | 'steps'> {
   if (command !== undefined && command !== '' && steps === undefined) return { steps: [] };
   return steps !== undefined && steps.length > 0 && command === undefined ? { command: '' } : {};
@@ -93,8 +120,10 @@ export const routes = [
     verify: async (call, values) => ({
       ...checkTimeout(call, values),
       ...checkCommand(values),
+      ...checkRoot(values),
       ...(await checkNeeds(call, values)),
       ...(await checkFiles(call, values)),
+      ...(await checkServices(call, values)),
       ...checkVariants(values),
     }),
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
@@ -121,7 +150,7 @@ export const routes = [
     path: '/projects/:project_id/suites/:suite_id',
     access: 'both',
     scope: 'suites',
-    summary: 'Change a suite',
+    summary: 'Change a suite; one that a deploy strategy runs stays manual',
     body: suiteFields,
     changes: 'suites',
     answer: suiteRecord,
@@ -129,8 +158,11 @@ export const routes = [
     verify: async (call, values) => ({
       ...checkTimeout(call, values),
       ...checkCommand({ ...valuesIn(suiteFields, call.suite), ...values, ...replacing(values) }),
+      ...checkRoot(values, valuesIn(suiteFields, call.suite)),
       ...(await checkNeeds(call, values, call.suite)),
       ...(await checkFiles(call, values, call.suite)),
+      ...(await checkManual(call, values)),
+      ...(await checkServices(call, values)),
       ...checkVariants(values, valuesIn(matrixFields, call.suite)),
     }),
     verifyNames: ({ db, suite }, values) =>
@@ -164,7 +196,7 @@ export const routes = [
     audit: { action: 'suite.deleted', subject: ({ suite }) => suite },
     async handle(call) {
       const { db, suite } = call;
-      // This also holds the right to change caches of the project: the suite's go with it (lifecycle/caches.ts).
+      // This also holds the project's number, which deleting the suite's caches needs (lifecycle/caches.ts).
       if ((await isNeeded(call, suite)) || (await isDeployed(db, suite)))
         throw new ApiError('resource_temporary_unavailable');
       await db.deleteFrom('suites').where('id', '=', suite.id).execute();

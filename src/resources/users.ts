@@ -30,7 +30,7 @@ function view(user: Readonly<UserRow>): User {
   };
 }
 
-/** The link on this server, under the caller's name for it. */
+/** Only a path, because callers know this server under different names. */
 function linkView({ token, expiresAt }: PasswordLink) {
   return { password_path: `/ui/password?token=${encodeURIComponent(token)}`, expires_at: timestamp(expiresAt) };
 }
@@ -116,7 +116,7 @@ export const routes = [
     load: loadUser,
     audit: { action: 'user.suspended', subject: ({ user }) => (user.suspended === 1 ? undefined : named(user)) },
     async handle({ db, caller, user }) {
-      if (user.id === caller.id) throw new ApiError('is_reserved'); // nobody else may be able to lift it
+      if (user.id === caller.id) throw new ApiError('is_reserved'); // nobody else might be able to lift it
       await updateUser(db, user.email, { suspended: 1 });
       return view({ ...user, suspended: 1 });
     },

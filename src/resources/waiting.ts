@@ -6,21 +6,24 @@ interface Waiting {
   id: bigint;
 }
 
-/** Work of an account that may be waiting: records whose identifiers are the subjects of jobs. */
+/** Records of an account that may be waiting: their identifiers are the subjects of jobs. */
 interface Work<Shown> {
   /** The account whose runners would take it. */
   account: bigint;
   rows: readonly Shown[];
-  /** Whether a record can be waiting at all. For others nothing is queried. */
+  /** Whether a record can be waiting at all. For others there is no query. */
   mayWait: (row: Shown) => boolean;
   /** The column by which builds name such a record, where its work may be their jobs. */
   builds?: 'build_request_id' | 'deploy_id';
 }
 
-/** What is read from: in a call that writes, its transaction, which has the jobs that the call has made. */
+/** The source of reads: in a call that writes, its transaction, which has the jobs that the call has made. */
 type Reading = Pick<Call, 'database'> & { db: Queries };
 
-/** For each row, why it waits. The queries are the same for one row and for many, and none where no row may wait. */
+/**
+ * For each row, why it waits. The number of queries is the same for one row and for many, and none where no row may
+ * wait.
+ */
 export async function reasonsToWait<Shown extends Waiting>(
   call: Reading,
   work: Work<Shown>,
@@ -54,7 +57,7 @@ async function reasonsFor<Shown extends Waiting>(
   for (const [id, jobs] of Map.groupBy(queued, (job) => job.id)) {
     const waiting = jobs.filter(({ claim }) => claim === null);
     const inVain = waiting.map(({ tags }) => why.nobody(tags)).find((reason) => reason !== undefined);
-    // A request of which something is under way does not wait, unless the rest of it would wait for ever.
+    // A request with a job under way does not wait, unless the rest of it would wait for ever.
     const reason = inVain ?? (isAny && waiting.length === jobs.length ? inTurn(why, waiting[0]) : undefined);
     if (reason !== undefined) reasons.set(id, reason);
   }
@@ -65,7 +68,7 @@ function inTurn(why: WhyWaiting, job: QueuedJob | undefined): string | undefined
   if (!job) return undefined;
   if (job.run_after <= BigInt(Date.now())) return why.busy(job.tags, job.kind);
   if (job.location !== null) return 'waits for the files of another suite, which another runner has';
-  // A build is put off before it begins while a dependency of its suite is compiled, and afterwards for its software.
+  // A build that has begun is put off only while the blob store cannot be reached.
   return job.state === 'running'
     ? 'waits for the store of the server’s files, which is away'
     : 'waits for a dependency to be compiled';
@@ -78,13 +81,13 @@ interface QueuedJob {
   tags: string;
   claim: string | null;
   run_after: bigint;
-  /** Where the files lie that it begins with. */
+  /** Where the files are that it begins with. */
   location: string | null;
-  /** Of the build that it is for. */
+  /** The state of the build that it is for. */
   state: string | null;
 }
 
-/** The work that is in the queue for these records, and for builds that name them. */
+/** The jobs in the queue for these records, and for builds that name them. */
 async function inTheQueue(db: Queries, ids: readonly bigint[], builds: Work<never>['builds']): Promise<QueuedJob[]> {
   const jobs = db
     .selectFrom('jobs')

@@ -36,23 +36,23 @@ async function attemptsAt(db: Queries, deliveries: Shown[]): Promise<WebhookAtte
 }
 
 /** One page of a receiver's deliveries. */
-export async function deliveriesOf<Told extends object = object>(
+export async function deliveriesOf<Extra extends object = object>(
   db: Queries,
   { id }: NotificationRow,
   page: Page,
-  tell?: (payload: string) => Told,
-): Promise<PageOf<Delivery & Told>> {
+  viewPayload?: (payload: string) => Extra,
+): Promise<PageOf<Delivery & Extra>> {
   const query = db
     .selectFrom('webhook_deliveries')
     .select(['id', 'event_type', 'state', 'created_at'])
-    // It is read only where it is shown: a thousand of them are many megabytes.
-    .select((of) => (tell ? of.ref('payload').as('payload') : sql.lit('').as('payload')))
+    // Read only if it is shown: a thousand payloads are many megabytes.
+    .select((of) => (viewPayload ? of.ref('payload').as('payload') : sql.lit('').as('payload')))
     .where('notification_id', '=', id);
   const deliveries = await onPage(query, 'id', page).execute();
   const attempts = Map.groupBy(await attemptsAt(db, deliveries), ({ delivery_id: delivery }) => delivery);
   return pageOf(
     page,
-    deliveries.map((one) => ({ ...view(one, attempts.get(one.id) ?? []), ...(tell?.(one.payload) as Told) })),
+    deliveries.map((one) => ({ ...view(one, attempts.get(one.id) ?? []), ...(viewPayload?.(one.payload) as Extra) })),
   );
 }
 

@@ -5,7 +5,7 @@ import { DiskFullError } from '../lib/disk-reserve.ts';
 import { sourceFile } from '../lib/source-files.ts';
 import { oldTime } from './git/old-times.ts';
 import { quote } from './sandbox/steps.ts';
-import type { Ended, RunLayers, Limits, Mount, Sandboxes } from './sandbox/types.ts';
+import { rootUser, type Ended, type RunLayers, type Limits, type Mount, type Sandboxes } from './sandbox/types.ts';
 import { TooLargeError } from './transfers.ts';
 
 /** A tree in the making, with a folder for its packed file. */
@@ -72,7 +72,7 @@ export async function packTree(packing: Packing, leaving: Leaving): Promise<numb
   const command = [
     `cd ${views}`,
     `perl -e ${quote(comparer)} -- ${most} ${names.join(' ')}`,
-    `cd left && ${packer} --uid 0 --gid 0`,
+    `cd left && ${packer}`,
   ].join('\n');
   return pack(packing, into.packed, mounts, command);
 }
@@ -107,7 +107,9 @@ export async function unpack(
   afterwards: string,
 ): Promise<void> {
   const mounts = parts.map((part) => ({ at: join('/build/tree', part), writable: join(tree, part) }));
-  const command = `bsdtar -xpf ${packedFile} -C tree --no-same-owner ${plainly}\n${afterwards}`;
+  // Where there is one ID, everything belongs to it; otherwise an owner beyond the IDs of a run is an error.
+  const owners = packing.sandboxes.hasManyUsers ? '--same-owner' : '--no-same-owner';
+  const command = `bsdtar -xpf ${packedFile} -C tree ${owners} ${plainly}\n${afterwards}`;
   const { ended, output } = await run(packing, packed, mounts, command);
   if (ended.exitStatus !== 0) throw new Error(`a tree was not unpacked: ${ended.reason ?? output.trim()}`);
 }
@@ -127,6 +129,8 @@ async function run(
   const ended = await sandboxes.run({
     id,
     steps: [{ name: 'pack', command }],
+    // Builds may have had several users, and files that only one of them reads.
+    user: rootUser,
     environment: {},
     workspace: { directory },
     mounts,

@@ -5,6 +5,7 @@ import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { CompileOrder, Outcome } from '../protocol/index.ts';
 import { inspect, RefusedArchiveError, unpack } from './archives.ts';
 import { ImageError } from './images/failures.ts';
+import { inImage } from './images/images.ts';
 import { packTree } from './packages.ts';
 import { quote } from './sandbox/steps.ts';
 import { CannotMountError, type Ended, type Limits } from './sandbox/types.ts';
@@ -62,14 +63,14 @@ async function compile(
   using software = await dependencyCache.take(order.software, signal);
   using image = order.image && (await images.take(order.image, { id, writeLog, signal }));
   const below = software.mounts.find(({ at }) => at === prefix)?.layers ?? [];
-  const variables = { ...operatorVariables(), ...image?.environment, ...order.environment };
+  const variables = { ...operatorVariables(), ...image?.configuration.environment, ...order.environment };
   const ended = await sandboxes.run({
     id,
     // The directory comes from the archive, so it is entered inside the sandbox.
     steps: [{ name: 'command', command: `${entering(source)}\n${order.command}` }],
     environment: findable(variables, order.prefixes, software.directoriesAt),
     isBuild: true,
-    image: image?.tree,
+    ...(image && inImage(image)),
     workspace: { directory: pathOf('source') },
     mounts: [
       ...software.mounts.filter(({ at }) => at !== prefix),

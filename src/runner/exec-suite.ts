@@ -8,7 +8,7 @@ import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { Link, Software, StepOrder, StepState } from '../protocol/index.ts';
 import { openDependencyCache } from './dependency-cache.ts';
 import { guardGit } from './guarded-git.ts';
-import { openImages } from './images/images.ts';
+import { inImage, openImages, type TakenImage } from './images/images.ts';
 import { openSandboxes } from './sandbox/index.ts';
 import { sandboxPaths, type Ended, type Network, type Sandboxes } from './sandbox/types.ts';
 import { copyTree } from './sandbox/workspace.ts';
@@ -31,7 +31,7 @@ export interface ExecOptions {
   software: readonly Software[];
   prefixes: readonly string[];
   /** Blank for the machine's own programs; `isChosen` if the developer named it. */
-  image: { reference: string; isChosen: boolean };
+  image: { reference: string; isChosen: boolean; root?: boolean | null | undefined };
   /** Reads compiled software. */
   read: Link['read'];
   timeoutSeconds: number;
@@ -101,13 +101,13 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
     const ended = await sandboxes.run({
       id: 'exec',
       ...suite.job,
-      environment: findable({ ...image?.environment, ...environment }, prefixes, taken.directoriesAt),
+      environment: findable({ ...image?.configuration.environment, ...environment }, prefixes, taken.directoriesAt),
       isBuild: true,
       workspace: options.isWritten
         ? { directory: options.tree }
         : { checkout: await treeFor(sandboxes, run, options.tree) },
       mounts: [...taken.mounts, ...(git?.mounts ?? [])],
-      image: image?.tree,
+      ...(image && inImage(image, options.image.root)),
       limits: {
         memoryBytes: totalmem(),
         processes: 16_384,
@@ -135,7 +135,7 @@ async function treeFor(sandboxes: Sandboxes, run: string, tree: string): Promise
   return copy;
 }
 
-type Held = { tree: string; environment: Record<string, string> } & AsyncDisposable;
+type Held = Pick<TakenImage, 'tree' | 'configuration'> & AsyncDisposable;
 
 async function imageOf(sandboxes: Sandboxes, run: string, options: ExecOptions): Promise<Held | undefined> {
   const { image, folder, log, signal, writeLog } = options;
@@ -173,7 +173,7 @@ async function imageOf(sandboxes: Sandboxes, run: string, options: ExecOptions):
     const taken = await images.take(order, { id: 'exec', writeLog: (text) => writeLog(Buffer.from(text)), signal });
     return {
       tree: taken.tree,
-      environment: taken.environment,
+      configuration: taken.configuration,
       async [Symbol.asyncDispose]() {
         taken[Symbol.dispose]();
         await close();

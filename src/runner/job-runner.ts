@@ -23,7 +23,7 @@ export interface RunnerServices {
   /** The files that builds left for other suites, unpacked from blobs. */
   trees: CacheStore;
   /** For data that orders and outcomes do not contain. */
-  link: Pick<Link, 'read' | 'store' | 'keep' | 'key' | 'tests'>;
+  link: Pick<Link, 'read' | 'store' | 'keep' | 'access' | 'tests'>;
   images: Images;
   outbox: Outbox;
   /** The files of builds; undefined where none can be kept. */

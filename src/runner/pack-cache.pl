@@ -1,5 +1,5 @@
 # Compares what a build left at the paths of its cache with what the cache was, and lists it for packing, for cache-trees.ts.
-# It runs in a sandbox of its own. That has views, each with a directory for the workspace and one for the home: "left" is
+# It runs in a sandbox of its own, as root. That has views, each with a directory for the workspace and one for the home: "left" is
 # what the build left, "made" the part of it that the build has written, "old" the cache that it began with; and "commit",
 # with a workspace as it was. "left" also has the directory "facts", which is packed too: it gets a list of the commit's files
 # that the build has changed. What it made of them is out of date for the next build, which has them as they were.
@@ -19,14 +19,12 @@ my ( $bytes, %counted ) = (0);
 
 sub fail { print "$_[0]\n"; exit 1 }
 
-# Anything but directories, files and links would be useless in another sandbox, and nobody can pack what its owner may not
-# read: such entries are taken for missing.
+# Anything but directories, files and links would be useless in another sandbox: such entries are taken for missing.
 sub facts_of {
     my ($path) = @_;
     my @facts = lstat $path;
     if ( !@facts ) { return if $! == ENOENT || $! == ENOTDIR; fail("an entry cannot be read: $!") }
     my $kind = $facts[2] & $KIND;
-    return if $kind == $DIRECTORY && ( $facts[2] & 0500 ) != 0500 || $kind == $FILE && !( $facts[2] & 0400 );
     return $kind == $DIRECTORY || $kind == $FILE || $kind == $LINK ? @facts : ();
 }
 
@@ -52,7 +50,7 @@ sub differs {
     my $kind = $new->[2] & $KIND;
     return 1 if $kind != ( $was->[2] & $KIND );
     return readlink("left/$path") ne readlink "$old/$path" if $kind == $LINK;
-    return 1 if $new->[2] != $was->[2];
+    return 1 if grep { $new->[$_] != $was->[$_] } 2, 4, 5;    # mode and owners
     return $new->[7] != $was->[7] || has_other_content(@_) if $kind == $FILE;
     my %names = map { $_ => 1 } names_in("$old/$path"), names_in("left/$path");
     for my $name ( keys %names ) { return 1 if differs( "$path/$name", $old ) }

@@ -6,7 +6,6 @@ import type { PackOrder } from '../protocol/index.ts';
 import { pack, packedIn, packer, roots, unpack, type Making, type Packing } from './cache-trees.ts';
 import type { JobRunner } from './job-runner.ts';
 import { quote } from './sandbox/steps.ts';
-import { liken } from './sandbox/workspace.ts';
 import { FilesGoneError, layersOf } from './suite-files.ts';
 import { storeBlob, TooLargeError } from './transfers.ts';
 
@@ -27,11 +26,8 @@ export const packFiles: JobRunner<PackOrder> = async (services, order, { id, sig
       : [held.use(await services.checkouts.of(repository, build.order, () => {}, signal))];
     const all = { ...layers, workspace: [...checkout.map(({ path }) => path), ...layers.workspace] };
     await using making = await services.trees.begin();
-    for (const root of roots) await liken(join(making.tree, root), all[root].at(-1));
     const mounts = [
-      // Writable, so that files which their owner may not read can be made readable. The kept files themselves do not
-      // change.
-      ...roots.map((root) => ({ at: join(view, root), layers: [...all[root]], writable: join(making.tree, root) })),
+      ...roots.map((root) => ({ at: join(view, root), layers: [...all[root]] })),
       { at: join(view, 'facts'), writable: join(making.tree, 'facts') },
     ];
     const times = roots.map((root) => `touch -r ${root} facts/${root}`);
@@ -46,10 +42,9 @@ export const packFiles: JobRunner<PackOrder> = async (services, order, { id, sig
   }
 };
 
-/** Unpacks such files, with the modes and times that they had. */
+/** Unpacks such files, with the times that they had. */
 export async function unpackFiles(packing: Packing, making: Pick<Making, 'packed' | 'tree'>): Promise<void> {
-  const modes = `perl -0 -ne 'chomp; my ($mode, $path) = split / /, $_, 2; chmod oct $mode, $path' facts/modes`;
   // Directories that existed before unpacking have another time than in the archive.
   const times = roots.map((root) => `[ ! -e facts/${root} ] || touch -r facts/${root} ${root}`);
-  await unpack(packing, making, ['cd tree', `[ ! -s facts/modes ] || ${modes}`, ...times].join('\n'));
+  await unpack(packing, making, ['cd tree', ...times].join('\n'));
 }

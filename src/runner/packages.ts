@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { DiskFullError } from '../lib/disk-reserve.ts';
-import type { Limits, Sandboxes } from './sandbox/types.ts';
+import { rootUser, type Limits, type Mount, type RunUser, type Sandboxes } from './sandbox/types.ts';
 
 /**
  * Compiled software is transferred as one packed file. It is packed and unpacked inside a sandbox, by an unprivileged
@@ -24,7 +24,8 @@ export async function packTree(packing: Packing, tree: string, into: string): Pr
     'chmod -R u+rX .', // also includes files that their maker cannot read
     `bsdtar -c --zstd --numeric-owner --uid 0 --gid 0 -f /build/${fileName} .`,
   ].join(' && ');
-  await run(packing, { command, workspace: into, mount: { at: treePath, writable: tree } });
+  // Its maker may have had several users.
+  await run(packing, { command, user: rootUser, workspace: into, mount: { at: treePath, writable: tree } });
   return join(into, fileName);
 }
 
@@ -36,16 +37,13 @@ export async function unpackTree(packing: Packing, folder: string, file: string,
 
 async function run(
   { id, sandboxes, limits, signal }: Packing,
-  {
-    command,
-    workspace,
-    mount,
-  }: { command: string; workspace: string; mount: { at: string; writable?: string; layers?: string[] } },
+  { command, user, workspace, mount }: { command: string; user?: RunUser; workspace: string; mount: Mount },
 ): Promise<void> {
   let output = '';
   const ended = await sandboxes.run({
     id,
     steps: [{ name: 'pack', command }],
+    user,
     environment: {},
     workspace: { directory: workspace },
     mounts: [mount],

@@ -2,9 +2,10 @@ import { messageOf } from '../lib/error-code.ts';
 import { EnvironmentFileError } from '../domain/environment-file.ts';
 import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
-import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
+import type { Access, Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
+import { inImage } from './images/images.ts';
 import { CannotMountError, type Ended, type RunFiles } from './sandbox/types.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
@@ -19,6 +20,8 @@ import type { JobRunner, RunnerServices, Task } from './job-runner.ts';
 import type { BuildFacts } from './kept-builds.ts';
 
 const mostTail = 64 * 1024;
+const oneIdWords =
+  'This runner has one user ID for a build in an image: everything there belongs to it, and no other user can be had.\n';
 
 /**
  * Runs a suite's command in a new sandbox, over the commit's shared work tree, or over the files of another suite's
@@ -36,7 +39,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (
   // failure.
   const tail = keepTail(mostTail);
   try {
-    const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
+    const access = (): Promise<Access> => accessFor(link, id, signal);
+    const source = {
+      ...order.source,
+      privateKey: async () => (await access()).privateKey,
+      credential: async () => (await access()).credential,
+    };
     // The registry is asked while the workspace is prepared.
     let aboutImage = '';
     const { image: wanted } = order;
@@ -58,7 +66,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     if (order.files) await print(`This begins with the files of ${order.files.suite}.\n`);
     if (wanted) steps.begin('image');
     const image = await coming?.result;
-    if (image) await print(aboutImage);
+    if (image) await print(aboutImage + (sandboxes.hasManyUsers ? '' : oneIdWords));
     steps.end();
     await using waiting = services.outbox.begin(id, order.source.projectId);
     await using cache = await openSuiteCache(services, order.cache, {
@@ -76,7 +84,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     const [lowest = '', ...over] = [...(checkout ? [checkout.path] : []), ...workspace];
     const tops = { workspace: files.workspace.at(-1), home: files.home.at(-1) };
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
-    const variables = { ...services.operatorVariables(), ...image?.environment, ...order.environment };
+    const variables = { ...services.operatorVariables(), ...image?.configuration.environment, ...order.environment };
     await log.flush();
     const suite = suiteSteps({
       launches: order.launches,
@@ -96,7 +104,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       home,
       ...(order.files && { like: tops }),
       mounts: software.mounts,
-      image: image?.tree,
+      ...(image && inImage(image, order.root)),
       limits: { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 },
       output: (chunk) => log.push(chunk),
       onLeft: async (left, ended) => {
@@ -199,11 +207,11 @@ async function keepFiles(
   }
 }
 
-/** The key is requested only if the commit is not here yet, and is not stored. */
-async function keyFor(link: Pick<Link, 'key'>, claim: string, signal: AbortSignal): Promise<string> {
-  const key = await untilAnswered(signal, () => link.key({ claim }, signal));
-  if (key === undefined) throw new Error('the claim expired');
-  return key;
+/** Requested only if the commit is not here yet, and not stored. */
+async function accessFor(link: Pick<Link, 'access'>, claim: string, signal: AbortSignal): Promise<Access> {
+  const access = await untilAnswered(signal, () => link.access({ claim }, signal));
+  if (access === undefined) throw new Error('the claim expired');
+  return access;
 }
 
 function failureOf(name: string, { exitStatus, reason }: Ended): string {

@@ -3,6 +3,7 @@ import { messageOf } from '../lib/error-code.ts';
 import { bounded, readWindow, textOf, type Hello } from '../domain/shell-frames.ts';
 import type { ShellEnd, ShellOrder, SuiteOrder } from '../protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
+import { inImage } from './images/images.ts';
 import type { OpenedBuild } from './kept-builds.ts';
 import { quote } from './sandbox/steps.ts';
 import type { Terminal } from './sandbox/terminal.ts';
@@ -131,7 +132,7 @@ async function runOver(
   using software = await dependencyCache.take(wanted, signal);
   using image =
     order.image && imageDigest !== undefined ? await images.again(order.image, imageDigest, signal) : undefined;
-  const variables = { ...image?.environment, ...order.environment };
+  const variables = { ...image?.configuration.environment, ...order.environment };
   const job: Job = {
     id: `shell-${id}`,
     // An interactive shell goes on after a line that failed.
@@ -145,7 +146,7 @@ async function runOver(
     home,
     tmp: [join(files, wholeRun.tmp)],
     mounts: software.mounts,
-    ...(image && { image: image.tree, overImage: [join(files, wholeRun.image)] }),
+    ...(image && { ...inImage(image, order.root), changedImage: files }),
     limits: { memoryBytes: limits.memoryBytes, processes: limits.processes, timeoutMs: Math.max(1, lastsMs) },
     output: (chunk) => io.sendFrame('d', chunk),
     ...(terminal && { terminal: { size: terminal, onOpen: (opened) => void pass(io, input, opened).catch(() => {}) } }),

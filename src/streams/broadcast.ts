@@ -10,18 +10,20 @@ import type { Followed, ReadPosition, StreamEvent, TailParts } from './tail.ts';
  * serves all of them, and each event is encoded once. A reader that joins late or reads slowly is served from the store
  * at its own pace until it has caught up, and then joins the broadcast. So no reader misses an event, a slow reader
  * costs no memory, and each further reader costs little more than the writes to its connection.
+ *
+ * Resolves at the end, or with the position where the record has another log now.
  */
 export async function followTogether(
   parts: TailParts & { broadcasts: Broadcasts },
   subject: Followed,
   wire: Wire,
-  from: bigint,
+  from: ReadPosition,
   writer: StreamWriter,
-): Promise<void> {
+): Promise<ReadPosition | undefined> {
   const { subscriptions, broadcasts } = parts;
   const { signal } = writer;
   const name = `${subject.id} ${subject.log ?? ''} ${wire.contentType}`;
-  let place: ReadPosition = { at: from };
+  let place = from;
   while (!signal.aborted) {
     const watch = subscriptions.watch(...topicsOf(subject)); // before the read, so that no event is missed
     try {
@@ -32,7 +34,10 @@ export async function followTogether(
           if (signal.aborted) return;
         }
       });
-      if (signal.aborted) return watch[Symbol.dispose]();
+      if (signal.aborted || place.movedTo !== undefined) {
+        watch[Symbol.dispose]();
+        return place;
+      }
       if (!isTold) {
         await watch.changed(readAgainMs, signal);
         watch[Symbol.dispose]();
@@ -46,7 +51,7 @@ export async function followTogether(
     if (place.over || broadcast) watch[Symbol.dispose]();
     if (place.over) {
       for (const event of ending(place)) writer.write(written(event, wire, place));
-      return;
+      return undefined;
     }
     if (!broadcast) {
       broadcast = new Broadcast({ ...place }, () => broadcasts.delete(name));
@@ -56,10 +61,12 @@ export async function followTogether(
     await broadcast.settled(place);
     if (!broadcast.isAt(place)) continue;
     const behind = await broadcast.join(writer);
-    if (!behind) return;
+    if (!behind) return undefined;
     place = behind;
     await writer.drained();
+    if (place.movedTo !== undefined) return place;
   }
+  return undefined;
 }
 
 function* ending(place: ReadPosition): Generator<StreamEvent> {
@@ -155,6 +162,7 @@ class Broadcast {
           if (event.type === 'log') this.#letSlowOnesGo(); // not between states, which a position does not record
         }
       });
+      if (this.#place.movedTo !== undefined) return this.#leaveAll((member) => member.resolve({ ...this.#place }));
       if (isTold && this.#place.over) {
         for (const event of ending(this.#place)) write(written(event, wire, this.#place));
         return;

@@ -26,6 +26,8 @@ export interface Snapshot {
   states: SeenState[];
   /** The size of its log. */
   size: bigint;
+  /** Its log, where that is another record's and may become yet another's. */
+  log?: bigint;
 }
 
 export interface SeenState {
@@ -54,6 +56,8 @@ export interface ReadPosition {
   sent?: string;
   /** Set when only the rest of the log is missing. A new final state is sent after that. */
   over?: { state: string | undefined } | undefined;
+  /** Set when the record has another log now, and all of the one before was sent. */
+  movedTo?: bigint;
 }
 
 type Reading = Pick<TailParts, 'db' | 'blobs'>;
@@ -79,7 +83,13 @@ export async function* newEventsIn(
   position: ReadPosition,
   snapshot: Snapshot | undefined,
 ): AsyncGenerator<StreamEvent> {
-  const { states, size = 0n } = snapshot ?? {};
+  const { states, size = 0n, log } = snapshot ?? {};
+  if (log !== undefined && log !== (subject.log ?? subject.id)) {
+    // States are told beside the log that goes with them.
+    yield* piecesFrom(parts, subject, position, size, true);
+    position.movedTo = log;
+    return;
+  }
   const last = states?.at(-1);
   const isOver = states === undefined || (last ? subject.isFinal(last.state) : position.over !== undefined);
   const isFirst = position.seen === undefined;
@@ -91,7 +101,17 @@ export async function* newEventsIn(
     position.sent = state;
     yield { type: 'state', state };
   }
-  for await (const event of pieces(parts, subject, [position.at, size], isOver)) {
+  yield* piecesFrom(parts, subject, position, size, isOver);
+}
+
+async function* piecesFrom(
+  parts: Reading,
+  subject: Pick<Followed, 'id' | 'log'>,
+  position: ReadPosition,
+  size: bigint,
+  isComplete: boolean,
+): AsyncGenerator<StreamEvent> {
+  for await (const event of pieces(parts, subject, [position.at, size], isComplete)) {
     position.at = BigInt(event.next);
     yield event;
   }

@@ -8,9 +8,8 @@ import { problem, render, type Page, type Viewer } from './layout.ts';
 
 /**
  * Only our own stylesheet, icons and scripts are loaded, and no page can be put into a frame. Pages that ask for a
- * password or a decision have no scripts and may run none. Others run those alone that carry the number which this answer
- * was given, and what these import: with JSON-P every answer of the API is a script of this server's, so that an address
- * proves nothing.
+ * password or a decision may run no scripts. Others run only the scripts that carry the nonce of this answer, and what
+ * these import. An address of this server alone proves nothing: with JSON-P every answer of the API is a script.
  */
 function policy({ formTarget, nonce, hasTerminal }: Allowed): string {
   const target = formTarget === undefined ? '' : ` ${formTarget}`;
@@ -28,9 +27,9 @@ function policy({ formTarget, nonce, hasTerminal }: Allowed): string {
 
 interface Allowed {
   formTarget?: string | undefined;
-  /** The number that the scripts of the page carry; without it there are none. */
+  /** The nonce of the page's scripts; without it there are none. */
   nonce?: string | undefined;
-  /** Whether styles may carry that number too. */
+  /** Whether styles may carry the nonce too. */
   hasTerminal?: boolean | undefined;
 }
 
@@ -51,14 +50,14 @@ export function sendPage(page: Page, viewer: Viewer, { headers }: FastifyRequest
     .status(page.status ?? 200)
     .headers(page.headers ?? {})
     .type('text/html; charset=utf-8');
-  // The length of a compressed page tells something about its content (BREACH), so a page with a secret is not
+  // The length of a compressed page reveals something about its content (BREACH), so a page with a secret is not
   // compressed.
   if (!page.isWorthPacking || text.length < worthPacking) return reply.send(text);
   return sendPacked(text, headers['accept-encoding'], reply);
 }
 
 export interface ErrorServices {
-  /** The API's error for one of a lower floor, if it is an answer. */
+  /** The API's error for an error of a lower layer, if it has one. */
   translate: (error: unknown) => ApiError | undefined;
   /** Logs an internal error. */
   onTrouble: (error: unknown, requestId: string) => void;

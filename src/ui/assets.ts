@@ -17,7 +17,10 @@ interface Asset {
   content: string;
 }
 
-/** What esbuild makes of which source: the script of all pages, the one of the worker that their tabs share, and what a shell needs. */
+/**
+ * The sources that esbuild bundles: the script of all pages, the worker that tabs share, and the script and styles of a
+ * shell.
+ */
 const entries = {
   'style.css': ['text/css; charset=utf-8', 'style.css'],
   'main.js': ['text/javascript; charset=utf-8', 'browser/main.ts'],
@@ -52,8 +55,8 @@ function iconOf(name: IconName): Asset {
 }
 
 /**
- * One file of all that an entry imports, as esbuild makes it: beside a bundled program there is one (scripts/setup.sh),
- * and a program that runs from its sources has it made now.
+ * One file of everything that an entry imports, made by esbuild. A bundled program has the file beside it
+ * (scripts/setup.sh); a program that runs from its sources makes it now.
  */
 function built(entry: string, name: string): string {
   const ready = join(dirname(mainProgram), 'pages', name);
@@ -64,7 +67,7 @@ function built(entry: string, name: string): string {
 
 let made: Map<string, Asset> | undefined;
 
-/** They are made when the first server with pages is. */
+/** Made with the first server that has pages. */
 function assets(): Map<string, Asset> {
   const files = Object.entries(entries).map(([name, [type, entry]]) => asset(name, type, built(entry, name)));
   const icons = (Object.keys(iconMarks) as IconName[]).map(iconOf);

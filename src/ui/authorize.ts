@@ -10,7 +10,7 @@ import { signInFirst, type PageRoute, type Response, type SiteVisit } from './si
 /** RFC 6749 section 3.1: an application sends a user here to ask for access. */
 const path = '/oauth2/authorize';
 
-/** The request exactly as it came, errors included, to be sent again with the user's answer. */
+/** The request exactly as it came, including its errors, to be sent again with the user's answer. */
 function sentAgain(sent: RawGroup): [string, string][] {
   return parameterNames.flatMap((name): [string, string][] => {
     const value = sent[name];
@@ -117,8 +117,8 @@ function mistakePage({ client, redirectUri, why }: Mistake, sent: RawGroup, form
   };
 }
 
-function notRegistered(tell: string): Response {
-  const text = `${tell} You have allowed nothing, and were not sent on. Tell its developers.`;
+function notRegistered(advice: string): Response {
+  const text = `${advice} You have allowed nothing, and were not sent on. Tell its developers.`;
   return problem(400, 'This application cannot be allowed', text);
 }
 

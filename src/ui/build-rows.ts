@@ -31,7 +31,10 @@ export function newestOfSuites<Of extends Build>(builds: readonly Of[]): Of[] {
   );
 }
 
-/** A list of builds. Those of a suite with a matrix stand together, with a line that counts how its variants stand. */
+/**
+ * A list of builds. The builds of a suite with a matrix are grouped, with a line that counts the states of its
+ * variants.
+ */
 export function groupedBuilds<Of extends Build>(builds: readonly Of[], item: (build: Of) => Html): Html {
   const groups = Array.from(Map.groupBy(builds, ({ suite_name: suite }) => suite).values());
   return html`<ul class="builds">

@@ -2,7 +2,7 @@ import type { PageOf } from '../http/paging.ts';
 import type { Build, Test } from '../records/build.ts';
 import { html, type Html } from './html.ts';
 import { longest } from '../domain/bounds.ts';
-import { durationInWords } from './browser/time-words.ts';
+import { timeSpanText } from './browser/time-words.ts';
 import { empty, table } from './parts.ts';
 import type { ProjectVisit } from './project-pages.ts';
 
@@ -22,7 +22,7 @@ function countsOf(build: TestCounts): Record<State, number> {
   return { failed: build.tests_failed, skipped: build.tests_skipped, passed: build.tests_passed };
 }
 
-/** The first of the tests that failed, a line each; `all` is the address of the list of all. */
+/** The first tests that failed, one line each; `all` is the address of the list of all. */
 export async function failedTests(visit: ProjectVisit, build: TestCounts, all: string): Promise<Html> {
   const count = build.tests_failed;
   const query = { state: 'failed', limit: mostAboveLog };
@@ -110,7 +110,7 @@ function withMessages(tests: readonly Test[]): Html {
   </ul>`;
 }
 
-/** A position that is none is left out, so that a wrong address shows the first page. */
+/** An invalid position is left out, so that a wrong address shows the first page. */
 function digits(visit: ProjectVisit, name: string): string | undefined {
   const text = visit.queryText(name);
   return /^[0-9]{1,15}$/.test(text) ? text : undefined;
@@ -120,12 +120,12 @@ function row(test: Test): Html {
   return html`<tr>
     <td>${testName(test)}</td>
     <td class="long-name">${test.suite}</td>
-    <td class="nowrap">${tookInWords(test.duration_ms)}</td>
+    <td class="nowrap">${durationText(test.duration_ms)}</td>
   </tr>`;
 }
 
 function item(test: Test): Html {
-  return html`<p>${testName(test)} <span class="aside">${test.suite} ${tookInWords(test.duration_ms)}</span></p>
+  return html`<p>${testName(test)} <span class="aside">${test.suite} ${durationText(test.duration_ms)}</span></p>
     ${test.file !== '' && html`<p class="aside long-name">${test.file}</p>`} ${messagePart(test.message)}`;
 }
 
@@ -147,8 +147,8 @@ export function messagePart(message: string): Html | false {
   </details>`;
 }
 
-export function tookInWords(ms: number): string {
-  if (ms >= 60_000) return durationInWords(ms);
+export function durationText(ms: number): string {
+  if (ms >= 60_000) return timeSpanText(ms);
   return ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
 }
 

@@ -16,7 +16,9 @@ import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
 import { buildBadge, buildMark, isUnderWay } from './states.ts';
 
-/** One attempt at one suite on one commit: what became of it, and a tab each for its log and what else it left. */
+/**
+ * One attempt at one suite on one commit: its result, and a tab each for its log, its tests, its files and its details.
+ */
 
 /** Everything that the tabs show of a build. */
 interface ShownBuild {
@@ -36,6 +38,8 @@ const record = '/projects/:project_id/builds/:build_id';
 /** The first has the address of the build itself. */
 const tabs = ['log', 'tests', 'artifacts', 'details'] as const;
 type Tab = (typeof tabs)[number];
+/** The tab of a service, by its name. */
+type Service = { service: string };
 
 async function shownBuild(visit: ProjectVisit): Promise<ShownBuild> {
   const { api, project } = visit;
@@ -96,6 +100,12 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
           ><span class="build-asked">${commitAtForge(links, commit.ref)} ${askedFor(request, links)}</span>
           <a href="${path}/requests/${build.build_request_id_str}">${ago(build.created_at)}</a></span
         >
+        ${build.files_of.map(
+          (other) =>
+            html`<span class="aside"
+              >with the files of <a href="${path}/builds/${other.id_str}">${buildName(other)}</a></span
+            >`,
+        )}
         ${started !== null && html`<span class="aside">took ${duration(started, finished)}</span>`}
         ${status !== null && html`<span class="aside">exit status ${status}</span>`} ${attemptMarks(shown, path)}
       </p>
@@ -104,7 +114,7 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
     </div>`;
 }
 
-async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, current: Tab): Promise<Html> {
+async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, current: Tab | Service): Promise<Html> {
   const { tests_passed: passed, tests_failed: failed, tests_skipped: skipped } = build;
   const counts: Record<Tab, number> = {
     log: await linesIn(visit, record),
@@ -121,10 +131,18 @@ async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, cur
           }</a
         >`,
     )}
+    ${build.services.map(
+      ({ name, state }) =>
+        html`<a
+          href="/ui${address}/services/${name}"
+          ${typeof current === 'object' && name === current.service && html`aria-current="page"`}
+          >${name} <span class="count">${state}</span></a
+        >`,
+    )}
   </nav>`;
 }
 
-/** What is known of a build beside its log, its tests and its files. */
+/** The facts about a build that are not in its log, its tests and its files. */
 function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownBuild): Html {
   const { build, commit, request, links } = shown;
   const { started_at: started, finished_at: finished, exit_status: status, failure_reason: reason } = build;
@@ -156,7 +174,7 @@ function detailsPart({ project, projectPath: path }: ProjectVisit, shown: ShownB
   </section>`;
 }
 
-/** How to look around in a build that failed, while a shell can be opened in its files. */
+/** How to open a shell in the files of a failed build, while that is possible. */
 function shellPart({ id_str: id, files_kept_until: until }: ShownBuild['build'], path: string): Html | false {
   if (until === undefined) return false;
   return html`<p class="aside">Its files are kept until ${moment(until)}.</p>
@@ -179,23 +197,39 @@ const parts: Record<Tab, (visit: ProjectVisit, shown: ShownBuild) => Promise<Htm
   details: async (visit, shown) => detailsPart(visit, shown),
 };
 
-async function show(visit: ProjectVisit, tab: Tab): Promise<Page> {
+const serviceRecord = `${record}/services/:service_name` as const;
+
+async function partOf(visit: ProjectVisit, shown: ShownBuild, tab: Tab | Service): Promise<Html> {
+  if (typeof tab === 'string') return parts[tab](visit, shown);
+  return logPart(visit, serviceRecord, { address: `${shown.address}/services/${tab.service}`, title: tab.service });
+}
+
+async function show(visit: ProjectVisit, tab: Tab | Service): Promise<Page> {
   const shown = await shownBuild(visit);
   const name = buildName(shown.build);
+  const of = typeof tab === 'object' ? tab.service : titles[tab];
   return {
-    title: tab === 'log' ? name : `${titles[tab]} of ${name}`,
+    title: tab === 'log' ? name : `${of} of ${name}`,
     state: shown.build.build_state,
     live: [`project:${visit.project.id_str}`, `build:${shown.build.id_str}`],
-    isFilled: tab === 'log',
-    main: html`${head(visit, shown)} ${await tabLinks(visit, shown, tab)} ${await parts[tab](visit, shown)}`,
+    isFilled: tab === 'log' || typeof tab === 'object',
+    main: html`${head(visit, shown)} ${await tabLinks(visit, shown, tab)} ${await partOf(visit, shown, tab)}`,
   };
 }
 
-export const routes: PageRoute[] = tabs.flatMap((tab) =>
+const pages = [
+  ...tabs.map((tab) => ({ path: `/builds/:build_id${below(tab)}`, tab: () => tab })),
+  {
+    path: '/builds/:build_id/services/:service_name',
+    tab: (visit: ProjectVisit) => ({ service: visit.param('service_name') }),
+  },
+] as const;
+
+export const routes: PageRoute[] = pages.flatMap(({ path, tab }) =>
   projectPage({
-    path: `/builds/:build_id${below(tab)}`,
+    path,
     tab: 'commits',
-    show: (visit) => show(visit, tab),
+    show: (visit) => show(visit, tab(visit)),
     actions: {
       cancel: {
         route: `POST ${record}/cancel`,

@@ -16,14 +16,14 @@ function invitedNotice(emails: string[]): Html {
   </p>`;
 }
 
-/** One bar for each of the last commits. A screen reader reads how many of each state there are. */
+/** One bar for each of the last commits. A screen reader reads how many there are of each state. */
 function strip(commits: readonly string[]): Html | false {
   if (commits.length === 0) return false;
   const counts = Map.groupBy(commits, stateWord);
-  const words = Array.from(counts, ([word, some]) => `${some.length} ${word}`).join(', ');
-  const label = `Last ${commits.length} commits, oldest first: ${words}`;
+  const text = Array.from(counts, ([word, some]) => `${some.length} ${word}`).join(', ');
+  const label = `Last ${commits.length} commits, oldest first: ${text}`;
   const bars = commits.map((state) => html`<i class="${lookOf(state)}"></i>`);
-  return html`<span class="bars" role="img" aria-label="${label}" title="${words}">${bars}</span>`;
+  return html`<span class="bars" role="img" aria-label="${label}" title="${text}">${bars}</span>`;
 }
 
 function newest({ newest_commit: commit, newest_request: request }: ProjectLine): Html {

@@ -1,6 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { InnerCalls } from '../api/inner-calls.ts';
-import type { RouteName } from '../api/call.ts';
 import type { Route } from '../api/route.ts';
 import { callerInBrowser } from '../auth/callers.ts';
 import type { Person } from '../auth/sessions.ts';
@@ -11,22 +10,42 @@ import { drainBody } from '../http/unread-bodies.ts';
 import { withRawBodies } from '../http/uploads.ts';
 import { exactJson } from '../lib/exact-json.ts';
 import { protect } from './answers.ts';
+import type { RouteName } from './visit-api.ts';
 import { fitsFormKey, isFromOurPages, type Cookies } from './visitor.ts';
 
 /**
- * The data for the scripts of our pages: every GET route of the API again, under `/ui/data`, for the user signed in in
- * this browser. The API itself takes no cookie, because it answers pages of other sites too. These routes do not: no
+ * What the scripts and links of our pages ask for: some routes of the API again, under `/ui/data`, for the user signed in
+ * in this browser. The API itself takes no cookie, because it answers pages of other sites too. These routes do not: no
  * JSON-P, no CORS, and a request from another site's page is refused. What a script changes comes with the key of a form.
  */
 
-/** What scripts do that a form cannot: an upload that goes on where it broke off, and a shell. */
-const changing: readonly string[] = [
-  'POST /dependencies/:dependency_id/uploads',
-  'PATCH /dependencies/:dependency_id/uploads/:upload_id',
-  'POST /projects/:project_id/builds/:build_id/shell',
-  'POST /projects/:project_id/builds/:build_id/shell/:shell_id/input',
-  'DELETE /projects/:project_id/builds/:build_id/shell/:shell_id',
-];
+const dependency = '/dependencies/:dependency_id';
+const project = '/projects/:project_id';
+const build = `${project}/builds/:build_id` as const;
+const shell = `${build}/shell` as const;
+const logged = [
+  dependency,
+  build,
+  `${project}/build_requests/:build_request_id`,
+  `${project}/deploys/:deploy_id`,
+] as const;
+
+const served = new Set<string>([
+  'GET /changes',
+  ...logged.flatMap(
+    (of) => [`GET ${of}/log.txt`, `GET ${of}/log/view`, `GET ${of}/log/matches`, `GET ${of}/log/growth`] as const,
+  ),
+  `GET ${build}/artifacts/:artifact_id`,
+  `GET ${build}/artifacts.zip`,
+  // What a form cannot do: an upload that goes on where it broke off, and a shell.
+  `POST ${dependency}/uploads`,
+  `GET ${dependency}/uploads/:upload_id`,
+  `PATCH ${dependency}/uploads/:upload_id`,
+  `POST ${shell}`,
+  `GET ${shell}/:shell_id/output`,
+  `POST ${shell}/:shell_id/input`,
+  `DELETE ${shell}/:shell_id`,
+] satisfies RouteName[]);
 
 interface DataServices {
   calls: InnerCalls;
@@ -35,11 +54,10 @@ interface DataServices {
 }
 
 export function addData(server: FastifyInstance, services: DataServices): void {
-  const { calls } = services;
-  const served = calls.routes.filter(({ method, path }) => method === 'GET' || changing.includes(`${method} ${path}`));
-  for (const route of served) if (!route.uploads) addRoute(server, route, services);
+  const routes = services.calls.routes.filter(({ method, path }) => served.has(`${method} ${path}`));
+  for (const route of routes) if (!route.uploads) addRoute(server, route, services);
   withRawBodies(server, (scope) => {
-    for (const route of served) if (route.uploads) addRoute(scope, route, services);
+    for (const route of routes) if (route.uploads) addRoute(scope, route, services);
   });
 }
 
@@ -48,7 +66,7 @@ function addRoute(server: FastifyInstance, route: Route, services: DataServices)
   server.route({
     method: route.method,
     url: `/ui/data${route.path}`,
-    exposeHeadRoute: false, // no script asks so, and every route makes a start longer
+    exposeHeadRoute: false, // no script calls it, and every route makes the start slower
     config: { showsSecrets: route.showsSecrets ?? false, provenBy: 'session' },
     errorHandler,
     async handler(request, reply) {

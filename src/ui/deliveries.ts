@@ -20,9 +20,9 @@ interface Receiver {
   id: string;
   path: string;
   name: string;
-  /** What it is told of, or where it is. */
+  /** The events that it gets, or its address. */
   about: string;
-  /** Where the visitor may delete it. */
+  /** Whether the user may delete it. */
   isDeletable: boolean;
 }
 

@@ -136,7 +136,9 @@ const one = projectPage({
     const deploy = await api.get(`${of}/:deploy_id`);
     const commit = await commitOf(visit, deploy.commit_id);
     const strategy = await strategyOf(visit, deploy);
-    const { id_str: id, state, deploy_started_at: from, deploy_finished_at: to } = deploy;
+    const { id_str: id, build_id_str: build, state, deploy_started_at: from, deploy_finished_at: to } = deploy;
+    // A build that takes the place of a lost one has a log of its own: with scripts the page begins again with it.
+    const address = `/projects/${visit.project.id_str}/${build === '' ? `deploys/${id}` : `builds/${build}`}`;
     return {
       title: `Deploy: ${strategy?.name ?? 'deleted strategy'}`,
       state,
@@ -159,13 +161,13 @@ const one = projectPage({
             }
             ${
               strategy?.strategy_type === 'git' &&
-              html`${fact('To', html`<code>${strategy.options.remote_branch}</code> of <code>${strategy.options.repository_url}</code>`)}`
+              html`${fact('To', html`<code>${strategy.options.remote_branch}</code> of <code>${strategy.options.clone_url}</code>`)}`
             }
             ${fact('By', deploy.created_by)} ${fact('Asked for', ago(timeOfId(deploy.id)))}
             ${fact('Took', duration(from, to))}
           </dl>
         </div>
-        ${await logPart(visit, `${of}/:deploy_id`, { address: `/projects/${visit.project.id_str}/deploys/${id}`, title: 'Log' })}`,
+        ${await logPart(visit, `${of}/:deploy_id`, { address, title: 'Log' })}`,
     };
   },
   actions: {

@@ -3,7 +3,7 @@ import type { Forge } from '../records/overview.ts';
 import { html, type Html } from './html.ts';
 import type { PersonVisit } from './site.ts';
 
-/** Links to what a forge has of a project's repository: commits, branches and pull requests. */
+/** Links to the pages of a forge about a project's repository: commits, branches and pull requests. */
 export interface ForgeLinks {
   host: string;
   commit(sha: string): string;
@@ -30,23 +30,23 @@ function inPath(name: string): string {
   return name.toWellFormed().split('/').map(encodeURIComponent).join('/');
 }
 
-/** A link to the forge. It does not tell the forge from which page somebody came. */
+/** A link to the forge. The forge does not learn from which page the user came. */
 export function outward(href: string, text: string | Html): Html {
   return html`<a href="${href}" rel="noreferrer">${text}</a>`;
 }
 
-/** The link to a commit at the forge, beside the one to our own page. */
+/** The link to a commit at the forge, in addition to the one to our own page. */
 export function commitAtForge(links: ForgeLinks | undefined, sha: string): Html | false {
   return links !== undefined && html`<span class="aside">${outward(links.commit(sha), `on ${links.host}`)}</span>`;
 }
 
-/** A branch, as a link where its forge is known. */
+/** A branch, as a link if its forge is known. */
 export function branchAtForge(links: ForgeLinks | undefined, name: string): Html {
   const shown = html`<code>${name}</code>`;
   return links ? outward(links.branch(name), shown) : shown;
 }
 
-/** What a build request says of its origin. */
+/** The fields of a build request about its origin. */
 export type RequestOrigin = Pick<BuildRequest, 'created_by' | 'event' | 'pull_request' | 'sender' | 'target_branch'>;
 
 /** How the build request came about, and by whom. */

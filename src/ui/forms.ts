@@ -61,7 +61,7 @@ export interface PageForm {
   /** Several texts, one in each line, sent as a list. */
   lines(name: string, label: string, options?: FieldOptions): Html;
   select(name: string, label: string, choices: readonly (readonly [string, string])[], options?: FieldOptions): Html;
-  check(name: string, label: string, options?: { checked?: boolean; hint?: string | Html }): Html;
+  check(name: string, label: string, options?: { checked?: boolean } & Pick<FieldOptions, 'hint' | 'wrong'>): Html;
   /** Several values from a short list, sent as a list. */
   checks(
     name: string,
@@ -70,11 +70,11 @@ export interface PageForm {
     checked: readonly string[],
   ): Html;
   hidden(name: string, value: string | bigint): Html;
-  /** What a field shows: what the user typed, where the form was refused. */
+  /** The value that a field shows: after a refusal, the one that the user typed. */
   shown(name: string, value: string): string;
-  /** The same for a field that is sent as a list. Blank lines do not count. */
+  /** The same for a field that is sent as a list, without blank lines. */
   shownList(name: string, values: readonly string[]): string[];
-  /** Fields that are folded away, with a line that says what they are set to. Open where one of them is wrong. */
+  /** Fields that are folded, with a line that says what they are set to. Open if one of them is wrong. */
   group(names: readonly string[], summary: string, fields: Html): Html;
   /** The form around its fields, with its button. */
   wrap(fields: Html, options: ButtonOptions): Html;
@@ -172,10 +172,11 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
           </select>`,
       );
     },
-    check(name, label, { checked = false, hint } = {}) {
+    check(name, label, { checked = false, hint, wrong } = {}) {
       known.add(name);
       const isOn = refused ? typedIn(refused.typed, name) === 'true' : checked;
       const id = idOf(name);
+      const codes = refused?.errors[name] ?? [];
       return html`<div class="field">
         <input type="hidden" name="unchecked[]" value="${name}" />
         <label class="check" for="${id}">
@@ -190,6 +191,7 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
           <span>${label}</span>
         </label>
         ${hint !== undefined && html`<p class="hint" id="${id}-hint">${hint}</p>`}
+        ${codes.length > 0 && html`<p class="mistake" role="alert">${mistake(label, codes, wrong)}</p>`}
       </div>`;
     },
     checks(name, legend, choices, checked) {

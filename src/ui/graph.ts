@@ -1,14 +1,15 @@
 import { nameWithVariant } from '../domain/matrix.ts';
-import { durationInWords } from './browser/time-words.ts';
+import { timeSpanText } from './browser/time-words.ts';
 import { html, type Html } from './html.ts';
 import { buildWord, lookOfBuild, shapes, type Look } from './states.ts';
 
 /**
- * The suites of a request and what they need, drawn in columns: each suite stands to the right of all that it needs. The
- * list below the drawing says the same in words, so the drawing is hidden from screen readers and skipped by the keyboard.
+ * The suites of a request and their needs, drawn in columns: each suite is to the right of all suites that it needs.
+ * The list below the drawing has the same content as text, so the drawing is hidden from screen readers and skipped by
+ * the keyboard.
  */
 
-/** A build as a node shows it. */
+/** The data of a node. */
 export interface DrawnBuild {
   id_str: string;
   suite_name: string;
@@ -28,10 +29,10 @@ interface Node {
   row: number;
 }
 
-/** Nobody would find anything in a larger drawing. The list says the same. */
+/** A larger drawing would not help. The list has the same content. */
 const mostNodes = 400;
 
-/** How deep each suite lies: behind how many others, one after the other. */
+/** The depth of each suite: the length of the longest chain of suites that it needs. */
 export function depths(builds: readonly Pick<DrawnBuild, 'suite_name' | 'needs'>[]): Map<string, number> {
   const needs = new Map(builds.map((build) => [build.suite_name, build.needs]));
   const found = new Map<string, number>();
@@ -78,7 +79,7 @@ function placed(builds: readonly DrawnBuild[]): Node[] {
   const rowOf = new Map<string, number>();
   const columns = Array.from(Map.groupBy(nodes, (node) => node.depth)).toSorted(([a], [b]) => a - b);
   for (const [, some] of columns) {
-    // Near the middle of what it needs, so that lines cross less.
+    // Near the middle of the suites that it needs, so that fewer lines cross.
     const middle = ({ needs }: Node): number =>
       needs.reduce((sum, needed) => sum + (rowOf.get(needed) ?? 0), 0) / Math.max(1, needs.length);
     for (const [row, node] of some.toSorted((a, b) => middle(a) - middle(b)).entries()) {
@@ -89,7 +90,7 @@ function placed(builds: readonly DrawnBuild[]): Node[] {
   return nodes;
 }
 
-/** One line from each needed suite, unless the way leads through another one that is needed as well. */
+/** One line from each needed suite, unless another needed suite is between the two. */
 function linesBetween(nodes: readonly Node[]): string[] {
   const byName = new Map(nodes.map((node) => [node.name, node]));
   const behind = new Map<string, Set<string>>();
@@ -108,7 +109,7 @@ function linesBetween(nodes: readonly Node[]): string[] {
   });
 }
 
-/** Of a matrix, the look that needs most attention. */
+/** The looks, the one that needs most attention first: a matrix has the first that occurs. */
 const gravest: readonly Look[] = ['bad', 'warn', 'busy', 'held', 'wait', 'none', 'good'];
 
 function drawn({ name, builds, depth, row }: Node, path: string): Html {
@@ -127,7 +128,7 @@ function drawn({ name, builds, depth, row }: Node, path: string): Html {
   </a>`;
 }
 
-/** As long as fits into a box. */
+/** Cuts a text so that it fits into a box. */
 function cut(text: string, longest = 18): string {
   const characters = Array.from(text);
   return characters.length <= longest ? text : `${characters.slice(0, longest - 1).join('')}…`;
@@ -141,5 +142,5 @@ function stateAndTime(builds: readonly DrawnBuild[]): string {
   const ended = builds.map(({ finished_at: at }) => (at === null ? Date.now() : Date.parse(at)));
   return begun.length === 0
     ? cut(counts, 22)
-    : `${cut(counts)}, ${durationInWords(Math.max(...ended) - Math.min(...begun))}`;
+    : `${cut(counts)}, ${timeSpanText(Math.max(...ended) - Math.min(...begun))}`;
 }

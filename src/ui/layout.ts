@@ -8,9 +8,9 @@ export interface Page {
   title: string;
   main: Html;
   status?: number;
-  /** A small question in the middle, with nothing around it and without scripts. */
+  /** A small question in the middle of the window, without menus and scripts. */
   isNarrow?: boolean;
-  /** The log on it takes what is left of the window. */
+  /** Whether the log on it fills the rest of the window. */
   isFilled?: boolean;
   /** The state of the page's record, for its icon and title. */
   state?: string;
@@ -21,7 +21,7 @@ export interface Page {
   searched?: string;
   /** The records on the page. It is updated when one of them changes. */
   live?: Live;
-  /** It shows a terminal, with a script and styles of its own. */
+  /** Whether it shows a terminal, with a script and styles of its own. */
   hasTerminal?: boolean;
   /** Other sites that the page's forms may lead to, as in a content security policy. */
   formTarget?: string | undefined;

@@ -10,7 +10,7 @@ const pageLines = 500;
 interface LogOptions {
   /** The record's address in the API. */
   address: string;
-  /** What stands above the log, with a link that downloads it; nothing where the page says it. */
+  /** The title above the log, with a link that downloads it; undefined where the page has both already. */
   title?: string;
 }
 
@@ -35,7 +35,7 @@ export async function logPart(visit: PersonVisit, record: LoggedPath, { address,
   const viewFrom = (from: number): Promise<LogView> =>
     visit.api.get(`${record}/log/view`, { query: { from, limit: pageLines } });
   const page = Number.isSafeInteger(asked) && asked > 0 ? await viewFrom(asked) : undefined;
-  // A step that said nothing has its part behind the last line.
+  // A step without output begins after the last line.
   const isPage = page !== undefined && page.lines.length > 0;
   const view = isPage ? page : await endOf(viewFrom);
   return html`<section class="log-part" aria-label="${title ?? 'Log'}">
@@ -81,10 +81,11 @@ function linesOf({ style, lines }: LogView): Html[] {
     const { pieces, after } = piecesOf(text, before);
     before = after;
     const group = groupOf(text);
-    const words = typeof group === 'object' ? html`<strong>${group.opens}</strong>` : pieces.map(pieceOf);
-    // In one line, because every space in it would be seen.
-    // prettier-ignore
-    return html`<div class="log-line" id="L${number}"><a class="log-number" href="#L${number}">${number}</a><span class="log-text">${words}${cut && ' …'}</span></div>`;
+    const content = typeof group === 'object' ? html`<strong>${group.opens}</strong>` : pieces.map(pieceOf);
+    // On one line, because every space in it would be visible.
+    return html`<div class="log-line" id="L${number}">
+      <a class="log-number" href="#L${number}">${number}</a><span class="log-text">${content}${cut && ' …'}</span>
+    </div>`;
   });
 }
 

@@ -1,4 +1,4 @@
-import { agoInWords, durationInWords } from './browser/time-words.ts';
+import { agoText, timeSpanText } from './browser/time-words.ts';
 import { timestamp } from '../lib/timestamps.ts';
 import { html, type Html } from './html.ts';
 
@@ -27,7 +27,7 @@ export function ago(at: Moment): Html {
   const ms = millisecondsOf(at);
   const exact = timestamp(ms);
   const title = `${exact.slice(0, 10)} ${exact.slice(11, 19)} UTC`;
-  return html`<time datetime="${exact}" title="${title}" data-ago>${agoInWords(Date.now() - ms)}</time>`;
+  return html`<time datetime="${exact}" title="${title}" data-ago>${agoText(Date.now() - ms)}</time>`;
 }
 
 /** From one time to another. Without an end, it keeps counting in the browser. */
@@ -35,6 +35,6 @@ export function duration(from: Moment | null, to: Moment | null): Html {
   if (from === null) return html`&ndash;`;
   const start = millisecondsOf(from);
   const end = to === null ? Date.now() : millisecondsOf(to);
-  const words = durationInWords(Math.max(0, end - start));
-  return to === null ? html`<span data-since="${timestamp(start)}">${words}</span>` : html`<span>${words}</span>`;
+  const text = timeSpanText(Math.max(0, end - start));
+  return to === null ? html`<span data-since="${timestamp(start)}">${text}</span>` : html`<span>${text}</span>`;
 }

@@ -1,11 +1,12 @@
+import { addressField, withPastedAddress } from './addresses.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { page } from './pages.ts';
 
 /** Step 1 of a new project. */
 
-export function steps(current: 1 | 2 | 3): Html {
-  const names = ['Name and repository', 'Key', 'First suite'];
+export function steps(current: 1 | 2 | 3, second = 'Key'): Html {
+  const names = ['Name and repository', second, 'First suite'];
   return html`<ol class="steps" aria-label="Steps">
     ${names.map(
       (name, at) =>
@@ -24,14 +25,7 @@ export const routes = page({
       main: html`<h1>New project</h1>
         ${steps(1)}
         ${form.wrap(
-          html`${form.text('name', 'Name', { required: true, maxlength: 255 })}
-          ${form.text('repository_url', 'Repository address', {
-            required: true,
-            isCode: true,
-            placeholder: 'git@github.com:team/app.git',
-            hint: 'As git takes it for SSH: user@host:path.',
-            wrong: 'The repository address has the form user@host:path, such as git@github.com:team/app.git.',
-          })}
+          html`${form.text('name', 'Name', { required: true, maxlength: 255 })} ${addressField(form)}
           ${form.area('description', 'Description', { rows: 2 })}`,
           { button: 'Create project', isCard: true, label: 'New project' },
         )}`,
@@ -40,6 +34,7 @@ export const routes = page({
   actions: {
     create: {
       route: 'POST /projects',
+      fields: withPastedAddress,
       done: ({ id_str: id }) => ({ goTo: `/ui/projects/${id}/setup` }),
     },
   },

@@ -2,7 +2,7 @@ import type { InvitedUser, Operations, Runner } from '../records/installation.ts
 import { formatBytes } from '../lib/byte-units.ts';
 import { html, type Html } from './html.ts';
 import { notice, type Page } from './layout.ts';
-import { durationInWords } from './browser/time-words.ts';
+import { timeSpanText } from './browser/time-words.ts';
 import { ago } from './moments.ts';
 import { accountsPart } from './operations-accounts.ts';
 import { page, type PageVisit } from './pages.ts';
@@ -64,7 +64,7 @@ function queuePart({ queue }: Operations): Html {
 }
 
 function waited({ waiting, oldest_seconds: seconds }: Pick<Operations['queue'], 'waiting' | 'oldest_seconds'>): string {
-  return waiting === 0 ? '–' : durationInWords(seconds * 1000);
+  return waiting === 0 ? '–' : timeSpanText(seconds * 1000);
 }
 
 function disksPart({ disks }: Operations): Html {

@@ -90,7 +90,7 @@ async function attempt(
 ): Promise<Response> {
   let answer: never;
   try {
-    answer = (await work()) as never; // it is what this route answers
+    answer = (await work()) as never; // it is the answer of this route
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     const codes = Object.values(error.fields).flat();

@@ -19,7 +19,8 @@ export function waitingLine(reason: string): Html | false {
 
 /**
  * A table. On a phone its rows become cards without column heads. Where cells need the heads, as with figures, the
- * table scrolls instead (`isOfFigures`), and the keyboard can reach it. `none` stands in the place of one without rows.
+ * table scrolls instead (`isOfFigures`), and the keyboard can reach it. `none` is shown instead of a table without
+ * rows.
  */
 export function table(
   label: string,
@@ -48,7 +49,7 @@ interface Paged {
   query?: Record<string, string>;
 }
 
-/** Links to newer and older records; nothing where one page holds all. */
+/** Links to newer and older records; nothing where one page has all. */
 export function pagination<T extends { id_str: string }>(
   { items, older, newer }: PageOf<T>,
   { path, query = {} }: Paged,

@@ -1,16 +1,16 @@
 import type { Overview } from '../records/overview.ts';
-import { durationInWords } from './browser/time-words.ts';
+import { timeSpanText } from './browser/time-words.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
 import { counted } from './parts.ts';
 import { isUnderWay, lookOf, stateBadge, stateWord } from './states.ts';
 
-/** How a project is doing, in one line. */
+/** The state of a project, in one line. */
 
-/** The API tells of no more. */
+/** The API lists no more. */
 const mostRunning = 100;
 
-/** Nothing where nothing was built. */
+/** False where nothing was built. */
 export function overviewLine(overview: Overview, path: string): Html | false {
   const { default_branch: branch, build_state: state, last_requests: builds, flaky_tests: flaky } = overview;
   const running = overview.under_way.length;
@@ -43,12 +43,12 @@ export function failingSince(at: string): Html {
 
 const [barWidth, gap, height, leastHeight] = [6, 2, 32, 3];
 
-/** A bar for each build, as high as it took long. */
+/** A bar for each build; its height is the duration. */
 function chart(builds: Overview['last_requests'], branch: string): Html | false {
   if (builds.length === 0) return false;
   const longest = Math.max(1, ...builds.map(({ duration_ms: took }) => took ?? 0));
-  const words = builds.map(({ build_state: state, duration_ms: took }) =>
-    took === null ? stateWord(state) : `${stateWord(state)}, ${durationInWords(took)}`,
+  const titles = builds.map(({ build_state: state, duration_ms: took }) =>
+    took === null ? stateWord(state) : `${stateWord(state)}, ${timeSpanText(took)}`,
   );
   const bars = builds.map(({ build_state: state, duration_ms: took }, at) => {
     const tall = Math.max(leastHeight, Math.round(((took ?? 0) / longest) * height));
@@ -59,7 +59,7 @@ function chart(builds: Overview['last_requests'], branch: string): Html | false 
       width="${barWidth}"
       height="${tall}"
       rx="1"
-      ><title>${words[at]}</title></rect
+      ><title>${titles[at]}</title></rect
     >`;
   });
   const width = builds.length * (barWidth + gap) - gap;
@@ -75,12 +75,12 @@ function chart(builds: Overview['last_requests'], branch: string): Html | false 
       height="${height}"
       role="img"
       focusable="false"
-      aria-label="Last ${counted(builds.length, 'build')}${of}, oldest first: ${words.join('; ')}"
+      aria-label="Last ${counted(builds.length, 'build')}${of}, oldest first: ${titles.join('; ')}"
     >
       ${bars}
     </svg>
     <span class="aside"
-      >${passed} of ${over.length} passed${median !== undefined && `, usually in ${durationInWords(median)}`}</span
+      >${passed} of ${over.length} passed${median !== undefined && `, usually in ${timeSpanText(median)}`}</span
     >
   </span>`;
 }

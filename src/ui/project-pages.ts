@@ -34,14 +34,14 @@ interface Confirmation {
   route: DeletionName;
   /** The record that is deleted, and everything deleted with it. */
   what: (visit: ProjectVisit) => Promise<{ title: string; goes: Html }>;
-  /** Where one comes from; afterwards one goes there, or `next`. */
+  /** The page before. The next page is this one too, or `next`. */
   back: (visit: PageVisit) => string;
   next?: (visit: PageVisit) => string;
 }
 
 /**
- * Asks once before a record is deleted, and says what is deleted with it. The button that leads here is a form with
- * method GET. Who may not delete it is told so at once.
+ * Asks once before a record is deleted, and lists what is deleted with it. The button that leads here is a form with
+ * method GET. A user who may not delete it gets the error here.
  */
 export function deletionPage({ path, route, what, back, next = back }: Confirmation): PageRoute[] {
   return projectPage({
@@ -78,7 +78,7 @@ export function deletionButton(path: string, describedBy?: string): Html {
   </form>`;
 }
 
-/** The head of a record's own page: where all of them are, its title, and the button that deletes it. */
+/** The head of a record's own page: a link to all records of its kind, its title, and the button that deletes it. */
 export function recordHead(
   { path, project }: ProjectVisit,
   { back, all, title, isOwners = false }: { back: string; all: string; title: string; isOwners?: boolean },

@@ -18,7 +18,7 @@ const mostMarks = 30;
 
 function marks(builds: readonly Build[], projectPath: string): Html {
   const newest = newestOfSuites(builds);
-  // Users look for suites that did not pass.
+  // Users search for suites that did not pass.
   const ordered = newest.length <= mostMarks ? newest : newest.toSorted((a, b) => weight(a) - weight(b));
   const shown = ordered.slice(0, mostMarks);
   const others = Map.groupBy(ordered.slice(mostMarks), buildWord);
@@ -110,12 +110,12 @@ async function commitList(
     </div>`;
 }
 
-/** A cursor that is none is left out, so that a wrong address shows the first page. */
+/** An invalid cursor is left out, so that a wrong address shows the first page. */
 function cursor(text: string): string | undefined {
   return /^[0-9]{1,18}$/.test(text) ? text : undefined;
 }
 
-/** What the overview counts as running. */
+/** The requests that the overview counts as running. */
 function runningList({ under_way: requests }: Overview, path: string): Html {
   return html`<div id="under-way" data-live>
       ${requestItems(requests, path) || empty('Nothing runs now', 'What was running is over.')}

@@ -16,7 +16,7 @@ import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
 
 const record = '/projects/:project_id/build_requests/:build_request_id';
 
-/** What it said last, or waits for. */
+/** The last line of its log, or what it waits for. */
 function saying(visit: ProjectVisit, build: SaidBuild, describedBy: string): Html {
   const { id_str, build_state: state, last_line: lastLine, waiting_reason: waits } = build;
   if (state === 'waiting_for_approval') {
@@ -57,7 +57,7 @@ function buildItem(
   </li>`;
 }
 
-/** In an order in which each stands behind what it needs, and drawn so, where some need others. */
+/** In an order in which each build comes after those that it needs; if there are any needs, with the drawing. */
 function buildList(visit: ProjectVisit, builds: readonly SaidBuild[]): Html {
   const attempts = Map.groupBy(builds, attemptKey);
   const newest = newestOfSuites(builds);
@@ -142,7 +142,7 @@ async function show(visit: ProjectVisit) {
       ? undefined
       : await api.get('/projects/:project_id/commits/:commit_id/details', { params: { commit_id } });
   const address = `/projects/${project.id_str}/build_requests/${request.id_str}`;
-  // Where nothing was fetched, the log tells why. Otherwise it is folded.
+  // If nothing was fetched, the log says why. Otherwise it is folded.
   const fetchLog = commit
     ? html`<details id="fetch">
         <summary class="button">Fetch log</summary>

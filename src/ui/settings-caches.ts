@@ -7,7 +7,7 @@ import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import type { VisitApi } from './visit-api.ts';
 
-/** What the suites of a project keep from build to build. */
+/** The caches of a project's suites. */
 
 const of = '/projects/:project_id/caches';
 

@@ -1,4 +1,5 @@
 import type { DeployStrategy } from '../records/deploy.ts';
+import { withPastedTarget } from './addresses.ts';
 import { html, type Html } from './html.ts';
 import { pageForm, type PageForm } from './forms.ts';
 import { empty, table } from './parts.ts';
@@ -7,7 +8,7 @@ import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import type { VisitApi } from './visit-api.ts';
 
-/** Deploy strategies: the targets that commits are pushed to, or the suites that bring them there. */
+/** Deploy strategies: the branches that commits are pushed to, or the suites that deploy them. */
 
 const of = '/projects/:project_id/deploy_strategies';
 
@@ -34,22 +35,23 @@ function suiteFields(form: PageForm, suites: readonly (readonly [string, string]
   ${form.hidden('strategy_type', 'suite')}`;
 }
 
-/** Where it leads to. */
+/** The target of a strategy, for people. */
 function targetOf({ options }: DeployStrategy, suites: readonly (readonly [string, string])[]): Html {
   const [, suite] = suites.find(([id]) => id === options.suite_id_str) ?? [];
   if (options.suite_id_str !== undefined) return html`the suite ${suite ?? options.suite_id_str}`;
-  return html`<code>${options.remote_branch}</code> of <code>${options.repository_url}</code>`;
+  return html`<code>${options.remote_branch}</code> of <code>${options.clone_url}</code>`;
 }
 
 function strategyFields(form: PageForm, strategy?: DeployStrategy): Html {
   const wrongBranch = 'This is no name that git takes for a branch.';
   return html`${form.text('name', 'Name', { value: strategy?.name, required: true, maxlength: 255 })}
-  ${form.text('options[repository_url]', 'Repository address', {
-    value: strategy?.options.repository_url,
+  ${form.text('options[clone_url]', 'Repository address', {
+    value: strategy?.options.clone_url,
     required: true,
     isCode: true,
     hint: html`Where commits are pushed to. It must take pushes with the SSH key of the project.`,
-    wrong: 'This is no address of a repository over SSH, such as git@example.org:team/code.git.',
+    wrong:
+      'This is no address of a repository over SSH, such as git@example.org:team/code.git or ssh://git@example.org:2222/team/code.git.',
   })}
   ${form.text('options[local_branch]', 'Local branch', {
     value: strategy?.options.local_branch,
@@ -104,7 +106,7 @@ const list = settingsPage({
     };
   },
   actions: {
-    create: { route: `POST ${of}`, done: 'created' },
+    create: { route: `POST ${of}`, fields: withPastedTarget, done: 'created' },
     create_by_suite: { route: `POST ${of}`, done: 'created' },
   },
 });
@@ -138,6 +140,7 @@ const one = settingsPage({
   actions: {
     save: {
       route: `PUT ${of}/:deploy_strategy_id`,
+      fields: withPastedTarget,
       done: (_, visit) => ({ goTo: `${settingsPath(visit)}/deploys`, notice: 'saved' }),
     },
   },

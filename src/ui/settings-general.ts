@@ -1,3 +1,4 @@
+import { addressField, isOpen, withPastedAddress } from './addresses.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { copyable } from './parts.ts';
@@ -13,13 +14,7 @@ const general = settingsPage({
     const { project, path } = visit;
     const form = pageForm(visit, 'save');
     const fields = html`${form.text('name', 'Name', { value: project.name, required: true, maxlength: 255 })}
-    ${form.text('repository_url', 'Repository address', {
-      value: project.repository_url,
-      required: true,
-      isCode: true,
-      hint: html`As git takes it over SSH: <code>git@example.org:team/code.git</code>.`,
-      wrong: 'This is no address of a repository over SSH, such as git@example.org:team/code.git.',
-    })}
+    ${addressField(form, project.clone_url)}
     ${form.area('description', 'Description', { value: project.description, rows: 3 })}
     ${form.text('config_file', 'File in the repository', {
       value: project.config_file,
@@ -42,26 +37,30 @@ const general = settingsPage({
         ${project.owned ? form.wrap(fields, { button: 'Save', isCard: true, label: 'Project' }) : factsOf(visit)}
         <section class="card" aria-labelledby="key-title">
           <h2 id="key-title">SSH key</h2>
-          <p>
-            With this key the repository is read, and deploys are pushed. Install it where the repository is hosted.
-          </p>
+          <p>${keyUse(project)}</p>
           ${copyable(project.ssh_public_key, 'ssh-key')}
         </section>
         ${await projectVariables(visit)}`,
     };
   },
   actions: {
-    save: { route: 'PUT /projects/:project_id', done: 'saved' },
+    save: { route: 'PUT /projects/:project_id', fields: withPastedAddress, done: 'saved' },
     add_variable: addProjectVariable,
   },
 });
+
+function keyUse(project: ProjectVisit['project']): string {
+  return isOpen(project)
+    ? 'The repository is read without it. Deploys are pushed with it: install it where they go.'
+    : 'With this key the repository is read, and deploys are pushed. Install it where the repository is hosted.';
+}
 
 /** A collaborator sees the owner's settings. */
 function factsOf({ project }: ProjectVisit): Html {
   return html`<section class="card" aria-label="Project">
     <dl>
       <dt>Repository address</dt>
-      <dd><code>${project.repository_url}</code></dd>
+      <dd><code>${project.clone_url}</code></dd>
       <dt>Description</dt>
       <dd>${project.description === '' ? '–' : project.description}</dd>
       <dt>File in the repository</dt>

@@ -18,7 +18,7 @@ const types: readonly (readonly [string, string])[] = [
   ['dependency', 'Dependencies'],
 ];
 
-const typeInWords = (type: string): string => types.find(([name]) => name === type)?.[1] ?? type;
+const typeLabel = (type: string): string => types.find(([name]) => name === type)?.[1] ?? type;
 
 function notificationFields(form: PageForm, notification?: Notification): Html {
   return html`${form.text('options[url]', 'Address', {
@@ -100,7 +100,7 @@ async function card(visit: ProjectVisit, notification: Notification): Promise<Ht
   const params = { notification_id: id };
   const page = await visit.api.list(`${of}/:notification_id/deliveries`, { params, query: { limit: fewDeliveries } });
   const path = `${visit.path}/${id}`;
-  const receiver = { id, path, name: options.url, about: typeInWords(type), isDeletable: visit.project.owned };
+  const receiver = { id, path, name: options.url, about: typeLabel(type), isDeletable: visit.project.owned };
   return receiverCard(receiver, page, (delivery) => pageForm(visit, 'redeliver', { ...params, delivery_id: delivery }));
 }
 

@@ -9,6 +9,7 @@ import type { PageRoute } from './site.ts';
 import { dependenciesPart } from './suite-dependencies.ts';
 import { orderGroup } from './suite-order.ts';
 import { runGroups } from './suite-run.ts';
+import { servicesGroup } from './suite-services.ts';
 import { stepsGroup } from './suite-steps.ts';
 import { rulesPart } from './suite-rules.ts';
 import { addSuiteVariable, suiteVariables } from './variables.ts';
@@ -35,11 +36,25 @@ function suiteFields(form: PageForm, all: readonly Suite[], suite?: Suite): Html
       when it exits with 0.`,
     wrong: 'A suite has a command or steps: leave one of them blank.',
   })}
-  ${stepsGroup(form, suite?.steps)}
+  ${stepsGroup(form, suite?.steps)} ${servicesGroup(form, suite?.services)}
   ${form.group(
-    ['image', 'tags'],
+    ['image', 'root', 'tags'],
     `Image: ${form.shown('image', suite?.image ?? '') || 'none'}${tags === '' ? '' : `, tags: ${tags}`}`,
     html`${imageField(form, suite?.image)}
+    ${form.select(
+      'root',
+      'User in the image',
+      [
+        ['', 'The image’s own'],
+        ['true', 'Root'],
+        ['false', 'Not root'],
+      ],
+      {
+        value: suite?.root === null ? '' : String(suite?.root ?? ''),
+        hint: 'Root can install packages and change users there, and is nobody on the machine.',
+        wrong: 'Without an image there is no root.',
+      },
+    )}
     ${form.words('tags', 'Tags', {
       value: suite?.tags.join(' '),
       hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',

@@ -1,6 +1,7 @@
 import { groupOf } from '../http/raw.ts';
 import type { Overview } from '../records/overview.ts';
 import type { Project } from '../records/project.ts';
+import { isOpen } from './addresses.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
@@ -15,7 +16,7 @@ import { suggestedSuite } from './suggestions.ts';
  * suite.
  */
 
-/** Where to install a key for one repository, at the usual hosts. */
+/** The page of the usual hosts where a key for one repository is installed. */
 function whereItGoes({ repository_url: url }: Project): Html {
   const [, host = '', path = ''] = /^[^@]*@([^:]+):(.+?)(?:\.git)?\/?$/.exec(url) ?? [];
   const at = (name: string): string => `https://${host}/${path.replace(/^\/+/, '')}${name}`;
@@ -57,6 +58,17 @@ function whereItGoes({ repository_url: url }: Project): Html {
   </ul>`;
 }
 
+function keyOf(project: Project): Html {
+  return html`<h2 id="key">The key</h2>
+    <p>Headrace fetches <code>${project.clone_url}</code> with a key of its own. Install it there:</p>
+    ${copyable(project.ssh_public_key, 'public-key')} ${whereItGoes(project)}`;
+}
+
+function connectionOf(project: Project): Html {
+  return html`<h2 id="key">The connection</h2>
+    <p>Headrace fetches <code>${project.clone_url}</code> over HTTPS. That needs no key.</p>`;
+}
+
 function seen(check: Overview['last_check']): Html | false {
   if (!check) return false;
   const { connected, message, default_branch: branch } = check;
@@ -76,11 +88,9 @@ async function setupPage(visit: ProjectVisit) {
   return {
     title: 'Set up',
     main: html`<h1>Set up this project</h1>
-      ${steps(check?.connected ? 3 : 2)}
+      ${steps(check?.connected ? 3 : 2, isOpen(project) ? 'Connection' : 'Key')}
       <section class="card" aria-labelledby="key">
-        <h2 id="key">The key</h2>
-        <p>Headrace fetches <code>${project.repository_url}</code> with a key of its own. Install it there:</p>
-        ${copyable(project.ssh_public_key, 'public-key')} ${whereItGoes(project)}
+        ${isOpen(project) ? connectionOf(project) : keyOf(project)}
         <div id="connection-seen">${seen(check)}</div>
         ${connection.wrap(html``, { button: 'Check connection', kind: check?.connected ? 'plain' : 'main' })}
       </section>

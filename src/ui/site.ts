@@ -67,7 +67,7 @@ export interface PageRoute {
 }
 
 /** A page for signed-in users. Others are sent to sign in first. */
-export function forPeople(place: {
+export function forPeople(route: {
   method: PageRoute['method'];
   path: string;
   takesFile?: boolean;
@@ -75,12 +75,12 @@ export function forPeople(place: {
   visit: (visit: PersonVisit & SiteVisit) => Promise<Response>;
 }): PageRoute {
   return {
-    ...place,
+    ...route,
     async visit(visit) {
       const { person } = visit.visitor;
       return person
-        ? place.visit(Object.assign(visit, { person, api: visit.apiFor(person) }))
-        : signInFirst(place.method === 'GET' ? visit.url : '/ui/');
+        ? route.visit(Object.assign(visit, { person, api: visit.apiFor(person) }))
+        : signInFirst(route.method === 'GET' ? visit.url : '/ui/');
     },
   };
 }
@@ -92,7 +92,7 @@ export function signInFirst(returnTo: string): Response {
 const usualForm = 64 * 1024;
 
 /** Serves pages: finds the user, checks the keys of forms, and sets what the browser may do with the answer. */
-export function addSite(server: FastifyInstance, places: readonly PageRoute[], services: SiteServices): void {
+export function addSite(server: FastifyInstance, routes: readonly PageRoute[], services: SiteServices): void {
   const isSecure = services.hasTls || (services.baseUrl?.startsWith('https:') ?? false);
   const cookies = createCookies(services.site, { isSecure });
   const add = (site: FastifyInstance, some: readonly PageRoute[]): void => {
@@ -100,10 +100,10 @@ export function addSite(server: FastifyInstance, places: readonly PageRoute[], s
       await drainBody(request, reply);
       return sendError(error, request, reply, services);
     });
-    for (const place of some) {
+    for (const route of some) {
       const handler = (request: FastifyRequest, reply: FastifyReply) =>
-        attend(place, request, reply, services, cookies);
-      const { method, path: url, largestForm: bodyLimit = usualForm } = place;
+        attend(route, request, reply, services, cookies);
+      const { method, path: url, largestForm: bodyLimit = usualForm } = route;
       site.route({ method, url, bodyLimit, config: { provenBy: 'session' }, handler });
     }
   };
@@ -114,18 +114,18 @@ export function addSite(server: FastifyInstance, places: readonly PageRoute[], s
       { parseAs: 'string' },
       async (_: FastifyRequest, body: string) => parseForm(body),
     );
-    const plain = places.filter(({ takesFile }) => !takesFile);
+    const plain = routes.filter(({ takesFile }) => !takesFile);
     add(site, plain);
   });
   withRawBodies(server, (site) => {
-    const taking = places.filter(({ takesFile }) => takesFile);
+    const taking = routes.filter(({ takesFile }) => takesFile);
     add(site, taking);
   });
   addData(server, { ...services, cookies });
 }
 
 async function attend(
-  place: PageRoute,
+  route: PageRoute,
   request: FastifyRequest,
   reply: FastifyReply,
   services: SiteServices,
@@ -137,15 +137,15 @@ async function attend(
   const [path = ''] = request.url.split('?', 1);
   const { person, formKey } = visitor;
   const viewer = { email: person?.email, isOperator: person?.operator === 1, formKey, path };
-  const sentKey = textIn(place.takesFile ? query : form, 'form_key');
+  const sentKey = textIn(route.takesFile ? query : form, 'form_key');
   const isOwnForm = () => isFromOurPages(request, services.baseUrl) && fitsFormKey(sentKey, visitor);
-  if (place.method === 'POST' && !isOwnForm()) {
+  if (route.method === 'POST' && !isOwnForm()) {
     await drainBody(request, reply);
     return sendPage(strayForm, viewer, request, reply);
   }
   const params = request.params as Record<string, string>;
   const { baseUrl, hasTls, calls, site } = services;
-  const response = await place.visit({
+  const response = await route.visit({
     site,
     visitor,
     formKey,

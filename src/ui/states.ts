@@ -81,10 +81,10 @@ export function stateMark(state: string, about: string, href?: string): Html {
   return mark(lookOf(state), `${about}: ${stateWord(state)}`, href);
 }
 
-/** The parts of a build that its looks depend on. */
+/** The fields of a build on which its look depends. */
 interface ShownBuild {
   build_state: string;
-  /** The API has a boolean, the store 0 or 1. */
+  /** The API has a boolean, the database 0 or 1. */
   allow_failure: boolean | number;
 }
 

@@ -6,7 +6,7 @@ import { html, type Html } from './html.ts';
 /** A suite, for a form that asks for a build. */
 export type ChoosableSuite = Pick<Suite, 'id_str' | 'name'>;
 
-/** What a person may say beside the commit: some of the suites, and variables. */
+/** What a person may choose besides the commit: some of the suites, and variables. */
 export function runChoices(form: PageForm, suites: readonly ChoosableSuite[], visit: FormVisit): Html {
   return html`${suiteChoice(form, suites, visit)}
     <details class="some-suites" ${visit.refused !== undefined && html`open`}>
@@ -22,7 +22,7 @@ export function runChoices(form: PageForm, suites: readonly ChoosableSuite[], vi
     </details>`;
 }
 
-/** The fields of the route: each line of the area is a variable. What is none is left for the route to refuse. */
+/** The fields of the route: each line of the area is a variable. The route refuses lines that are none. */
 export function askedFrom({ variables: typed, ...form }: RawGroup): RawGroup {
   const lines = typeof typed === 'string' ? typed.split('\n').filter((line) => line.trim() !== '') : [];
   if (lines.length === 0) return form;

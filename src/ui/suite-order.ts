@@ -2,12 +2,12 @@ import type { Suite } from '../records/suite.ts';
 import type { PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 
-/** When a suite runs: behind which others, after whose approval, and beside which not. */
+/** When a suite runs: after which others, after whose approval, and not at the same time as which. */
 export function orderGroup(form: PageForm, all: readonly Suite[], suite?: Suite): Html {
   const others = all.filter(({ id }) => id !== suite?.id);
   const needed = form.shownList('needs', suite?.needs.map((need) => need.id_str) ?? []);
   const names = others.filter((other) => needed.includes(other.id_str)).map(({ name }) => name);
-  const filesFrom = suite?.files_from_id_str ?? '';
+  const filesFrom = form.shown('files_from_id', suite?.files_from_id_str ?? '');
   const isSet = (name: 'approval' | 'manual'): boolean => form.shown(name, String(suite?.[name] ?? false)) === 'true';
   const group = form.shown('concurrency_group', suite?.concurrency_group ?? '');
   const summary = [
@@ -39,6 +39,7 @@ export function orderGroup(form: PageForm, all: readonly Suite[], suite?: Suite)
         {
           value: filesFrom,
           hint: 'One of those that it needs: it begins with the workspace and the home as that build left them.',
+          wrong: 'It has to be one of those that this suite needs, without a matrix or with the very same one.',
         },
       )
     }
@@ -48,7 +49,8 @@ export function orderGroup(form: PageForm, all: readonly Suite[], suite?: Suite)
     })}
     ${form.check('manual', 'Manual', {
       checked: suite?.manual ?? false,
-      hint: 'It never runs by itself, only when a build is asked for with this suite chosen.',
+      hint: 'It never runs by itself, only when a build is asked for with this suite chosen, or a deploy runs it.',
+      wrong: 'A deploy strategy runs it, so it stays manual.',
     })}
     ${form.text('concurrency_group', 'Concurrency group', {
       value: suite?.concurrency_group,

@@ -9,7 +9,7 @@ import type { PageRoute, Visit } from './site.ts';
 
 /** The rules of a suite: which commits it runs on. */
 
-const subjectWords: Record<(typeof subjects)[number], string> = {
+const subjectLabels: Record<(typeof subjects)[number], string> = {
   'commit.message': 'commit message',
   'commit.branches': 'branches of the commit',
   'commit.tags': 'tags of the commit',
@@ -24,12 +24,12 @@ const subjectWords: Record<(typeof subjects)[number], string> = {
 };
 
 function ruleText({ subject, operator, value }: Rule): Html {
-  const subjectWord = (subjectWords as Record<string, string>)[subject] ?? subject;
-  return html`${subjectWord} ${operator.replaceAll('_', ' ')} <code>${value}</code>`;
+  const subjectLabel = (subjectLabels as Record<string, string>)[subject] ?? subject;
+  return html`${subjectLabel} ${operator.replaceAll('_', ' ')} <code>${value}</code>`;
 }
 
 function ruleFields(form: PageForm, rule?: Rule): Html {
-  const subjectChoices = subjects.map((one) => [one, subjectWords[one]] as const);
+  const subjectChoices = subjects.map((one) => [one, subjectLabels[one]] as const);
   const operatorChoices = operators.map((one) => [one, one.replaceAll('_', ' ')] as const);
   return html`<div class="columns">
     ${form.select('subject', 'Subject', subjectChoices, { value: rule?.subject })}

@@ -12,7 +12,7 @@ export function runGroups(form: PageForm, suite?: Suite): Html {
     matrix_include: shown('matrix_include'),
     matrix_exclude: shown('matrix_exclude'),
   };
-  // What was refused may have any number of lines.
+  // A refused input may have any number of lines.
   const isFit = Object.values(lists).every(({ length }) => length <= most.variants);
   const variants = isFit ? variantsOf(lists).filter((variant) => variant !== '').length : 0;
   const variantLines = (name: keyof typeof lists | 'matrix_allow_failure', label: string, hint: string): Html =>

@@ -10,7 +10,7 @@ const whens = [
   ['always', 'in both cases'],
 ] as const;
 
-/** So many empty rows follow the steps that are there: more come when these are saved. */
+/** How many empty rows follow the present steps. More come when these are saved. */
 const emptyRows = 3;
 
 export function stepsGroup(form: PageForm, steps: Suite['steps'] = []): Html {

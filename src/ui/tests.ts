@@ -1,7 +1,7 @@
 import { flakyDays } from '../lifecycle/flaky-tests.ts';
 import type { SlowTest } from '../records/build.ts';
 import type { FlakyTestDetails } from '../records/overview.ts';
-import { messagePart, testName, tookInWords } from './build-tests.ts';
+import { messagePart, testName, durationText } from './build-tests.ts';
 import { html, type Html } from './html.ts';
 import { ago } from './moments.ts';
 import { counted, empty, shortSha, table } from './parts.ts';
@@ -59,7 +59,7 @@ function slowRow(test: SlowTest): Html {
   return html`<tr>
     <td>${testName(test)}</td>
     <td class="long-name">${test.suite}</td>
-    <td class="nowrap">${tookInWords(test.duration_ms)}</td>
+    <td class="nowrap">${durationText(test.duration_ms)}</td>
     <td class="nowrap">${counted(test.runs, 'run')}</td>
   </tr>`;
 }

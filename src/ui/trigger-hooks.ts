@@ -28,7 +28,7 @@ const events: readonly (readonly [string, string])[] = [
   ['pull_request', 'Pull and merge requests'],
 ];
 
-/** Where to enter address and secret. */
+/** Where to enter the address and the secret. */
 const whereTo: Record<string, string> = {
   github: 'On GitHub: Settings, Webhooks, Add webhook. Content type application/json; choose pushes and pull requests.',
   gitlab:
@@ -39,7 +39,7 @@ const whereTo: Record<string, string> = {
 };
 
 const nameOf = (provider: string): string => providers.find(([one]) => one === provider)?.[1] ?? provider;
-const eventsInWords = (names: readonly string[]): string =>
+const eventLabels = (names: readonly string[]): string =>
   events
     .filter(([one]) => names.includes(one))
     .map(([, words]) => words)
@@ -101,7 +101,7 @@ export async function hooksPart(visit: ProjectVisit): Promise<Html> {
 function hookRow({ id_str: id, provider, events: names, last_delivery_at: last }: Hook, visit: ProjectVisit): Html {
   return html`<tr id="hook-${id}">
     <td><a href="${settingsPath(visit)}/triggers/hooks/${id}">${nameOf(provider)}</a></td>
-    <td>${eventsInWords(names)}</td>
+    <td>${eventLabels(names)}</td>
     <td class="nowrap">${last === null ? 'Never' : ago(last)}</td>
   </tr>`;
 }
@@ -173,7 +173,7 @@ function deliveryRow(delivery: HookDelivery, visit: ProjectVisit): Html {
     </td>
     <td class="number">
       ${
-        // A refused call was never parsed, so it cannot be judged again.
+        // A refused call was never parsed, so it cannot be decided on again.
         delivery.outcome !== 'refused' &&
         pageForm(visit, 'replay', { hook_delivery_id: id }).wrap(html``, {
           button: 'Replay',

@@ -27,11 +27,11 @@ export async function pollingPart(visit: ProjectVisit): Promise<Html> {
   return html`<section aria-labelledby="polling-title">
     <h2 id="polling-title">Polling</h2>
     ${owned && form.wrap(field, { button: 'Save', isCard: true, label: 'Polling' })}
-    <div id="polling" data-live>${looks(interval, polling)}</div>
+    <div id="polling" data-live>${pollsLine(interval, polling)}</div>
   </section>`;
 }
 
-function looks(interval: number, { outcome, reason, last_looked_at: last, next_look_at: next }: Polling): Html {
+function pollsLine(interval: number, { outcome, reason, last_looked_at: last, next_look_at: next }: Polling): Html {
   if (interval === 0) return html`<p class="aside">The repository is not looked at.</p>`;
   return html`<dl class="facts card">
     ${fact('Last look', last === null ? 'None yet' : ago(last))} ${fact('Next look', next === null ? '–' : ago(next))}

@@ -90,7 +90,7 @@ function row(path: string, { id_str: id, name, content, secret }: EnvironmentVar
   </tr>`;
 }
 
-/** Where one goes after a write, which may warn that masking the value would hide ordinary words. */
+/** The page after a write, with a warning if masking the value would hide ordinary words. */
 function after(notice: 'added' | 'saved', goTo: (visit: PageVisit) => string) {
   return ({ warning }: WrittenVariable, visit: PageVisit) => ({
     goTo: goTo(visit),
@@ -99,7 +99,7 @@ function after(notice: 'added' | 'saved', goTo: (visit: PageVisit) => string) {
 }
 
 const added = after('added', ({ path }) => `${path}#variables`);
-/** The form that adds one stands on the page of their owner. */
+/** The form that adds a variable is on the page of its owner. */
 export const addSuiteVariable = { route: `POST ${ofSuite.list}`, done: added } as const;
 export const addProjectVariable = { route: `POST ${ofProject.list}`, done: added } as const;
 
@@ -110,8 +110,8 @@ function showButton(path: string): Html {
   </form>`;
 }
 
-/** The pages on which one is changed and deleted. */
-function variablePages({ list, page, back: backWords }: Owner): PageRoute[] {
+/** The pages on which a variable is changed and deleted. */
+function variablePages({ list, page, back: backLabel }: Owner): PageRoute[] {
   const one = `${list}/:environment_variable_id` as const;
   const back = (visit: PageVisit): string =>
     `${settingsPath(visit)}${page.replace(':suite_id', () => visit.param('suite_id'))}#variables`;
@@ -128,7 +128,7 @@ function variablePages({ list, page, back: backWords }: Owner): PageRoute[] {
       ${secretField(form, secret)} ${isShown && form.hidden('shown', '1')}`;
       return {
         title: name,
-        main: html`<p class="aside"><a href="${back(visit)}">${backWords}</a></p>
+        main: html`<p class="aside"><a href="${back(visit)}">${backLabel}</a></p>
           <div class="title">
             <h1>Variable <code>${name}</code></h1>
             <div class="actions">${!isShown && showButton(visit.path)} ${deletionButton(`${visit.path}/delete`)}</div>

@@ -1,6 +1,7 @@
 import type { BuildRow } from '../db/schema.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import type { Build } from '../records/build.ts';
+import { servicesOf } from './build-services.ts';
 import { stepsOf } from './build-steps.ts';
 import { withIdString } from './id-string.ts';
 
@@ -29,5 +30,6 @@ export function buildView(build: BuildRow, waitingReason: string): Build {
     waiting_reason: waitingReason,
     approved_by: build.approved_by,
     steps: stepsOf(build),
+    services: servicesOf(build),
   };
 }

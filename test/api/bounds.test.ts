@@ -34,7 +34,9 @@ const isList = ({ schema }: Place): boolean => schema.type === 'array';
 /** The longest text of a field that is not any text, of this length. */
 const largest: Record<string, (length: number) => string> = {
   repository_url: (length) => 'git@example.org:'.padEnd(length, 'x'),
+  clone_url: (length) => 'git@example.org:'.padEnd(length, 'x'),
   'options[repository_url]': (length) => 'git@example.org:'.padEnd(length, 'x'),
+  'options[clone_url]': (length) => 'git@example.org:'.padEnd(length, 'x'),
   'options[url]': (length) => 'https://example.org/'.padEnd(length, 'x'),
   api_url: (length) => 'https://example.org/'.padEnd(length, 'x'),
   repository: (length) => 'owner/'.padEnd(length, 'x'),

@@ -42,7 +42,7 @@ describeService('the list of what was done', (service) => {
     assertRecent(entry.created_at);
     assertFields(entry.actor as Record<string, unknown>, 'id id_str email');
     assertFields(entry.subject as Record<string, unknown>, 'type id id_str name');
-    const details = { repository_url: 'git@example.org:team/code.git', ssh_key: 'made' };
+    const details = { clone_url: 'git@example.org:team/code.git', ssh_key: 'made' };
     assert.deepEqual([entry.action, entry.details], ['project.created', details]);
   });
 

@@ -263,10 +263,10 @@ describeServiceOnOne('the audit log', (service) => {
           'project.updated',
           {
             changed: ['repository_url'],
-            repository_url: { from: 'git@example.org:a.git', to: 'git@example.org:b.git' },
+            clone_url: { from: 'git@example.org:a.git', to: 'git@example.org:b.git' },
           },
         ],
-        ['deploy_strategy.created', { repository_url: 'deploy@example.org:live.git', remote_branch: 'production' }],
+        ['deploy_strategy.created', { clone_url: 'deploy@example.org:live.git', remote_branch: 'production' }],
         ['deploy_strategy.updated', { changed: ['options[remote_branch]'] }],
       ],
     );

@@ -74,6 +74,11 @@ export const contract = entries(`
   GET    /projects/ID/builds/ID/log/search                         both          commits               See, logs
   GET    /projects/ID/builds/ID/log.txt                            both          commits               See, logs
   GET    /projects/ID/builds/ID/firehose                           both          commits               See, logs
+  GET    /projects/ID/builds/ID/services/ID/log                  both          commits               See, logs
+  GET    /projects/ID/builds/ID/services/ID/log/lines            both          commits               See, logs
+  GET    /projects/ID/builds/ID/services/ID/log/search           both          commits               See, logs
+  GET    /projects/ID/builds/ID/services/ID/log.txt              both          commits               See, logs
+  GET    /projects/ID/builds/ID/services/ID/firehose             both          commits               See, logs
   GET    /projects/ID/builds/ID/artifacts                          both          commits               See, the files that builds left
   GET    /projects/ID/builds/ID/artifacts/ID                       both          commits               download the files that builds left
   GET    /projects/ID/builds/ID/artifacts.zip                      both          commits               download the files that builds left

@@ -126,6 +126,43 @@ describeCommands('the everyday commands', ['unit', 'lint'], ({ service, runner, 
     assert.equal((await at.developer.run(['logs', name])).out, copied.out);
   });
 
+  test('name the step in which a build failed, and what was skipped behind it', async () => {
+    const stepStates = [
+      { name: 'configure', state: 'passed' as const },
+      { name: 'compile', state: 'failed' as const },
+      { name: 'tidy up', state: 'skipped' as const },
+    ];
+    const steps = stepStates.flatMap(({ name }, nth) => [
+      [`steps[${nth}][name]`, name],
+      [`steps[${nth}][command]`, 'make'],
+    ]);
+    const stepwise = await at.alice.createSuite(at.project, {
+      ...Object.fromEntries(steps),
+      command: '',
+      name: 'stepwise',
+    });
+    await at.alice.createSuite(at.project, { name: 'behind', 'needs[]': stepwise.id_str });
+    const following = at.developer.run(['run', '-f', '--suite', 'behind']);
+    await (await runner.take('fetch_commit')).fetched();
+    const task = await runner.take('run_suite');
+    await task.writeLog('no rule to make target\n');
+    await task.exit(2, { stepStates });
+    const { status, out, err } = await following;
+    assert.deepEqual([status, err], [1, '']);
+    assert.match(out, /^stepwise: failed \(\d+s\) in step compile$/m);
+    assert.match(out, /^behind: skipped$/m);
+    assert.match(out, /── log of stepwise, build \d+\nno rule to make target\n$/);
+    assert.doesNotMatch(out, /log of behind/);
+    const shown = await at.developer.run(['status']);
+    assert.match(shown.out, /^stepwise +failed +\d+s +in step compile +\d+$/m);
+    assert.match(shown.out, /^behind +skipped +needed_suite_failed +\d+$/m);
+    const [request] = (await at.alice.get(`/projects/${at.project.id}/build_requests?limit=1`)).list;
+    const watched = await at.developer.run(['watch', request?.id_str ?? '', '-f']);
+    assert.deepEqual([watched.status, /in step compile/.test(watched.out)], [1, true], watched.out);
+    for (const { id } of (await at.alice.get(`/projects/${at.project.id}/suites`)).list.slice(-2).toReversed())
+      await at.alice.delete(`/projects/${at.project.id}/suites/${id}`);
+  });
+
   test('a build is called what status calls it', async () => {
     const suite = await at.alice.createSuite(at.project, { name: 'test', 'matrix[]': 'NODE=22,24' });
     const ask = async (count: number): Promise<void> => {

@@ -65,7 +65,7 @@ describeCommands('on a terminal', ['unit', '水門の試験'], ({ service, runne
       const terminal = at.developer.sit(['run', '-f']);
       const [unit, other] = await begun(terminal);
       await unit?.exit(0);
-      await other?.exit(1, kept);
+      await other?.exit(1, kept && { kept });
       assert.equal(await terminal.end(), 1);
       const shown = (one: Terminal): string[] => seen(one).match(/^Open a shell.*$/gm) ?? [];
       assert.deepEqual(shown(terminal), offers);

@@ -463,4 +463,82 @@ describeWithRunner('the file of a branch', (service, runner) => {
     await ofFork.exit(0);
     await runner.assertIdle();
   });
+
+  test('asks for a person where the project does, and begins with files by its own names [promise: branch-file]', async () => {
+    const alice = await service.user();
+    const project = await alice.createProject({ config_file: '.headrace.yml' });
+    const path = `/projects/${project.id}`;
+    await alice.createSuite(project, { name: 'gate', approval: 'true' });
+    const ship = await alice.createSuite(project, { name: 'ship', approval: 'true', manual: 'true' });
+    await alice.createVariable(project, ship, { name: 'KEY', content: 'open sesame' });
+    const commit = { ...aCommit, branches: ['topic'], branch: 'topic', ref: 'refs/heads/topic', sha: shaOf(9101) };
+    const build = async (suites: string[], fields: Record<string, string> = {}, sha = commit.sha): Promise<Record_> => {
+      const { record } = await alice.post(`${path}/build_requests`, { commit_ref: 'topic', ...fields });
+      const task = await runner.take('fetch_commit');
+      const text = `suites:\n${suites.map((suite) => `  - ${suite}\n`).join('')}`;
+      const found = { kind: 'fetched' as const, commit: { ...commit, sha, defaultHead: 'none' as const } };
+      assert.deepEqual(await task.finish({ ...found, config: { text, before: null } }), { taken: true });
+      return (await alice.get(`${path}/build_requests/${record.id}`)).record;
+    };
+    const statesOf = async ({ id }: Record_) =>
+      (await alice.get(`${path}/build_requests/${id}/builds`)).list.map(
+        ({ suite_name: name, build_state: state }) => `${String(name)} ${String(state)}`,
+      );
+    const file = [
+      '{name: compile, command: make}',
+      '{name: unit, command: make test, needs: [compile], files_from: compile}',
+      '{name: gate, command: curl, approval: false}',
+      '{name: ship, command: curl, approval: false, manual: false}',
+      '{name: asks, command: make, approval: true}',
+    ];
+    const request = await build(file);
+    const compile = await runner.take('run_suite');
+    assert.equal(compile.order.work.keep?.forSuites, 'passed');
+    await runner.assertIdle();
+    assert.deepEqual((await statesOf(request)).toSorted(), [
+      'asks waiting_for_approval',
+      'compile running',
+      'gate waiting_for_approval',
+      'unit enqueued',
+    ]);
+    const kept = { location: 'here', name: 'files', key: 'a'.repeat(64) };
+    await compile.exit(0, { kept });
+    const unit = await runner.take('run_suite', { location: 'here' });
+    assert.deepEqual(unit.order.work.files, { suite: 'compile', kept: { name: kept.name, key: kept.key } });
+    await unit.exit(0);
+    // The build says whose files it began with.
+    const builds = (await alice.get(`${path}/builds`)).list;
+    const idOf = (name: string) => builds.find((one) => one.suite_name === name)?.id;
+    const details = (await alice.get(`${path}/builds/${idOf('unit')}/details`)).record;
+    assert.deepEqual(
+      (details.files_of as Record_[]).map(({ id, suite_name: name }) => [id, name]),
+      [[idOf('compile'), 'compile']],
+    );
+    assert.equal((await alice.post(`${path}/build_requests/${request.id}/cancel`)).status, 200);
+
+    // Named, the manual suite is there, and still asks: for its restarts as well.
+    const named = await build(file, { 'suites[]': ship.id_str });
+    await runner.assertIdle();
+    assert.deepEqual(await statesOf(named), ['ship waiting_for_approval']);
+    const [first] = (await alice.get(`${path}/build_requests/${named.id}/builds`)).list;
+    assert.equal((await alice.post(`${path}/builds/${first?.id}/approve`)).status, 200);
+    await (await runner.take('run_suite')).exit(1);
+    assert.equal((await alice.post(`${path}/builds/${first?.id}/restart`)).status, 201);
+    await runner.assertIdle();
+    assert.deepEqual(await statesOf(named), ['ship waiting_for_approval', 'ship failed']);
+
+    for (const [files, nth] of [
+      ['nobody', 9102],
+      ['asks', 9103],
+    ] as const) {
+      const wrong = await build(
+        [`{name: unit, command: x, files_from: ${files}}`, '{name: asks, command: x}'],
+        {},
+        shaOf(nth),
+      );
+      assert.equal(wrong.failure_reason, 'configuration_invalid');
+      const log = (await alice.get(`${path}/build_requests/${wrong.id}/log.txt`)).text;
+      assert.match(log, /^\.headrace\.yml:2: suites\[unit\]\[files_from\] /m);
+    }
+  });
 });

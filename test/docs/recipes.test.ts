@@ -80,6 +80,8 @@ const recipes: Record<string, Recipe> = {
     },
     files: { '.mvn/maven.config': '--offline\n-Dmaven.repo.local=/usr/share/maven-repo\n' },
   },
+  // Each suite takes what it needs along.
+  stages: { suites: { package: { needs: [] }, ship: { needs: [] } } },
   c: {
     suites: {
       test: { needs: ['/usr/bin/make', '/usr/bin/cc'], builds: 4 },

@@ -37,7 +37,7 @@ describeServiceOnOne('a request body', (service) => {
       ['options[local_branch]', 'main'],
       ['options[remote_branch]', 'ünï'],
     ];
-    const options = { repository_url: 'a@b:c', local_branch: 'main', remote_branch: 'ünï' };
+    const options = { repository_url: 'a@b:c', clone_url: 'a@b:c', local_branch: 'main', remote_branch: 'ünï' };
     const bodies = [
       { form: flat },
       { body: multipart(flat), headers: { 'content-type': 'multipart/form-data; boundary=cut' } },

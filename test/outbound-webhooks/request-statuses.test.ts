@@ -119,6 +119,20 @@ describeWithRunner(
       for (const said of ['has a mistake; the log says where.', 'Nothing was run', mistake])
         assert.ok(page.includes(said), said);
       assert.doesNotMatch(page, /could not be fetched/);
+
+      // A schedule names a branch: which commit that is, is known when its file is read.
+      const clock = { source: 'schedule:1', event: 'schedule', fetchRef: '', group: '' } as const;
+      await trigger(service.store, project, 'main', clock);
+      const later = { ...aCommit, sha: 'd'.repeat(40) };
+      await (
+        await runner.take('fetch_commit')
+      ).finish({ kind: 'fetched', commit: later, config: { text, before: null } });
+      const all = await told(forge, 3);
+      assert.equal(
+        all[2] && inShort(all[2]),
+        'headrace error: The file of the commit that says how it is built has a mistake; the log says where.',
+      );
+      assert.ok(forge.calls[2]?.path.endsWith(`/statuses/${later.sha}`), forge.calls[2]?.path);
     });
 
     test('is good where no suite has to run, and tells of a cancel and of a wait for approval', async () => {

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import type { Database } from '../../src/db/open.ts';
+import type { Database, Transaction } from '../../src/db/open.ts';
 import { sql } from 'kysely';
+import { holdLane } from '../../src/queue/lanes.ts';
 import { cancel, claim, drop, enqueue, release, remove, type ClaimedJob } from '../../src/queue/queue.ts';
 import { onEveryDatabase } from '../support/databases.ts';
+import { growingPauses } from '../support/pauses.ts';
 
 describe('a lane', () => {
   onEveryDatabase((database) => {
@@ -59,6 +61,47 @@ describe('a lane', () => {
       await db.transaction((trx) => drop(db, trx, sql`(42)` as never));
       assert.equal((await take('called off'))?.id, 43n);
     });
+
+    test('moves up when the one that ends and those behind it that are called off meet', async () => {
+      for (const id of [51n, 52n, 53n, 54n]) await put(id, 'met');
+      const job = await take('met');
+      const held = Promise.withResolvers<void>();
+      const letGo = Promise.withResolvers<void>();
+      const holding = db.transaction(async (trx) => {
+        if (database.kind === 'postgres') await holdLane(db, trx, 'lane of met');
+        held.resolve();
+        await letGo.promise;
+      });
+      await held.promise;
+      if (database.kind === 'sqlite') letGo.resolve(); // it has one writer at a time
+      let runs = 0;
+      const counted = (work: (trx: Transaction) => Promise<unknown>) =>
+        db.transaction((trx) => {
+          runs += 1;
+          return work(trx);
+        });
+      const ending = counted((trx) => remove(db, trx, job ?? assert.fail()));
+      await untilWaiting(1, new AbortController().signal);
+      // The end waits for the lane and has its own job. Both of these have theirs.
+      const over = new AbortController();
+      const calledOff = Promise.all([52n, 53n].map((id) => counted((trx) => cancel(db, trx, [id]))));
+      await Promise.race([calledOff.finally(() => over.abort()), untilWaiting(3, over.signal)]);
+      letGo.resolve();
+      await Promise.all([holding, ending, calledOff]);
+      assert.equal(runs, 3, 'none had to be run again after a deadlock');
+      assert.equal((await take('met'))?.id, 54n);
+    });
+
+    /** Until so many transactions wait for another one; on SQLite they wait for their turn to begin. */
+    const untilWaiting = async (many: number, signal: AbortSignal): Promise<void> => {
+      const pause = growingPauses();
+      for (let waiting = 0; database.kind === 'postgres' && waiting < many && !signal.aborted; await pause()) {
+        const { rows } = await sql<{ n: bigint }>`
+          select count(*) as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+        `.execute(db.read);
+        waiting = Number(rows[0]?.n);
+      }
+    };
 
     test('however long costs whoever claims no more than one that is empty', async () => {
       const account = 5000n;

@@ -379,6 +379,70 @@ describeService('a project as a document', (service) => {
     assert.equal(readFileSync(path, 'utf8'), 'name = "unclosed');
   });
 
+  test('has whose files a suite begins with by its name, and steps without what goes without saying', async () => {
+    const own = await alice.createProject({ name: 'Filed' });
+    const first = await alice.createSuite(own, { name: 'first' });
+    await alice.createSuite(own, {
+      name: 'second',
+      command: '',
+      'steps[0][name]': 'one',
+      'steps[0][command]': 'make',
+      'steps[0][when]': 'passed',
+      'steps[1][name]': 'two',
+      'steps[1][command]': 'make clean',
+      'steps[1][when]': 'always',
+      'needs[]': first.id_str,
+      files_from_id: first.id_str,
+    });
+    const at = `/projects/${own.id}/config`;
+    type Written = { suites: Record<string, unknown>[] };
+    const exported = async (): Promise<Written> => JSON.parse(String((await alice.get(at)).record.document)) as Written;
+    const document = await exported();
+    assert.deepEqual(document.suites[1], {
+      name: 'second',
+      steps: [
+        { name: 'one', command: 'make' },
+        { name: 'two', command: 'make clean', when: 'always' },
+      ],
+      needs: ['first'],
+      files_from: 'first',
+    });
+    const put = (suites: object[], fields: Record<string, string> = {}) =>
+      alice.put(at, { document: JSON.stringify({ ...document, suites }), ...fields });
+    assert.deepEqual((await put(document.suites)).record.changes, []);
+    const [one = {}, two = {}] = document.suites;
+    const third = { name: 'third', command: 'make', needs: ['second', 'first'], files_from: 'second' };
+    const changed = (await put([third, { ...two, files_from: '' }, one])).record.changes as { fields: object[] }[];
+    assert.deepEqual(
+      changed.flatMap(({ fields }) => fields),
+      [
+        { name: 'needs', from: '', to: 'second, first' },
+        { name: 'files_from', from: '', to: 'second' },
+        { name: 'files_from', from: 'first', to: '' },
+      ],
+    );
+    const suites = (await alice.get(`/projects/${own.id}/suites`)).list;
+    const idOf = (name: string) => suites.find((suite) => suite.name === name)?.id;
+    assert.deepEqual(
+      suites.map(({ name, files_from_id: from }) => [name, from]),
+      [
+        ['first', null],
+        ['second', null],
+        ['third', idOf('second')],
+      ],
+    );
+    for (const [field, code] of [
+      ['nobody', 'not_found'],
+      ['third', 'invalid_format'],
+    ] as const)
+      assert.deepEqual((await put([third, { ...two, files_from: field }, one])).body, {
+        error: { 'suites[second][files_from]': [code] },
+      });
+    // What another one begins with goes after that.
+    assert.equal((await put([one], { prune: 'true' })).status, 200);
+    assert.deepEqual((await exported()).suites, [one]);
+  });
+
   test('has what suites need by their names, in whatever order', async () => {
     const own = await alice.createProject({ name: 'Needy' });
     const put = (suites: object[], fields: Record<string, string> = {}): Promise<Answer> => {

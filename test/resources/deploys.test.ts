@@ -16,10 +16,11 @@ describeService('deploy strategies', (service) => {
     const alice = await service.user();
     const project = await alice.createProject();
     const path = `/projects/${project.id}/deploy_strategies`;
-    const options = { repository_url: 'live@example.org:site.git', local_branch: 'main', remote_branch: 'release/1' };
+    const sent = { repository_url: 'live@example.org:site.git', local_branch: 'main', remote_branch: 'release/1' };
+    const options = { ...sent, clone_url: sent.repository_url };
     const answer = await service.api.post(path, {
       as: alice.credentials,
-      json: { name: 'live', strategy_type: 'git', options },
+      json: { name: 'live', strategy_type: 'git', options: sent },
     });
     assertCreated(answer, 'id id_str name strategy_type options');
     const strategy = answer.record;
@@ -31,6 +32,13 @@ describeService('deploy strategies', (service) => {
     const expected = { ...strategy, options: { ...options, remote_branch: 'next' } };
     assert.deepEqual(changed.record, expected);
     assert.deepEqual((await alice.get(`${path}/${strategy.id}`)).record, expected);
+    const ported = 'ssh://live@example.org:2222/site.git';
+    const moved = await alice.put(`${path}/${strategy.id}`, { 'options[clone_url]': ported });
+    assert.deepEqual(moved.record.options, { ...options, remote_branch: 'next', clone_url: ported });
+    for (const wrong of ['https://example.org/site.git', 'ssh://live@example.org:70000/site.git', 'ext::sh'])
+      assertWrongFields(await alice.put(`${path}/${strategy.id}`, { 'options[clone_url]': wrong }), {
+        'options[clone_url]': 'invalid_format',
+      });
     assertDestroyed(await alice.delete(`${path}/${strategy.id}`));
     assertNotFound(await alice.get(`${path}/${strategy.id}`));
   });

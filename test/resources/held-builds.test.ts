@@ -4,6 +4,7 @@ import { sql } from 'kysely';
 import { watchEndings } from '../../src/lifecycle/endings.ts';
 import type { Record_ } from '../support/client.ts';
 import { assertNotFound, assertRefused, assertWrongFields } from '../support/expect.ts';
+import { registerApplication } from '../support/applications.ts';
 import { aCommit, type Task } from '../support/runner.ts';
 import { describeSuiteRuns, type SuiteRuns } from '../support/suite-runs.ts';
 import type { SuiteOrder } from '../../src/protocol/index.ts';
@@ -26,7 +27,7 @@ describeSuiteRuns('builds that are held back', ({ service, runner, alice, begin 
   const approve = (runs: SuiteRuns, build: Record_, who = alice()) =>
     who.post(`${runs.path}/builds/${build.id}/approve`);
 
-  test('wait for a person when all they need has passed [promise: account-walls]', async () => {
+  test('wait for a person when all they need has passed [promise: account-walls] [promise: account-scopes]', async () => {
     const runs = await begin();
     const compile = await runs.suite({ name: 'compile' });
     const ship = await needing(runs, 'ship', compile);
@@ -48,6 +49,18 @@ describeSuiteRuns('builds that are held back', ({ service, runner, alice, begin 
     assert.equal(reason, 'waits for approval');
     // A stranger learns nothing, and a token that may only read may not.
     const bob = await service.user();
+    assertNotFound(await approve(runs, waiting, bob));
+    const application = await registerApplication(service, alice(), { name: 'Lamp' });
+    for (const scopes of [['build_requests', 'commits'], ['suites'], ['deploys']] as const) {
+      const headers = { authorization: `Bearer ${await application.token(alice(), scopes)}` };
+      assertRefused(await service.api.post(`${runs.path}/builds/${waiting.id}/approve`, { headers }), 401, {
+        generic: ['unauthorized'],
+      });
+    }
+    // Nor may one who does not collaborate any more.
+    await alice().post(`${runs.path}/collaborators`, { email: bob.email });
+    const [member] = (await alice().get(`${runs.path}/collaborators`)).list;
+    await alice().delete(`${runs.path}/collaborators/${member?.id}`);
     assertNotFound(await approve(runs, waiting, bob));
     assert.equal((await newest(runs, 'ship')).build_state, 'waiting_for_approval');
     await alice().post(`${runs.path}/collaborators`, { email: bob.email });

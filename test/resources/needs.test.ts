@@ -247,6 +247,7 @@ describeSuiteRuns(
       await using receiver = await Receiver.start(reply(200));
       await using forge = await Receiver.start(reply(201));
       const runs = await begin();
+      await alice().put(runs.path, { public_badge: 'true' });
       await alice().post(`${runs.path}/notifications`, {
         name: 'webhook',
         notifiable_type: 'build',
@@ -254,17 +255,32 @@ describeSuiteRuns(
       });
       const target = { provider: 'github', api_url: forge.url, repository: 'team/code', token: 'secret-token' };
       await alice().post(`${runs.path}/status_targets`, target);
-      await graph(runs, 'compile', 'unit compile');
+      await graph(runs, 'compile', 'unit compile', 'ship unit');
       await runs.fetched();
+      const counted = async (state: string): Promise<number> =>
+        Number(
+          new RegExp(`^headrace_builds_total\\{state="${state}"\\} (.*)$`, 'm').exec(
+            (await service.api.get('/metrics')).text,
+          )?.[1],
+        );
+      const before = [await counted('failed'), await counted('skipped')];
       await (await take()).exit(1);
-      const told = (await receiver.received(9)).map(
+      assert.deepEqual([await counted('failed'), await counted('skipped')], [before[0]! + 1, before[1]! + 2]);
+      // How the project stands goes by what failed, and not by what was skipped behind it.
+      const feed = (await alice().get('/cctray.xml')).text;
+      assert.match(feed, new RegExp(`activity="Sleeping" lastBuildStatus="Failure"[^>]*${runs.path}"`));
+      assert.match((await service.api.get(`${runs.path}/badge.svg`)).text, /<title>build: failed<\/title>/);
+      const { projects } = (await alice().get('/dashboard')).record as unknown as { projects: Record_[] };
+      const line = projects.find(({ id }) => id === runs.project.id);
+      assert.deepEqual([line?.build_state, line?.last_states], ['failed', ['failed']]);
+      const told = (await receiver.received(11)).map(
         ({ body }) => JSON.parse(body) as { type: string; build?: { failure_reason: string } },
       );
       assert.ok(
         told.some(({ type, build }) => type === 'build.skipped' && build?.failure_reason === 'needed_suite_failed'),
       );
       assert.equal(told.at(-1)?.type, 'commit.failed');
-      const statuses = (await forge.received(5)).map(
+      const statuses = (await forge.received(7)).map(
         ({ body }) => JSON.parse(body) as { state: string; context: string; description: string },
       );
       const { state, description } = statuses.findLast(({ context }) => context === 'headrace/unit') ?? {};

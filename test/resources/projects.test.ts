@@ -5,7 +5,7 @@ import { describeService } from '../support/service.ts';
 import { freshName } from '../support/user.ts';
 
 const policies = 'poll_interval fork_builds cancel_superseded public_badge config_file branch_secrets report_left_out';
-const fields = `id id_str name description repository_url build_state owned ssh_public_key ${policies}`;
+const fields = `id id_str name description repository_url clone_url build_state owned ssh_public_key ${policies}`;
 
 describeService('projects', (service) => {
   test('are created with an SSH key and in their first state', async () => {
@@ -16,7 +16,8 @@ describeService('projects', (service) => {
     const { ssh_public_key: key, id, id_str, ...rest } = answer.record;
     assert.equal(String(id), id_str);
     assert.match(String(key), /^ssh-ed25519 [A-Za-z0-9+/=]{68} \S+$/);
-    const expected = { name: 'Mill', description: '', repository_url: repository, build_state: 'new', owned: true };
+    const addresses = { repository_url: repository, clone_url: repository };
+    const expected = { name: 'Mill', description: '', ...addresses, build_state: 'new', owned: true };
     const usual = { poll_interval: 0, fork_builds: 'without_secrets', cancel_superseded: 'none', public_badge: false };
     const ofFile = { config_file: '', branch_secrets: false, report_left_out: true };
     assert.deepEqual(rest, { ...expected, ...usual, ...ofFile });
@@ -43,7 +44,8 @@ describeService('projects', (service) => {
     assert.equal(described.status, 200);
     assert.deepEqual(described.record, { ...project, description: 'new\nlines' });
     const moved = await alice.put(`/projects/${project.id}`, { repository_url: 'git@[::1]:x.git' });
-    assert.deepEqual(moved.record, { ...described.record, repository_url: 'git@[::1]:x.git' });
+    const elsewhere = { repository_url: 'git@[::1]:x.git', clone_url: 'git@[::1]:x.git' };
+    assert.deepEqual(moved.record, { ...described.record, ...elsewhere });
     const unchanged = await alice.put(`/projects/${project.id}`);
     assert.deepEqual(unchanged.record, moved.record);
     const emptied = await alice.put(`/projects/${project.id}`, { description: '' });
@@ -118,6 +120,48 @@ describeService('projects', (service) => {
     for (const url of dangerous) {
       const answer = await alice.post('/projects', { name: freshName('project'), repository_url: url });
       assertWrongFields(answer, { repository_url: 'invalid_format' });
+    }
+  });
+
+  test('are fetched from the address that says more, and have its form without a protocol beside it', async () => {
+    const alice = await service.user();
+    for (const [clone, repository] of [
+      ['ssh://deploy@git.example.org:2222/team/code.git', 'deploy@git.example.org:team/code.git'],
+      ['https://git.example.org:8443/team/code', 'git@git.example.org:team/code'],
+      ['https://git.example.org/team/code.git', 'git@git.example.org:team/code.git'],
+      ['me@git.example.org:team/code.git', 'me@git.example.org:team/code.git'],
+    ] as const) {
+      const made = await alice.post('/projects', { name: freshName('project'), clone_url: clone });
+      assertCreated(made, fields);
+      const addresses = { repository_url: repository, clone_url: clone };
+      assert.deepEqual(made.record, { ...made.record, ...addresses });
+      const path = `/projects/${made.record.id}`;
+      // Sent back whole, it stays what it is.
+      assert.deepEqual((await alice.put(path, addresses)).record, made.record);
+      const moved = await alice.put(path, { repository_url: 'git@example.org:x.git' });
+      assert.equal(moved.record.clone_url, 'git@example.org:x.git');
+      assert.deepEqual((await alice.put(path, { clone_url: clone })).record, made.record);
+      const other = { repository_url: 'git@git.example.org:team/other.git', clone_url: clone };
+      assertWrongFields(await alice.put(path, other), { clone_url: 'invalid_format' });
+      assertWrongFields(await alice.put(path, { clone_url: '' }), { clone_url: 'is_blank' });
+      assert.deepEqual((await alice.get(path)).record, made.record);
+    }
+    const blank = await alice.post('/projects', { name: freshName('project'), repository_url: '', clone_url: '' });
+    assertWrongFields(blank, { repository_url: 'is_blank' });
+    for (const url of [
+      ...dangerous.filter((one) => one !== 'ssh://git@example.org/x.git'),
+      'https://me:secret@example.org/x.git',
+      'https://me@example.org/x.git',
+      'http://example.org/x.git',
+      'https://example.org/a/../x.git',
+      'https://example.org/a%2fx.git',
+      'https://example.org:65536/x.git',
+      'ssh://git@example.org:0/x.git',
+      'ssh://example.org/x.git',
+      'ssh://-oProxyCommand=x@example.org/x.git',
+    ]) {
+      const answer = await alice.post('/projects', { name: freshName('project'), clone_url: url });
+      assertWrongFields(answer, { clone_url: 'invalid_format' });
     }
   });
 

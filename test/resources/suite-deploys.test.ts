@@ -64,6 +64,9 @@ describeWithRunner(
       assertRefused(await alice.put(own, { strategy_type: 'git' }), 403, { strategy_type: ['invalid_format'] });
       assert.equal((await alice.put(own, { name: 'production' })).record.name, 'production');
       assertRefused(await alice.delete(`${path}/suites/${ship.id}`), 403, busy);
+      const notManual = await alice.put(`${path}/suites/${ship.id}`, { manual: 'false' });
+      assertRefused(notManual, 403, { manual: ['invalid_format'] });
+      assert.equal((await alice.put(`${path}/suites/${ship.id}`, { manual: 'true' })).status, 200);
       // In a document it is named.
       const { document } = (await alice.get(`${path}/config`)).record as unknown as { document: string };
       assert.match(document, /"deploy_strategies":\[\{"name":"production","strategy_type":"suite","suite":"ship"\}\]/);
@@ -78,6 +81,22 @@ describeWithRunner(
         });
         assertRefused(wrong, status, { 'deploy_strategies[production][suite]': [code] });
       }
+      // A document that gives the strategy another suite may let the one before run by itself.
+      const turned = JSON.parse(document) as { suites: { name: string }[]; deploy_strategies: object[] };
+      const suites = [
+        ...turned.suites.map((one) => (one.name === 'ship' ? { ...one, manual: false } : one)),
+        { name: 'other', command: 'make', manual: true },
+      ];
+      const [live] = turned.deploy_strategies;
+      const wanted = { ...turned, suites, deploy_strategies: [{ ...live, suite: 'other' }] };
+      const changed = await alice.put(`${path}/config`, { document: JSON.stringify(wanted) });
+      assert.deepEqual(
+        (changed.record.changes as { what: string }[]).map(({ what }) => what),
+        ['suite other', 'deploy strategy production', 'suite ship'],
+        changed.text,
+      );
+      const back = await alice.put(`${path}/config`, { document, prune: 'true' });
+      assert.equal(back.status, 200, back.text);
     });
 
     test('runs what it needs and then the suite, and is what that build is', async () => {
@@ -113,13 +132,23 @@ describeWithRunner(
 
       // A runner that is lost leaves it to the next attempt.
       const lost = await take('ship');
+      await lost.writeLog('before\n');
+      const following = await Listener.open(alice, `${path}/deploys/${second.id}/firehose`);
+      const beside = await Listener.open(alice, `${path}/deploys/${second.id}/firehose`);
+      const heard = await following.until(({ event }) => event === 'log');
       await lost.finish({ kind: 'lost', message: 'gone' });
       assert.equal((await look(second)).state, 'deploying');
       const next = await take('ship');
+      await next.writeLog('after\n');
       assert.equal(next.order.work.environment['HEADRACE_DEPLOY_ID'], second.id_str);
       await next.exit(0);
       const over = await look(second);
       assert.equal(over.state, 'deployed');
+      // The log of the next build follows on that of the lost one, for whoever listens already.
+      for (const all of [[...heard, ...(await following.rest())], await beside.rest()]) {
+        assert.match(logOf(all), /^before\n.*after\n$/s);
+        assert.deepEqual(statesOf(all), ['deploying', 'deployed']);
+      }
       assert.ok(over.build_id !== second.build_id && over.deploy_finished_at !== null);
       assertRefused(await alice.post(`${path}/deploys`, { deploy_strategy_id: strategy.id, rollback: 'true' }), 404, {
         commit_id: ['not_found'],

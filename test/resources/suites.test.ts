@@ -4,7 +4,7 @@ import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } fro
 import { describeService } from '../support/service.ts';
 
 const fields =
-  'id id_str name description command steps tags image reports timeout allow_failure retries matrix matrix_include ' +
+  'id id_str name description command steps services tags image root reports timeout allow_failure retries matrix matrix_include ' +
   'matrix_exclude matrix_allow_failure cache cache_save artifacts needs files_from_id ' +
   'approval manual concurrency_group files_from_id_str';
 
@@ -130,6 +130,102 @@ describeService('suites', (service) => {
       command: 'invalid_format',
     });
     assert.equal(((await alice.get(own)).record.steps as object[]).length, 50);
+  });
+
+  test('have services that run beside their builds', async () => {
+    const alice = await service.user();
+    const path = `/projects/${(await alice.createProject()).id}/suites`;
+    const dependency = await alice.createDependency();
+    const others = await (await service.user()).createDependency();
+    const json = (body: object): Parameters<typeof alice.api.post>[1] => ({
+      as: alice.credentials,
+      body: JSON.stringify(body),
+      headers: { 'content-type': 'application/json' },
+    });
+    const db = {
+      name: 'db',
+      image: 'postgres:16',
+      dependency_id: null,
+      dependency_id_str: '',
+      command: '',
+      variables: [
+        { name: 'POSTGRES_PASSWORD', content: '', from: 'DB_PASSWORD' },
+        { name: 'LANG', content: 'C', from: '' },
+      ],
+      ready_port: 5432,
+      ready_command: '',
+      ready_timeout: 60,
+      prepare: 'psql -f schema.sql',
+      prepare_inputs: ['schema.sql', 'db/**'],
+      data: ['/var/lib/postgresql/data'],
+    };
+    // As a form sends it, with places in which nothing was typed.
+    const made = await alice.post(path, {
+      name: 'beside',
+      command: 'true',
+      'services[0][name]': 'db',
+      'services[0][image]': 'postgres:16',
+      'services[0][dependency_id]': '',
+      'services[0][variables][0][name]': 'POSTGRES_PASSWORD',
+      'services[0][variables][0][from]': 'DB_PASSWORD',
+      'services[0][variables][1][name]': 'LANG',
+      'services[0][variables][1][content]': 'C',
+      'services[0][variables][2][name]': '',
+      'services[0][variables][2][content]': '',
+      'services[0][ready_port]': '5432',
+      'services[0][ready_timeout]': '',
+      'services[0][prepare]': 'psql -f schema.sql',
+      'services[0][prepare_inputs][]': 'schema.sql\ndb/**',
+      'services[0][data][]': '/var/lib/postgresql/data',
+      'services[1][name]': '',
+      'services[1][variables][0][name]': '',
+      'services[1][data][]': '',
+    });
+    assertCreated(made, fields);
+    assert.deepEqual(made.record.services, [db]);
+    const own = `${path}/${made.record.id}`;
+    assert.deepEqual((await alice.get(own)).record, made.record);
+    const compiled = { name: 'queue', dependency_id: String(dependency.id), command: 'queued -v', ready_timeout: 5 };
+    const changed = (await alice.api.put(own, json({ services: [compiled] }))).record.services as (typeof db)[];
+    assert.deepEqual(
+      changed.map((one) => [one.name, one.image, one.dependency_id, one.dependency_id_str, one.ready_port, one.data]),
+      [['queue', '', dependency.id, String(dependency.id), 0, []]],
+    );
+    assert.deepEqual((await alice.put(own, { description: 'd' })).record.services, changed);
+    const one = { name: 'db', image: 'a' };
+    const at = (field: string, code: string, place = 0) => ({ [`services[${place}][${field}]`]: code });
+    const wrongs: [object, Record<string, string>][] = [
+      [{ ...one, name: '' }, at('name', 'is_blank')],
+      ...['Db', '1db', 'd_b', 'db.local', '-db', 'd b', 'localhost', 'build', 'x'.repeat(64), 'db\n127.0.0.1 evil'].map(
+        (name): [object, Record<string, string>] => [{ ...one, name }, at('name', 'invalid_format')],
+      ),
+      [{ name: 'db' }, at('image', 'is_blank')],
+      [{ ...one, image: 'A B' }, at('image', 'invalid_format')],
+      [{ ...one, dependency_id: String(dependency.id) }, at('image', 'invalid_format')],
+      [{ name: 'db', dependency_id: String(dependency.id) }, at('command', 'is_blank')],
+      [{ name: 'db', dependency_id: 'x', command: 'x' }, at('dependency_id', 'invalid_format')],
+      [{ ...one, ready_port: 65_536 }, at('ready_port', 'invalid_format')],
+      [{ ...one, ready_timeout: 0 }, at('ready_timeout', 'invalid_format')],
+      [{ ...one, data: ['var/lib'] }, at('data', 'invalid_format')],
+      [{ ...one, data: ['/'] }, at('data', 'invalid_format')],
+      [{ ...one, data: ['/a/../etc'] }, at('data', 'invalid_format')],
+      [{ ...one, data: ['/a', '/a/b'] }, at('data', 'invalid_format')],
+      [{ ...one, prepare_inputs: ['/etc/*'] }, at('prepare_inputs', 'invalid_format')],
+      [{ ...one, variables: [{ name: '1' }] }, at('variables][0][name', 'invalid_format')],
+      [{ ...one, variables: [{ name: 'CI', content: 'x' }] }, at('variables][0][name', 'is_reserved')],
+      [{ ...one, variables: [{ name: 'A', content: 'x', from: 'B' }] }, at('variables][0][from', 'invalid_format')],
+      [{ ...one, variables: [{ name: 'A' }, { name: 'A' }] }, at('variables][1][name', 'already_exists')],
+      [{ ...one, port: 1 }, at('port', 'invalid_format')],
+    ];
+    for (const [body, wrong] of wrongs) assertWrongFields(await alice.api.put(own, json({ services: [body] })), wrong);
+    const foreign = { name: 'db', dependency_id: String(others.id), command: 'x' };
+    const refused = await alice.api.put(own, json({ services: [foreign] }));
+    assert.deepEqual([refused.status, refused.body.error], [404, { 'services[0][dependency_id]': ['not_found'] }]);
+    assertWrongFields(await alice.api.put(own, json({ services: [one, one] })), at('name', 'already_exists', 1));
+    const many = Array.from({ length: 11 }, (_, index) => ({ ...one, name: `db${index}` }));
+    assertWrongFields(await alice.api.put(own, json({ services: many })), { services: 'invalid_format' });
+    assert.equal((await alice.api.put(own, json({ services: many.slice(1) }))).status, 200);
+    assert.deepEqual((await alice.put(own, { 'services[]': '' })).record.services, []);
   });
 
   test('have an image, which is a reference or blank', async () => {

@@ -81,6 +81,28 @@ describeWithRunner('a build request that was triggered', (service, runner) => {
     assert.equal((await passed())['HEADRACE_BRANCH'], 'next');
   });
 
+  test('compares a known commit of the default branch with its first parent, also where only a push built it', async () => {
+    const project = await withSecret();
+    const suite = (await alice.get(`/projects/${project.id}/suites`)).list[0];
+    const push = { kind: 'fetched' as const, commit: { ...aCommit, sha: sha('9'), defaultBranch: 'main' } };
+    const changes = { base: sha('8'), comparedWith: 'what main had before', files: ['other.c'] };
+    await trigger(service.store, project, sha('9'), { before: sha('8') });
+    await (await runner.take('fetch_commit')).finish({ ...push, changes });
+    await passed();
+    const compared = async (): Promise<unknown[]> => {
+      const { id } = await alice.requestBuild(project, sha('9'));
+      const shown = (await alice.get(`/projects/${project.id}/build_requests/${id}`)).record;
+      return [shown['base'], shown['compared_with']];
+    };
+    assert.deepEqual(await compared(), ['', '']);
+    await passed();
+    // What that changed is known: nothing has to be fetched where a rule asks for it.
+    const rule = { subject: 'commit.files', operator: 'equals', value: aCommit.files[0] ?? '' };
+    await alice.post(`/projects/${project.id}/suites/${suite?.id}/rules`, rule);
+    assert.deepEqual(await compared(), ['', 'its first parent']);
+    await passed();
+  });
+
   test('fetches a known commit again where a rule asks for its files and nobody compared it with the same', async () => {
     const project = await withSecret();
     const suite = (await alice.get(`/projects/${project.id}/suites`)).list[0];

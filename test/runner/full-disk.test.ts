@@ -28,6 +28,7 @@ describe('a runner on a disk without room above its reserve', () => {
     },
     log: async () => ({ taken: true }),
     steps: () => assert.fail('there are no steps'),
+    services: () => assert.fail('there are no services'),
     tests: () => assert.fail('there are no tests'),
     extend: async (_, signal) => pause(100, {}, { signal }),
     async finish(report) {
@@ -40,7 +41,7 @@ describe('a runner on a disk without room above its reserve', () => {
       })(),
     store: async () => ({ gone: true }),
     keep: async () => ({ gone: true }),
-    key: async () => undefined,
+    access: async () => undefined,
     leave: async () => {},
     registry: async () => undefined,
     gone: async () => [],

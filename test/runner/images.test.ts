@@ -11,6 +11,7 @@ import { run as runProgram } from '../../src/lib/processes.ts';
 import { removeTree } from '../../src/lib/remove-tree.ts';
 import type { RegistryAccess } from '../../src/protocol/index.ts';
 import { openImages, type Images, type ImagesOptions } from '../../src/runner/images/images.ts';
+import { rootUser } from '../../src/runner/sandbox/types.ts';
 import { openSandboxes, type Job, type Sandboxes } from '../../src/runner/sandbox/index.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { startFakeRegistry, type FakeRegistry } from '../support/fake-registry.ts';
@@ -93,14 +94,39 @@ describe('images', () => {
   };
 
   test('a command runs in the files of its image', async () => {
-    const layers = [shellLayer(), [{ name: 'etc/motd', content: 'made for this\n' }]];
-    const digest = await registry.push('team/app', '1', imageOf(layers, { env: ['COLOUR=green', 'HOME=/root'] }));
+    const layers: TarEntry[][] = [
+      shellLayer(),
+      [
+        { name: 'etc/motd', content: 'made for this\n' },
+        // The link leads to a file of the image, as it does for its programs, and the other one to nothing.
+        { name: 'etc/passwd', type: 'symbolic link', target: '/lib/passwd' },
+        { name: 'etc/group', type: 'symbolic link', target: '../../../../../../../../etc/group' },
+        { name: 'lib/passwd', content: 'root:x:0:0::/root:/bin/sh\napp:x:70:71::/srv:/bin/sh\n' },
+      ],
+    ];
+    const config = {
+      User: 'app',
+      WorkingDir: 'srv/app',
+      Entrypoint: ['/bin/app', 'run'],
+      ExposedPorts: { '8080/tcp': {} },
+    };
+    const options = { env: ['COLOUR=green', 'HOME=/root'], config };
+    const digest = await registry.push('team/app', '1', imageOf(layers, options));
     using image = await take(`${registry.host}/team/app:1`);
-    assert.deepEqual(image.environment, { COLOUR: 'green' });
+    assert.deepEqual(image.configuration, {
+      user: { name: 'app', uid: 70, gid: 71, groups: [] },
+      withoutRoot: { name: 'app', uid: 70, gid: 71, groups: [] },
+      environment: { COLOUR: 'green' },
+      directory: '/srv/app',
+      entrypoint: ['/bin/app', 'run'],
+      command: [],
+      ports: [8080],
+    });
     assert.match(said, new RegExp(`${registry.host}/team/app:1 \\(${digest}\\)`));
-    const { text, exitStatus } = await run(image.tree, 'cat /etc/motd; ls /; pwd; id -un');
+    const user = image.configuration.user;
+    const { text, exitStatus } = await run(image.tree, 'cat /etc/motd; ls /; pwd; id -un; id -u', { user });
     assert.equal(exitStatus, 0, text);
-    assert.match(text, /^made for this\nbin\nbuild\ndev\netc\nhome\nproc\nrun\ntmp\nvar\n\/build\nbuild\n$/);
+    assert.match(text, /^made for this\nbin\nbuild\ndev\netc\nhome\nlib\nproc\nrun\ntmp\nvar\n\/build\napp\n70\n$/);
   });
 
   test('the second run in an image fetches nothing, and changes of the first are gone', async () => {
@@ -238,7 +264,7 @@ describe('images', () => {
       'ls /usr /lib; cat /data/shadow /data/disk; mount',
     ].join('; ');
     const mounts = [{ at: '/opt/prefix', layers: [software] }];
-    const { text } = await run(image.tree, script, { mounts });
+    const { text } = await run(image.tree, script, { mounts, user: rootUser });
     const expected = [
       '/build:',
       'w',
@@ -249,9 +275,10 @@ describe('images', () => {
       '/tmp:',
       'w',
       '127.0.0.1 localhost build',
-      'root:x:0:0:root:/:/usr/sbin/nologin',
+      // Who is who is the image's to say; where it has a device, there is a file with what every image gets.
+      'root:x:0:0:root:/root:/bin/sh',
       'build:x:1000:1000:build:/home/build:/bin/sh',
-      'root:x:0:',
+      'cat: read error: Is a directory',
       'build',
       '/tmp',
     ];

@@ -94,7 +94,7 @@ describeWithRunner('the firehose', (service, runner) => {
   test('has an end also for whoever broke off in the middle of the last words and takes them up again', async () => {
     const { task, id } = await runningBuild(alice, runner);
     const { db, blobs } = service.store;
-    const [parts, subject] = [{ db: db.read, blobs }, followedBuild(db.read, id)];
+    const [parts, subject] = [{ db: db.read, blobs }, followedBuild(db.read, id, id)];
     const place: ReadPosition = { at: 0n };
     for await (const _ of newEvents(parts, subject, place));
     assert.equal(place.over, undefined);

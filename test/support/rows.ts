@@ -73,6 +73,7 @@ export async function addBuild(
     retries_left: 0,
     series: 0n,
     steps: '',
+    services: '[]',
     tests_passed: 0,
     tests_failed: 0,
     tests_skipped: 0,

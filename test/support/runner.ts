@@ -11,6 +11,7 @@ import type {
   Order,
   Outcome,
   Receipt,
+  Wish,
   Work,
   ClaimSignal,
 } from '../../src/protocol/index.ts';
@@ -80,8 +81,11 @@ export class ScriptedRunner {
     return new ScriptedRunner(this.dispatch, { holder: name });
   }
 
-  async take<Kind extends Work['kind']>(kind: Kind): Promise<Task<Extract<Work, { kind: Kind }>>> {
-    const order = await this.dispatch.next(this.self, { claim: randomUUID() }, patient);
+  async take<Kind extends Work['kind']>(
+    kind: Kind,
+    wish: Pick<Wish, 'location'> = {},
+  ): Promise<Task<Extract<Work, { kind: Kind }>>> {
+    const order = await this.dispatch.next(this.self, { claim: randomUUID(), ...wish }, patient);
     assert.equal(order?.work.kind, kind);
     return new Task(this, order as Order & { work: Extract<Work, { kind: Kind }> });
   }
@@ -151,17 +155,12 @@ export class Task<W extends Work = Work> {
   }
 
   /** Reports the end with this size of the log, where the server did not take everything. */
-  finishAt(logSize: number, outcome: Outcome, kept?: FinishReport['kept']): Promise<Receipt> {
-    return this.#runner.dispatch.finish(this.#runner.self, {
-      claim: this.order.claim,
-      outcome,
-      logSize,
-      ...(kept && { kept }),
-    });
+  finishAt(logSize: number, outcome: Outcome, more: Partial<FinishReport> = {}): Promise<Receipt> {
+    return this.#runner.dispatch.finish(this.#runner.self, { claim: this.order.claim, outcome, logSize, ...more });
   }
 
-  async exit(status: number, kept?: FinishReport['kept']): Promise<void> {
-    assert.deepEqual(await this.finishAt(this.#size, { kind: 'exited', status }, kept), { taken: true });
+  async exit(status: number, more: Partial<FinishReport> = {}): Promise<void> {
+    assert.deepEqual(await this.finishAt(this.#size, { kind: 'exited', status }, more), { taken: true });
   }
 
   async fetched(commit: Partial<CommitReport> = {}): Promise<void> {

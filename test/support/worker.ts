@@ -4,7 +4,7 @@
  * costs.
  */
 import hooks from 'node:async_hooks';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
@@ -28,6 +28,16 @@ function take(at: number): boolean {
   }
 }
 
+/**
+ * The processor's time of this process, and of those that it started and that have ended, in hundredths of a second. What
+ * the run's PostgreSQL did is not in it.
+ */
+function processorTime(): number {
+  const stat = readFileSync('/proc/self/stat', 'utf8');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' '); // the name before it may have spaces
+  return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0);
+}
+
 /** Variables that a file set would reach the programs that later files start. */
 function putBackEnvironment(): void {
   for (const name of Object.keys(process.env)) if (!Object.hasOwn(environment, name)) delete process.env[name];
@@ -41,12 +51,14 @@ const root = join(import.meta.dirname, '../..');
 
 for (const [at, file] of (JSON.parse(TEST_FILES) as string[]).entries()) {
   if (!take(at)) continue;
+  const before = processorTime();
   // Tests and hooks that a file defines while it is loaded belong to this test: it ends when they have ended. It is loaded
   // without a pause, because after one the runner would not know to which test they belong.
   await test(file, { timeout: fileMinutes * 60_000 }, () => {
     load(join(root, file));
   });
   putBackEnvironment();
+  writeFileSync(join(TEST_CLAIMS, String(at)), String(processorTime() - before));
 }
 
 // A process that never ends, because something stays open, would block the whole run.

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { insertUser } from '../../src/auth/users.ts';
+import { beginLog } from '../../src/streams/logs.ts';
 import type { Record_ } from './client.ts';
 import { registerApplication } from './applications.ts';
 import { addArtifact, addBuild, addCache, addCommit, addDelivery, addHookDelivery } from './rows.ts';
@@ -35,6 +36,12 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const commit = await addCommit(store, project);
   const buildRequest = await owner.requestBuild(project);
   const build = await addBuild(store, project, { commit, buildRequest, suite });
+  await store.db.transaction(async (trx) => {
+    const log = store.ids.next();
+    await beginLog(trx, log, project.id, { isComplete: true });
+    const services = JSON.stringify([{ name: 'db', state: 'stopped', log: String(log) }]);
+    await trx.updateTable('builds').set({ services }).where('id', '=', build.id).execute();
+  });
   const artifact = await addArtifact(store, build, 'dist/app.js');
   const deploys = `/projects/${project.id}/deploys`;
   const deploy = (await owner.post(deploys, { deploy_strategy_id: strategy.id, commit_id: commit.id })).record;
@@ -51,7 +58,8 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const application = await registerApplication(service, owner);
   await application.token(owner, ['user']);
   const upload = (await owner.post(`/dependencies/${dependency.id}/uploads`, { size: 1n })).record;
-  const ids: Record<string, bigint> = {
+  const ids: Record<string, bigint | string> = {
+    service_name: 'db',
     project_id: project.id,
     suite_id: suite.id,
     rule_id: rule.id,

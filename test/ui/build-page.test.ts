@@ -273,6 +273,19 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
     await wide.context().close();
   });
 
+  test('says that files wait on the runner, until they have arrived before one’s eyes', async () => {
+    const late = await runningBuild(alice, runner, {});
+    await late.task.exit(0, { uploads: true });
+    const shown = await browser.signIn(service.address, alice.credentials);
+    await shown.goto(`${service.address}/ui${late.path}`);
+    const said = shown.getByText('wait on its runner');
+    await said.waitFor();
+    const { claim } = late.task.order;
+    assert.deepEqual(await runner.dispatch.uploaded(runner.self, { claim }), { taken: true });
+    await said.waitFor({ state: 'detached' });
+    await shown.context().close();
+  });
+
   test('can be used by everybody, in every tab', async () => {
     const addresses = ['', '/tests', '/tests?filter=gauge', '/artifacts', '/details'];
     await assertAccessible(

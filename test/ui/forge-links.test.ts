@@ -13,7 +13,7 @@ describeWithRunner('links to the forge', (service, runner) => {
   });
 
   const linksOf = async (url: string, id = 0n) => {
-    const links = linksAt(await forgeOf(service.store.db.read, { id, repository_url: url }));
+    const links = linksAt(await forgeOf(service.store.db.read, { id, clone_url: url }));
     return links && [links.commit('c0ffee'), links.branch('fix/a b#1'), links.pullRequest(7n)];
   };
 

@@ -43,12 +43,19 @@ describeServiceOnOne('pages over the API', (service) => {
   test('a form does what the API does, and the audit log is told that it was a browser', async () => {
     const audit = await AuditWatch.begin(service);
     const page = await tab.get('/ui/projects/new');
-    const fields = { name: 'by a page', repository_url: 'git@example.org:a/b.git', description: 'one\r\ntwo' };
+    const pasted = 'https://me@example.org/a/b/?tab=readme';
+    const fields = { name: 'by a page', clone_url: pasted, description: 'one\r\ntwo' };
     const made = await tab.submit(page, '/ui/projects/new', fields);
     assert.equal(made.status, 303);
     const [, id = ''] = /^\/ui\/projects\/(\d+)\/setup$/.exec(String(made.headers.location)) ?? assert.fail();
     const { record } = await alice.get(`/projects/${id}`);
-    assert.deepEqual([record.name, record.description], ['by a page', 'one\ntwo']);
+    assert.deepEqual(
+      [record.name, record.description, record.clone_url],
+      ['by a page', 'one\ntwo', 'https://example.org/a/b'],
+    );
+    const setup = await tab.get(String(made.headers.location));
+    assert.match(setup.text, /over HTTPS\. That needs no key/);
+    assert.doesNotMatch(setup.text, /ssh-ed25519/);
     const [entry] = await audit.news();
     assert.deepEqual([entry?.action, entry?.via, entry?.actor?.email], ['project.created', 'session', alice.email]);
   });
@@ -56,15 +63,15 @@ describeServiceOnOne('pages over the API', (service) => {
   test('an error is shown at its field, and the typed text stays', async () => {
     await alice.createProject({ name: 'taken' });
     const page = await tab.get('/ui/projects/new');
-    const typed = { name: 'taken', repository_url: `https://nowhere${hostile}`, description: `kept ${hostile}` };
+    const typed = { name: 'taken', clone_url: `https://nowhere${hostile}`, description: `kept ${hostile}` };
     const refused = await tab.submit(page, '/ui/projects/new', typed);
     assert.equal(refused.status, 403);
     const field = (name: string): string => new RegExp(`<[^<]*\\bname="${name}"[^>]*>`).exec(refused.text)?.[0] ?? '';
     assert.match(field('name'), /value="taken"[^>]*/);
     assert.match(field('name'), /aria-invalid="true"/);
-    assert.match(field('repository_url'), /aria-invalid="true"/);
+    assert.match(field('clone_url'), /aria-invalid="true"/);
     assert.match(refused.text, /Name is taken already\./);
-    assert.match(refused.text, /has the form user@host:path/);
+    assert.match(refused.text, /This is no address of a repository, such as/);
     assert.ok(refused.text.includes('kept &quot;&gt;&lt;img') && !refused.text.includes('<img'));
   });
 
@@ -107,15 +114,16 @@ describeServiceOnOne('pages over the API', (service) => {
     assert.equal(await requests(), before + 1);
   });
 
-  test('scripts of pages read the API under /ui/data; nobody else does [promise: browser-credentials]', async () => {
-    const path = `/projects/${world.project.id}`;
+  test('scripts of pages read what they need under /ui/data; nobody else does [promise: browser-credentials]', async () => {
+    const path = `${world.path('/projects/:project_id/builds/:build_id')}/log/view`;
     const read = await tab.get(`/ui/data${path}`);
-    assert.deepEqual([read.status, read.record.name], [200, world.project.name]);
-    assert.deepEqual(read.record, (await alice.get(path)).record);
+    assert.deepEqual([read.status, Array.isArray(read.record.lines)], [200, true]);
     const streamed = await tab.get(`/ui/data${world.path('/projects/:project_id/builds/:build_id')}/log.txt`);
     assert.match(String(streamed.headers['content-type']), /^text\/plain/);
     // The cookie opens nothing of the API's own, and another site's page gets nothing here: no CORS, no JSON-P.
-    assert.equal((await tab.get(path)).status, 401);
+    assert.equal((await tab.get(`/projects/${world.project.id}`)).status, 401);
+    // What no script asks for is not there.
+    assert.equal((await tab.get(`/ui/data/projects/${world.project.id}`)).status, 404);
     for (const site of ['cross-site', 'same-site']) {
       assert.equal((await tab.get(`/ui/data${path}`, { 'sec-fetch-site': site })).status, 401);
       assert.equal((await tab.get('/ui/data/changes', { 'sec-fetch-site': site })).status, 401);

@@ -58,11 +58,15 @@ describeServiceOnOne(
     test('change the project, keep what was typed when something is wrong, and delete it', async () => {
       const own = await owner.createProject({ name: 'short-lived', description: 'old' });
       const at = `/ui/projects/${own.id}/settings`;
-      assertDone(await send(hers, at, 'save', { name: markup, repository_url: 'git@example.org:a/b.git' }), at);
-      const wrong = await send(hers, at, 'save', { name: '', repository_url: 'nowhere', description: 'typed here' });
+      assertDone(
+        await send(hers, at, 'save', { name: markup, clone_url: ' git clone ssh://example.org:2222/a/b.git' }),
+        at,
+      );
+      assert.equal((await owner.get(`/projects/${own.id}`)).record.clone_url, 'ssh://git@example.org:2222/a/b.git');
+      const wrong = await send(hers, at, 'save', { name: '', clone_url: 'nowhere', description: 'typed here' });
       assert.equal(wrong.status, 403);
       assert.match(wrong.text, /Name is missing\./);
-      assert.match(wrong.text, /This is no address of a repository over SSH/);
+      assert.match(wrong.text, /This is no address of a repository, such as/);
       assert.match(wrong.text, /value="nowhere"[^]*typed here/);
       const { text } = await hers.get(at);
       assert.ok(text.includes(escaped) && !text.includes(markup));
@@ -214,7 +218,7 @@ describeServiceOnOne(
       const at = `${path}/settings/deploys`;
       const fields = {
         name: markup,
-        'options[repository_url]': 'deploy@example.org:live.git',
+        'options[clone_url]': 'ssh://example.org:2222/live.git',
         'options[local_branch]': 'main',
         'options[remote_branch]': 'production',
       };
@@ -227,11 +231,45 @@ describeServiceOnOne(
       const [strategy] = (await owner.get(`/projects/${project.id}/deploy_strategies`)).list;
       const one = `${at}/${strategy?.id}`;
       assertDone(await send(hers, one, 'save', { ...fields, name: 'live' }), at);
-      assert.match((await hers.get(at)).text, />live<\/a>/);
+      const lives = await hers.get(at);
+      assert.match(lives.text, />live<\/a>/);
+      assert.match(lives.text, /<code>ssh:\/\/git@example\.org:2222\/live\.git<\/code>/);
       const [question, gone] = await deleteAt(hers, `${one}/delete`);
       assert.match(question, /<strong>live<\/strong>[^]*production[^]*live\.git/);
       assertDone(gone, at);
       assert.equal((await hers.get(one)).status, 404);
+    });
+
+    test('create and change deploy strategies that run a suite, once there is a manual one', async () => {
+      const at = `${path}/settings/deploys`;
+      const title = 'New strategy that runs a suite';
+      assert.ok(!(await hers.get(at)).text.includes(title));
+      const plain = await create('suites', { name: 'plain', command: 'make' });
+      const ship = await create('suites', { name: markup, command: 'make ship', manual: 'true' });
+      const other = await create('suites', { name: 'other', command: 'make', manual: 'true' });
+      const offered = (await hers.get(at)).text;
+      assert.ok(offered.includes(title) && offered.includes(escaped) && !offered.includes(markup));
+      assert.ok(!offered.includes(`<option value="${plain.id}"`), 'only manual ones');
+      const fields = { name: 'live', strategy_type: 'suite', 'options[suite_id]': ship.id_str };
+      const wrong = await send(hers, at, 'create_by_suite', { ...fields, 'options[suite_id]': plain.id_str });
+      assert.equal(wrong.status, 403);
+      assert.match(wrong.text, /value="live"/, 'what was typed stays');
+      assertDone(await send(hers, at, 'create_by_suite', fields), at);
+      assert.ok((await hers.get(at)).text.includes(`the suite ${escaped}`));
+      const [strategy] = (await owner.get(`/projects/${project.id}/deploy_strategies`)).list;
+      const one = `${at}/${strategy?.id}`;
+      assert.match((await hers.get(one)).text, new RegExp(`<option value="${ship.id}" selected>`));
+      assertDone(await send(hers, one, 'save', { ...fields, 'options[suite_id]': other.id_str }), at);
+      assert.match((await hers.get(at)).text, /the suite other/);
+      // The page of the suite says why it has to stay manual.
+      const suitePage = `${path}/settings/suites/${other.id}`;
+      const refused = await send(hers, suitePage, 'save', { name: 'other', command: 'make', manual: 'false' });
+      assert.equal(refused.status, 403);
+      assert.match(refused.text, /A deploy strategy runs it, so it stays manual\./);
+      const [question, gone] = await deleteAt(hers, `${one}/delete`);
+      assert.match(question, /leads to the suite other/);
+      assertDone(gone, at);
+      for (const suite of [plain, ship, other]) await owner.delete(`/projects/${project.id}/suites/${suite.id}`);
     });
 
     test('create notifications, show their secret once, what was sent and what was answered, and send it again', async () => {

@@ -132,6 +132,17 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
     const stepwise = (await tab.get(`${at}/${suite.id}`)).text;
     assert.equal(groups(stepwise)[0], 'Steps: 2 steps');
     assert.match(stepwise, /<option value="always" selected>in both cases/);
+    // Whose files it begins with is one that it needs.
+    const compile = await runs.suite({ name: 'compile' });
+    const taking = { ...fields, ...whole, 'needs[]': '', files_from_id: compile.id_str };
+    const notNeeded = await send(`${at}/${suite.id}`, 'save', taking);
+    assert.equal(notNeeded.status, 403);
+    assert.equal(groups(notNeeded.text)[3], '+ Needs: none, files of compile');
+    assert.match(notNeeded.text, /It has to be one of those that this suite needs/);
+    assert.equal((await send(`${at}/${suite.id}`, 'save', { ...taking, 'needs[]': compile.id_str })).status, 303);
+    const filed = (await tab.get(`${at}/${suite.id}`)).text;
+    assert.equal(groups(filed)[3], 'Needs: compile, files of compile');
+    assert.match(filed, new RegExp(`<option value="${compile.id_str}" selected>compile<`));
   });
 
   test('ask for some suites only, and say which were left out for that', async () => {
@@ -182,7 +193,7 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
     await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
     const files = { location: 'location', name: 'name', key: 'ab'.repeat(32) };
     const [kept, gone] = [await runningBuild(alice, runner), await runningBuild(alice, runner)];
-    await kept.task.exit(1, files);
+    await kept.task.exit(1, { kept: files });
     await gone.task.exit(1);
     const command = ({ id }: RunningBuild): string => `headrace shell ${id}`;
     assert.ok((await tab.get(`/ui${kept.path}/details`)).text.includes(command(kept)));

@@ -65,6 +65,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       name: awkward,
       description: '',
       repository_url: 'g@h:p',
+      clone_url: 'https://h/p',
       build_state: 'new',
       ssh_public_key: seal({ table: 'projects', column: 'ssh_public_key' }, project),
       ssh_private_key: seal({ table: 'projects', column: 'ssh_private_key' }, project),
@@ -89,8 +90,10 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       project_id: project,
       ...named,
       steps: JSON.stringify([{ name: awkward, command: awkward, when: 'always' }]),
+      services: JSON.stringify([{ name: 'db', image: awkward, command: awkward }]),
       tags: 'arm,gpu',
       image: awkward,
+      root: 0,
       cache: '["~/x"]',
       cache_save: 'always',
       timeout: 60,
@@ -166,7 +169,13 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('dependency_pins', { suite_dependency_id: 1n, relation_id: null, position: 0, ...pinned, digest: null });
     await put('dependency_pins', { suite_dependency_id: 1n, relation_id: null, position: 1, ...pinned });
     await put('dependency_pins', { suite_dependency_id: null, relation_id: 2n, position: 0, ...pinned });
-    const branches = { repository_url: 'g@h:p', local_branch: 'main', remote_branch: 'main', suite_id: suite };
+    const branches = {
+      repository_url: 'g@h:p',
+      clone_url: 'ssh://g@h:22/p',
+      local_branch: 'main',
+      remote_branch: 'main',
+      suite_id: suite,
+    };
     await put('deploy_strategies', { id: 1n, project_id: project, name: 'n', strategy_type: 'git', ...branches });
     const person = { scm_author_name: awkward, scm_author_email: 'e', scm_authored_date: '2026-01-01T00:00:00+05:30' };
     await put('commits', {
@@ -215,6 +224,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       output_from: 0n,
       output_to: largestId,
       steps: JSON.stringify([{ name: awkward, state: 'waiting' }]),
+      services: JSON.stringify([{ name: 'db', state: 'ready', log: '1' }]),
       needs: JSON.stringify([awkward]),
       files_from: awkward,
       files_of: largestId,
@@ -377,7 +387,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       state: 'enqueued',
       created_by: user,
       ...times,
-      repository_url: 'git@x:y.git',
+      clone_url: 'git@x:y.git',
       local_branch: 'main',
       remote_branch: awkward,
       suite_id: largestId,

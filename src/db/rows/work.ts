@@ -113,6 +113,8 @@ export interface BuildRow {
   output_to: bigint | null;
   /** Its steps as JSON, as far as its runner told; blank for one with a command of which nothing was told yet. */
   steps: string;
+  /** Its services as JSON, each with the log that it has, once they are known. */
+  services: string;
   /** The names of the suites that it needs, as a JSON list. */
   needs: string;
   /** The name of the one of these whose files it begins with; blank where it begins with the checkout. */
@@ -149,7 +151,7 @@ export interface DeployRow {
   started_at: bigint | null;
   finished_at: bigint | null;
   /** The strategy's settings when the deploy was requested: the strategy may change or be deleted before its turn. */
-  repository_url: string;
+  clone_url: string;
   local_branch: string;
   remote_branch: string;
   suite_id: bigint | null;

@@ -13,13 +13,13 @@ import { MasterError } from './ssh-master.ts';
  */
 export async function checkedHost(
   config: string,
-  destination: string,
+  destination: readonly string[],
   rules: AddressRules,
   signal: AbortSignal,
   hear: (chunk: Buffer) => Promise<void>,
 ): Promise<string[]> {
   const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], LC_ALL: 'C.UTF-8' };
-  const { status, stdout, stderr } = await run('ssh', ['-G', '-F', config, '--', destination], { env, signal });
+  const { status, stdout, stderr } = await run('ssh', ['-G', '-F', config, ...destination], { env, signal });
   if (status !== 0) {
     await hear(stderr);
     throw new MasterError(stderr.toString());

@@ -137,7 +137,7 @@ async function makeSubmodule(
   making: Making,
 ): Promise<string | undefined> {
   source.narrator.line(`Submodule ${path}: ${commit} of ${address.url}.`);
-  const isOpen = address.transport === 'https';
+  const isOpen = address.scheme === 'https';
   const leave = (why: string, isLasting: boolean): void => {
     const help =
       isLasting && isOpen && !source.isFork

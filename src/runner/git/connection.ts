@@ -1,4 +1,5 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
+import { destinationOf, type GitAddress } from '../../domain/git-address.ts';
 import { messageOf } from '../../lib/error-code.ts';
 import { serveSshAgent } from '../../lib/ssh-agent.ts';
 import type { AddressRules } from '../../lib/address-filter.ts';
@@ -24,11 +25,11 @@ export interface ConnectionSettings {
   rules: AddressRules;
 }
 
-/** The master's files, its destination, and its key. */
+/** The master's files, its address, and its key. */
 interface MasterLocation {
   files: string;
-  destination: string;
-  /** The content of a repository names the destination. */
+  address: GitAddress;
+  /** The content of a repository names the address. */
   isNamed: boolean;
   key: SshPrivateKey;
 }
@@ -96,7 +97,7 @@ export function startConnection(settings: ConnectionSettings, location: MasterLo
 /** The whole life of a master, from its agent to the removal of its files. */
 async function live(
   { knownHosts, connectSeconds, sshConfig: operatorsFile, defaults = [], rules }: ConnectionSettings,
-  { files, destination, isNamed, key }: MasterLocation,
+  { files, address, isNamed, key }: MasterLocation,
   stop: AbortSignal,
   { onOutput, isReady }: { onOutput: (chunk: Buffer) => Promise<void>; isReady: () => void },
 ): Promise<void> {
@@ -106,9 +107,12 @@ async function live(
     const operator = await operatorsConfig(operatorsFile);
     await writeFile(names.publicKeyFile, `${key.publicKey}\n`);
     await writeFile(names.config, sshConfig({ ...names, knownHosts, connectSeconds, operator, defaults }));
+    // Not in the file, because jump hosts have ports of their own.
+    const port = address.port === undefined ? [] : ['-p', String(address.port)];
+    const destination = [...port, '--', destinationOf(address)];
     const host = isNamed ? await checkedHost(names.config, destination, rules, stop, onOutput) : [];
     const args = ['-F', names.config, ...host, '-S', files, '-M', '-N', '-o', 'ControlPersist=no'];
-    args.push('-o', 'PermitLocalCommand=yes', '-o', 'LocalCommand=echo connected', '--', destination);
+    args.push('-o', 'PermitLocalCommand=yes', '-o', 'LocalCommand=echo connected', ...destination);
     await runMaster(args, stop, 3 * connectSeconds * 1000, onOutput, () => {
       void agent.close();
       isReady();

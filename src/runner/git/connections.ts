@@ -1,11 +1,11 @@
 import { symlink } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { destinationOf, type GitAddress } from '../../domain/git-address.ts';
 import { orAborted } from '../../lib/or-aborted.ts';
 import { parseSshPrivateKey, type SshPrivateKey } from '../../lib/ssh-private-key.ts';
 import { startConnection, type Connection, type ConnectionSettings } from './connection.ts';
 import { explain, FetchError, recognize } from './failures.ts';
 import type { LogWriter } from './narrator.ts';
-import type { RepositoryAddress } from './repository-url.ts';
 import { MasterError } from './ssh-master.ts';
 
 /*
@@ -33,7 +33,7 @@ export interface ConnectionOptions extends Omit<ConnectionSettings, 'knownHosts'
 
 export interface ConnectionRequest {
   projectId: string;
-  address: RepositoryAddress;
+  address: GitAddress;
   privateKey: string;
   narrator: LogWriter;
   signal: AbortSignal;
@@ -65,7 +65,7 @@ export async function openConnections(options: ConnectionOptions): Promise<Conne
 
   function startFor(request: ConnectionRequest, key: SshPrivateKey, name: string): Connection {
     const files = join(folder, `connection-${++count}`);
-    const place = { files, destination: request.address.destination, isNamed: request.isNamed ?? false, key };
+    const place = { files, address: request.address, isNamed: request.isNamed ?? false, key };
     const connection = startConnection({ ...options, knownHosts }, place, () => {
       if (connections.get(name) === connection) connections.delete(name);
     });
@@ -128,7 +128,7 @@ function nameOf(
   { projectId, address, isNamed = false }: Pick<ConnectionRequest, 'projectId' | 'address' | 'isNamed'>,
   key: SshPrivateKey,
 ): string {
-  return [projectId, address.destination, isNamed, key.publicKey].join('\n');
+  return [projectId, destinationOf(address), address.port, isNamed, key.publicKey].join('\n');
 }
 
 /** Failures that look the same when only the shared connection has died. */

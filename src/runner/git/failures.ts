@@ -179,16 +179,15 @@ export function explain(kind: RemoteFailure, circumstances: Circumstances): stri
   return advice[kind](circumstances) + portAdvice(kind, circumstances);
 }
 
-export const wherePortsGo =
-  'Such an address has no place for a port: where SSH does not listen on port 22, an operator names the host and its ' +
-  'port in the file that HEADRACE_SSH_CONFIG names.';
+const wherePortsGo = 'Where SSH does not listen on port 22, the address is ssh://user@host:port/path.';
 
 /** For a host that does not answer at port 22, or an address that seems to contain a port. */
-function portAdvice(kind: RemoteFailure, { url, host }: Circumstances): string {
-  const [, port] = /:(\d{1,5})\//.exec(url) ?? [];
+function portAdvice(kind: RemoteFailure, { url }: Circumstances): string {
+  if (url.includes('://')) return '';
+  const [, destination, port, path] = /^(.*?):(\d{1,5})\/(.*)$/.exec(url) ?? [];
   const isMeant = port !== undefined && Number(port) > 0 && Number(port) <= 65_535;
   if (isMeant && ['host_unreachable', 'repository_not_found', 'key_refused', 'remote_failed'].includes(kind))
-    return `\nIf ${port} in ${url} is meant as a port: it is taken for a folder. ${wherePortsGo} There: “Host ${host}”, and below it “Port ${port}”.`;
+    return `\nIf ${port} in ${url} is meant as a port: it is taken for a folder. Write ssh://${destination}:${port}/${path} instead.`;
   return kind === 'host_unreachable' ? ` ${wherePortsGo}` : '';
 }
 
@@ -203,7 +202,7 @@ const advice: Record<RemoteFailure, (circumstances: Circumstances) => string> = 
     `(as a deploy key; to deploy there, one that may write), then try again. ${whichKey(key)}`,
   host_unreachable: ({ host, url }) =>
     `The host ${host} does not answer. ` +
-    `Check the name in ${url}, that the host is up, and that this machine may reach it over SSH.`,
+    `Check the name in ${url}, that the host is up, and that this machine may reach it over ${url.startsWith('https:') ? 'HTTPS' : 'SSH'}.`,
   host_key_changed: ({ host }) =>
     `The host ${host} identifies itself with another key than before. ` +
     'Either it was set up anew, or somebody stands in between. If the change is legitimate, ' +

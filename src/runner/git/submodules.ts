@@ -1,6 +1,6 @@
 import { expectSuccess } from './git.ts';
 import type { Source } from './obtain.ts';
-import { resolveSubmoduleUrl, type RepositoryAddress } from './repository-url.ts';
+import { parseGitAddress, type GitAddress } from '../../domain/git-address.ts';
 import type { Session } from './session.ts';
 import { trimEnd } from './phrases.ts';
 
@@ -8,7 +8,7 @@ export interface Submodule {
   path: string;
   /** The commit that the outer repository names. */
   commit: string;
-  address: RepositoryAddress;
+  address: GitAddress;
 }
 
 /** More are not searched for; far fewer are made (see checkout.ts). */
@@ -40,10 +40,10 @@ export async function submodulesOf(
     const address = resolveSubmoduleUrl(source.address, url);
     if (address === undefined) {
       leaveOut(
-        `Submodule ${path} is left out: ${JSON.stringify(withoutPassword(url))} is neither of the form user@host:path, ` +
+        `Submodule ${path} is left out: ${JSON.stringify(withoutPassword(url).slice(0, longestPath))} is neither of the form user@host:path, ` +
           'which the key of the project opens, nor a public https address.',
       );
-    } else if (address.transport === 'ssh' && (source.isFork || source.address.transport === 'https')) {
+    } else if (address.scheme === 'ssh' && (source.isFork || source.address.scheme === 'https')) {
       const who = source.isFork ? 'this commit, which comes from a fork,' : 'a repository without credentials';
       leaveOut(
         `Submodule ${path} is left out: ${who} names ${address.url}, and the key of the project is not used for what ` +
@@ -56,9 +56,31 @@ export async function submodulesOf(
   return wanted;
 }
 
-/** For any kind of address. */
+/** Resolves a URL of `.gitmodules` against its repository: `../lib.git` becomes a full one. */
+export function resolveSubmoduleUrl(base: GitAddress, url: string): GitAddress | undefined {
+  if (/^https:/i.test(url))
+    return parseGitAddress(
+      `https${withoutPassword(url)
+        .slice('https'.length)
+        .replace(/\/*(?:#.*)?$/, '')}`,
+    );
+  if (!/^\.\.?\//.test(url)) return parseGitAddress(url);
+  const [host] = /^\w+:\/\/[^/]+/.exec(base.url) ?? [base.url.slice(0, -base.path.length)];
+  const path = base.url.slice(host.length);
+  const steps = path.split('/').filter(Boolean);
+  for (const step of url.split('/')) {
+    if (step === '..') {
+      if (steps.pop() === undefined) return undefined; // above the root of the host: cannot be meant
+    } else if (step !== '.' && step !== '') {
+      steps.push(step);
+    }
+  }
+  return parseGitAddress(host + (path.startsWith('/') ? '/' : '') + steps.join('/'));
+}
+
+/** For any kind of address: a repository that is public needs none. */
 function withoutPassword(url: string): string {
-  return url.slice(0, longestPath).replace(/^([\w+.-]{1,20}:\/\/)[^/@]*@/, '$1');
+  return url.replace(/^([\w+.-]{1,20}:\/\/)[^/@]*@/, '$1');
 }
 
 /** Path to URL. The names in `.gitmodules` are not used: as folder names they have been an attack before. */

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { pathExists } from '../../lib/path-exists.ts';
 import { orAborted } from '../../lib/or-aborted.ts';
 import { removeTree, sweepTree } from '../../lib/remove-tree.ts';
+import type { ImageConfiguration } from './configuration.ts';
 
 /**
  * The unpacked images of this machine, each in a folder of its own: its files in `tree`, `about` for what is known of
@@ -37,7 +38,7 @@ export interface Wanted {
 
 export interface Brought {
   bytes: number;
-  environment: Record<string, string>;
+  configuration: ImageConfiguration;
 }
 
 export interface HeldImage extends Disposable, Brought {
@@ -154,8 +155,8 @@ export async function openImageStore(
     entries.set(name, entry);
     entry.users += 1;
     void utimes(place(name), new Date(), new Date()).catch(() => {});
-    const { digest, bytes, environment } = entry;
-    const held = { digest, bytes, environment, folder: place(name), tree: treeOf(place(name)) };
+    const { digest, bytes, configuration } = entry;
+    const held = { digest, bytes, configuration, folder: place(name), tree: treeOf(place(name)) };
     let isHeld = true;
     const letGo = (): void => {
       if (isHeld) release(entry);

@@ -6,11 +6,13 @@ import { publicAddressFilter } from '../../lib/address-filter.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { createResolve } from '../../lib/resolve.ts';
 import { treeSize } from '../../lib/tree-size.ts';
+import type { TlsTrust } from '../../lib/tls-trust.ts';
 import type { ImageOrder, Link, RegistryAccess } from '../../protocol/index.ts';
 import { untilAnswered } from '../retry.ts';
 import { present } from '../sandbox/machine.ts';
 import { watchSize } from '../size-watch.ts';
-import type { Sandboxes } from '../sandbox/types.ts';
+import type { Job, Sandboxes } from '../sandbox/types.ts';
+import { readConfiguration, whoRuns, withUsers } from './configuration.ts';
 import { ImageError } from './failures.ts';
 import { openImageStore, treeOf, type Brought, type HeldImage } from './image-store.ts';
 import {
@@ -20,12 +22,12 @@ import {
   layoutOf,
   plainDigests,
   plainLayerOf,
-  readConfiguration,
   readManifest,
   type Descriptor,
   type Manifest,
 } from './manifest.ts';
 import { openRegistryCheck } from './registry-check.ts';
+import { readRegistryTrust } from './registry-trust.ts';
 import { openImageTools, type RegistrySource } from './tools.ts';
 
 /**
@@ -47,7 +49,15 @@ export interface ImageTask {
 }
 
 /** The image stays until this is disposed of. */
-export type TakenImage = Pick<HeldImage, 'tree' | 'environment' | 'digest'> & Disposable;
+export type TakenImage = Pick<HeldImage, 'tree' | 'configuration' | 'digest'> & Disposable;
+
+/** What a job in an image has of it; `root` is what its suite says. */
+export function inImage(
+  { tree, configuration }: Pick<TakenImage, 'tree' | 'configuration'>,
+  root?: boolean | null,
+): Pick<Job, 'image' | 'user'> {
+  return { image: tree, user: whoRuns(configuration, root) };
+}
 
 export interface ImagesOptions {
   folder: string;
@@ -59,6 +69,8 @@ export interface ImagesOptions {
   toolSandboxes: Sandboxes;
   /** Private ranges whose registries may be called. */
   allow: readonly string[];
+  /** Whose certificates count beside those that the machine's configuration for containers names. */
+  trust?: TlsTrust | undefined;
   /** The largest image, and the most bytes that unused images may take up. */
   imageBytes: number;
   mostBytes: number;
@@ -72,8 +84,15 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
   const store = await openImageStore(options.folder, options.mostBytes, log);
   await mkdir(options.sockets, { recursive: true, mode: 0o700 });
   const rules = { mayCall: publicAddressFilter(options.allow), resolve: createResolve() };
-  const registryCheck = openRegistryCheck(rules);
-  const tools = openImageTools({ sandboxes: options.toolSandboxes, folder: options.sockets, rules, timeoutMs, log });
+  const registryCheck = openRegistryCheck(rules, readRegistryTrust({ added: options.trust?.added }));
+  const tools = openImageTools({
+    sandboxes: options.toolSandboxes,
+    folder: options.sockets,
+    rules,
+    authorities: options.trust?.authorities(),
+    timeoutMs,
+    log,
+  });
 
   const checked = async (source: RegistrySource, digest: string, signal: AbortSignal): Promise<Buffer> => {
     const bytes = await tools.fetchManifest(source, signal);
@@ -113,14 +132,14 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
         bounds,
       );
       if (digestOf(configuration) !== manifest.config.digest) throw mismatch(source.reference);
-      const environment = readConfiguration(configuration);
+      const read = readConfiguration(configuration);
       const layers = decompress ? await decompressedIn(blobs, plainDigests(configuration, manifest)) : manifest.layers;
       await compose(layout, blobs, { ...manifest, layers });
-      await tools.unpack(layout, tree, bounds);
+      const accounts = await tools.unpack(layout, tree, bounds);
       await removeTree(layout);
       if (!(await tools.hasShell(tree, bounds.signal)))
         throw new ImageError('image_without_shell', 'The image has no /bin/sh that runs here, and builds need one.');
-      return { environment, bytes: await treeSize(making) };
+      return { configuration: withUsers(read, accounts), bytes: await treeSize(making) };
     });
   };
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { ImageError } from './failures.ts';
+import { architecture, group, invalid, json, wrongArchitecture } from './documents.ts';
 
 /**
  * The documents that describe an image. Everything here comes from a registry, through a program that has seen its
@@ -20,9 +20,7 @@ export interface Manifest {
 /** The image's manifest, or which of an index's manifests is for this machine. */
 export type Described = { manifest: Manifest } | { other: string };
 
-export const mostBytesOfDocument = 4 * 1024 * 1024;
 const mostLayers = 1000;
-const architecture = { x64: 'amd64', arm64: 'arm64' }[process.arch as string] ?? process.arch;
 
 /** The program that unpacks does not know this kind: such layers are decompressed when they are fetched. */
 const zstdLayer = 'application/vnd.oci.image.layer.v1.tar+zstd';
@@ -111,54 +109,10 @@ export function layoutOf({ config, layers }: Manifest): Record<string, string> {
 export const layoutName = 'image';
 export const hexOf = (digest: string): string => digest.slice('sha256:'.length);
 
-const mostVariables = 1000;
-const longestVariable = 64 * 1024;
-
-/** The variables of an image's configuration. Throws where the image is for another kind of machine. */
-export function readConfiguration(bytes: Uint8Array): Record<string, string> {
-  const { os, architecture: made, config } = group(json(bytes));
-  if (os !== 'linux' || made !== architecture) throw wrongArchitecture(`it is for ${String(os)}/${String(made)}`);
-  const listed = typeof config === 'object' && config !== null ? group(config).Env : undefined;
-  const variables: Record<string, string> = {};
-  for (const entry of Array.isArray(listed) ? listed.slice(0, mostVariables) : []) {
-    if (typeof entry !== 'string' || entry.length > longestVariable) continue;
-    const [, name, value] = /^([A-Za-z_][A-Za-z0-9_]*)=([^\0]*)$/s.exec(entry) ?? [];
-    // Who the build is and what the sandbox has is not the image's to say.
-    if (name !== undefined && value !== undefined && !/^(HEADRACE.*|CI|HOME|USER|LOGNAME|SHELL|PWD)$/.test(name))
-      variables[name] = value;
-  }
-  return variables;
-}
-
-function wrongArchitecture(what: string): ImageError {
-  return new ImageError(
-    'image_wrong_architecture',
-    `The image is for another kind of machine: ${what.slice(0, 100)}, and this runner is linux/${architecture}.`,
-  );
-}
-
-function json(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(bytes).toString());
-  } catch {
-    throw invalid('its description is not JSON');
-  }
-}
-
-function group(value: unknown): Record<string, unknown> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw invalid('its description is malformed');
-  return value as Record<string, unknown>;
-}
-
 function descriptor(value: unknown): Descriptor {
   const { mediaType, digest, size } = group(value);
   const isWhole = typeof size === 'number' && Number.isSafeInteger(size) && size >= 0;
   if (typeof mediaType !== 'string' || typeof digest !== 'string' || !isWhole || !/^sha256:[0-9a-f]{64}$/.test(digest))
     throw invalid('its description is malformed');
   return { mediaType, digest, size };
-}
-
-function invalid(why: string): ImageError {
-  return new ImageError('image_invalid', `The image cannot be used: ${why}.`);
 }

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DiskFullError } from '../../lib/disk-reserve.ts';
 import type { ImageReference } from '../../domain/image-reference.ts';
@@ -10,9 +10,19 @@ import type { RegistryAccess } from '../../protocol/index.ts';
 import { openFilteringProxy, proxySocket, type FilteringProxy } from '../filtering-proxy.ts';
 import { machineTrust } from '../sandbox/etc.ts';
 import { quote } from '../sandbox/steps.ts';
-import type { Ended, Job, Limits, Sandboxes } from '../sandbox/types.ts';
+import {
+  buildUser,
+  rootUser,
+  sandboxPaths,
+  type Ended,
+  type Job,
+  type Limits,
+  type Sandboxes,
+} from '../sandbox/types.ts';
 import { ImageError, lastLine, pullFailure } from './failures.ts';
-import { layoutName, mostBytesOfDocument } from './manifest.ts';
+import type { ImageAccounts } from './configuration.ts';
+import { mostBytesOfDocument } from './documents.ts';
+import { layoutName } from './manifest.ts';
 import { sourceFile } from '../../lib/source-files.ts';
 
 /**
@@ -28,8 +38,11 @@ export interface ImageTools {
    * that are decompressed go by the digest of their decompressed bytes.
    */
   copy(source: RegistrySource, into: string, what: Copied, bounds: Bounds): Promise<Buffer>;
-  /** Unpacks a layout into an empty directory. It is the mount itself: the unpacker cannot put something else in its place. */
-  unpack(layout: string, into: string, bounds: Bounds): Promise<void>;
+  /**
+   * Unpacks a layout into an empty directory, and says who is who in it. The directory is the mount itself: the unpacker
+   * cannot put something else in its place.
+   */
+  unpack(layout: string, into: string, bounds: Bounds): Promise<ImageAccounts>;
   /** Whether a shell starts in an image's files. */
   hasShell(tree: string, signal: AbortSignal): Promise<boolean>;
 }
@@ -57,6 +70,8 @@ export interface ImageToolsOptions {
   /** For sockets; no other user may enter it. */
   folder: string;
   rules: AddressRules;
+  /** The authorities that are trusted, where these are not the machine's own. */
+  authorities?: string | undefined;
   timeoutMs: number;
   log: (message: string) => void;
 }
@@ -64,11 +79,20 @@ export interface ImageToolsOptions {
 const manifestTimeoutMs = 60_000;
 const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 512, timeoutMs: manifestTimeoutMs };
 const relayProgram = quote(readFileSync(sourceFile('runner/proxy-relay.pl'), 'utf8'));
+const accountsProgram = quote(readFileSync(sourceFile('runner/images/accounts.pl'), 'utf8'));
 const socketPlace = '/run/headrace/proxy';
+const authoritiesFile = 'authorities.pem';
 const layoutPlace = '/run/headrace/layout';
 const authFile = '/dev/shm/auth.json'; // in memory, and gone with the sandbox
 
-export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: ImageToolsOptions): ImageTools {
+export function openImageTools({
+  sandboxes,
+  folder,
+  rules,
+  authorities,
+  timeoutMs,
+  log,
+}: ImageToolsOptions): ImageTools {
   const run = async (
     what: Omit<Job, 'id' | 'limits' | 'output' | 'environment'> & Partial<Job>,
   ): Promise<ToolOutput> => {
@@ -96,6 +120,7 @@ export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: Ima
     let proxy: FilteringProxy | undefined;
     try {
       await mkdir(own, { mode: 0o755 });
+      if (authorities !== undefined) await writeFile(join(own, authoritiesFile), authorities);
       proxy = await openFilteringProxy({ folder: own, rules, mostBytes: what.mostBytes, signal: what.signal });
       const [address, port] = loopbackOf(reference.host);
       const relay = `perl -e ${relayProgram} ${socketPlace}/${proxySocket} ${quote(address)} ${quote(port)}`;
@@ -110,7 +135,10 @@ export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: Ima
             ].join('\n'),
           },
         ],
-        environment: { REGISTRY_AUTH: authOf(access) },
+        environment: {
+          REGISTRY_AUTH: authOf(access),
+          ...(authorities !== undefined && { SSL_CERT_FILE: `${socketPlace}/${authoritiesFile}` }),
+        },
         workspace: what.workspace,
         mounts: [{ at: socketPlace, layers: [own] }, ...machineTrust()],
         limits: { ...limits, timeoutMs: what.timeoutMs },
@@ -145,15 +173,24 @@ export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: Ima
         signal,
       }),
     async unpack(layout, into, { mostBytes, signal }) {
-      const command = `${fileLimit(mostBytes)}exec umoci raw unpack --rootless --image ${layoutPlace}:${layoutName} /build`;
+      // With many users, files get the owners that they have in the image; otherwise all belong to the one there is.
+      const rootless = sandboxes.hasManyUsers ? '' : '--rootless ';
+      const command = [
+        `${fileLimit(mostBytes)}umoci raw unpack ${rootless}--image ${layoutPlace}:${layoutName} /build >/tmp/said 2>&1 || { cat /tmp/said; exit 1; }`,
+        `exec perl -e ${accountsProgram} -- ${quote(buildUser.name)} ${buildUser.uid} ${sandboxPaths.home}`,
+      ].join('\n');
       const { ended, bytes } = await run({
         steps: [{ name: 'unpack', command }],
+        user: rootUser,
         workspace: { directory: into },
         mounts: [{ at: layoutPlace, layers: [layout] }],
         limits: { ...limits, timeoutMs },
         signal,
       });
-      if (ended.exitStatus === 0) return;
+      if (ended.exitStatus === 0) {
+        const [passwd = '', group = ''] = bytes.toString().split('\0');
+        return { passwd, group };
+      }
       const why = ended.reason?.replaceAll('_', ' ') ?? lastLine(bytes.toString());
       const reason = /digest|hash|checksum/i.test(why) ? 'image_digest_mismatch' : 'image_invalid';
       throw new ImageError(reason, `The image cannot be unpacked: ${why}`);
@@ -161,6 +198,7 @@ export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: Ima
     async hasShell(tree, signal) {
       const { ended } = await run({
         steps: [{ name: 'shell', command: ':' }],
+        user: rootUser,
         workspace: { empty: true },
         image: tree,
         signal,

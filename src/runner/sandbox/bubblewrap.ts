@@ -2,7 +2,14 @@ import { closeSync, constants, openSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { seccompDescriptor, seccompFilter, statusDescriptor } from './arguments.ts';
+import {
+  becoming,
+  sandboxArguments,
+  seccompDescriptor,
+  seccompFilter,
+  statusDescriptor,
+  type SandboxUsers,
+} from './arguments.ts';
 import { signalAll } from './descendants.ts';
 import { ignore } from './cgroup-files.ts';
 import { graceMs } from './ending.ts';
@@ -10,7 +17,7 @@ import type { Descriptor, RunNamespaces } from './mount-helper.ts';
 import { readNow, readPipe } from './pipe.ts';
 import { openStepFiles, sandboxedStepFiles, type StepFiles } from './step-files.ts';
 import { announced, awaitScript, ready, reportDescriptor, scriptDescriptor } from './steps.ts';
-import type { Command } from './types.ts';
+import type { Command, Network } from './types.ts';
 
 /**
  * One sandbox, from before its run to after it.
@@ -64,11 +71,12 @@ export function bubblewrapDescriptors(): Record<number, Descriptor> {
 }
 
 /**
- * `root` is the directory of the sandbox's root, and `common` are further arguments. Mounts in the root allow no
- * devices, except for the few that every sandbox has.
+ * `root` is the directory of the sandbox's root. Mounts in the root allow no devices, except for the few that every sandbox
+ * has.
  */
-export function bubblewrapCommand(root: string, common: readonly string[]): Command {
-  return ['bwrap', '--dev-bind', root, '/', ...common, '--', '/bin/sh', '-c', awaitScript];
+export function bubblewrapCommand(root: string, network: Network, users: SandboxUsers): Command {
+  const shell = [...becoming(users), '/bin/sh', '-c', awaitScript];
+  return ['bwrap', '--dev-bind', root, '/', ...sandboxArguments(network, users), '--', ...shell];
 }
 
 export async function holdBubblewrap(namespaces: RunNamespaces, files: Promise<string[]>): Promise<Bubblewrap> {

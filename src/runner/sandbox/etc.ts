@@ -88,7 +88,7 @@ export function composeOverImages(target: string, etc: string, owner: Identity):
     mkdirSync(join(target, path), { recursive: true, mode: 0o755 });
     own(join(target, path));
   }
-  for (const name of ['passwd', 'group', 'hostname', 'hosts', 'resolv.conf']) {
+  for (const name of ['hostname', 'hosts', 'resolv.conf']) {
     if (!existsSync(join(etc, name))) continue;
     copyFileSync(join(etc, name), join(target, 'etc', name));
     own(join(target, 'etc', name));

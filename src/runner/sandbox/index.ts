@@ -1,7 +1,6 @@
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { run } from '../../lib/processes.ts';
-import { commonArguments } from './arguments.ts';
 import { watchDisk, type DiskWatch } from './disk.ts';
 import { composeEtc, composeOverImages } from './etc.ts';
 import { buildUsers, sharedUser } from './identity.ts';
@@ -16,7 +15,15 @@ import { directoriesAhead } from './run-directories.ts';
 import { openSandbox } from './sandbox.ts';
 import { rootLayout } from './sandbox-root.ts';
 import { openState, type State } from './state.ts';
-import { CannotMountError, type Ended, type Identity, type Job, type SandboxOptions, type Sandboxes } from './types.ts';
+import {
+  CannotMountError,
+  rootUser,
+  type Ended,
+  type Identity,
+  type Job,
+  type SandboxOptions,
+  type Sandboxes,
+} from './types.ts';
 
 export type {
   Ended,
@@ -58,7 +65,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
     etc: join(state.folder, 'etc'),
     overImages: join(state.folder, 'over-images'),
     paths: (options.paths ?? []).map((path) => ({ at: path, source: realpathSync(path) })),
-    arguments: commonArguments(network),
+    network,
     overlay: true,
     makeCgroup: await cgroupMaker(state, log),
     connect: outside && ((namespaces) => outside.connect(namespaces)),
@@ -80,6 +87,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
       {
         owner: root ? machine.users.files : ourselves(),
         hasLayers: machine.overlay,
+        hasManyUsers: machine.users.ranges !== undefined,
         whyNoImages: machine.overlay ? null : 'an overlay is not possible where it keeps its files',
       },
       (job) =>
@@ -101,14 +109,23 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
 
 /** Checks with trial runs which features the kernel and the file system support. */
 async function findWays(machine: Machine, disk: DiskWatch, log: SandboxOptions['log']): Promise<void> {
-  const attempt = (workspace: Job['workspace']): Promise<Error | null> => tryOut(machine, disk, workspace);
-  let refusal = await attempt({ empty: true });
-  if (!refusal && !(await attempt({ checkout: machine.etc }))) return;
+  await findMounts(machine, disk, log);
+  const user = rootUser;
+  const why = machine.users.ranges && (await tryOut(machine, disk, { workspace: { checkout: machine.etc }, user }));
+  if (why === null) return;
+  machine.users = { ...machine.users, ranges: undefined };
+  const because = why?.message ?? 'this runner has no others to give';
+  log(`builds in images have one user ID, and everything in an image belongs to it: ${because}`);
+}
+
+async function findMounts(machine: Machine, disk: DiskWatch, log: SandboxOptions['log']): Promise<void> {
+  const attempt = (workspace: Job['workspace']): Promise<Error | null> => tryOut(machine, disk, { workspace });
+  if (!(await attempt({ checkout: machine.etc }))) return;
   // Linux before 5.12 cannot translate the owners of files, before 5.19 not under an overlay, and not on every file
   // system.
   const { users } = machine;
   machine.users = sharedUser(users.files);
-  refusal = await attempt({ empty: true });
+  const refusal = await attempt({ empty: true });
   if (refusal) throw explainRefusal(refusal);
   const withoutOverlay = await attempt({ checkout: machine.etc });
   if (!withoutOverlay) {
@@ -129,7 +146,8 @@ async function openPlain(options: SandboxOptions, state: State): Promise<Sandbox
   const makeCgroup = await cgroupMaker(state, options.log);
   const whyNoImages = 'builds are not isolated (HEADRACE_SANDBOX=off)';
   const run = plainRunner({ stateDir: state.folder, makeCgroup, disk });
-  return assemble({ owner: ourselves(), hasLayers: false, whyNoImages }, run, () => state.close());
+  const kind = { owner: ourselves(), hasLayers: false, hasManyUsers: false, whyNoImages };
+  return assemble(kind, run, () => state.close());
 }
 
 function ourselves(): Identity {
@@ -138,16 +156,15 @@ function ourselves(): Identity {
 
 /** Common to both kinds: tracks the current runs, so that closing can end them. */
 function assemble(
-  { owner, hasLayers, whyNoImages }: Pick<Sandboxes, 'owner' | 'hasLayers' | 'whyNoImages'>,
+  kind: Pick<Sandboxes, 'owner' | 'hasLayers' | 'hasManyUsers' | 'whyNoImages'>,
   start: (job: Job) => Promise<Ended>,
   takeDown: () => Promise<void>,
 ): Sandboxes {
+  const { owner, whyNoImages } = kind;
   const closing = new AbortController();
   const running = new Set<Promise<unknown>>();
   return {
-    owner,
-    whyNoImages,
-    hasLayers,
+    ...kind,
     run: async (job) => {
       check(job);
       if (job.image !== undefined && whyNoImages !== null) throw new CannotMountError(whyNoImages);
@@ -184,19 +201,19 @@ function check(job: Job): void {
     if (join('/', at) !== at || at.endsWith('/')) throw new Error(`not a place to mount at: ${at}`);
 }
 
-async function tryOut(machine: Machine, disk: DiskWatch, workspace: Job['workspace']): Promise<Error | null> {
+async function tryOut(machine: Machine, disk: DiskWatch, what: Pick<Job, 'workspace' | 'user'>): Promise<Error | null> {
   const output: Buffer[] = [];
   const job: Job = {
     id: 'try-out',
     steps: [{ name: 'try', command: 'true' }],
     environment: {},
-    workspace,
+    ...what,
     limits: { memoryBytes: 256 * 1024 * 1024, processes: 64, timeoutMs: 30_000 },
     output: (chunk) => void output.push(chunk),
     signal: new AbortController().signal,
   };
   try {
-    const sandbox = await openSandbox(machine, 'try-out');
+    const sandbox = await openSandbox(machine, 'try-out', what);
     try {
       const ended = await runInSandbox(machine, sandbox, job, disk);
       if (ended.exitStatus === 0) return null;

@@ -22,8 +22,7 @@ export interface Machine {
   overImages: string;
   /** Directories of the machine that runs see besides its programs, and what their paths stood for at the start. */
   paths: readonly { at: string; source: string }[];
-  /** bubblewrap's arguments for every run. */
-  arguments: string[];
+  network: Network;
   /** Whether workspaces can be overlays on a checkout; otherwise they are copies. */
   overlay: boolean;
   makeCgroup(run: string): Cgroup | null;
@@ -35,6 +34,7 @@ const neededPrograms: Record<string, { package: string; for: (network: Network) 
   bwrap: { package: 'bubblewrap', for: () => true },
   perl: { package: 'perl-base', for: () => true },
   unshare: { package: 'util-linux', for: () => true },
+  setpriv: { package: 'util-linux', for: () => true },
   nsenter: { package: 'util-linux', for: (network) => network === 'internet' },
   bsdtar: { package: 'libarchive-tools', for: () => true },
   slirp4netns: { package: 'slirp4netns', for: (network) => network === 'internet' },

@@ -23,23 +23,25 @@
 #   open NAMESPACES IDS UID GID ENTRANCES DESCRIPTORS COMMAND...
 #       makes namespaces and forks the process that will become COMMAND, as that user. NAMESPACES: "mount" or
 #       "mount+net". IDS: empty, or "FILE:RUN": files that belong to the user FILE on disk belong to the user RUN in this
-#       run. ENTRANCES: files of control groups that the process enters first. DESCRIPTORS: its open descriptors:
+#       run. Or "FILE:FIRST+COUNT": the run gets one of COUNT ranges of IDs, the first of which begins with FIRST, and a user
+#       namespace in which they begin with 0. The process is root in it, makes no further ones, and UID and GID say who its
+#       command will be there. ENTRANCES: files of control groups that the process enters first. DESCRIPTORS: its open descriptors:
 #       "N<PATH" a file to read, "N<=" a pipe to read from, "N>=" a pipe to write to. Both lists have \x01 as separator.
 #       The answer is "ok", the process id, and descriptors of this process, to be opened through /proc: for every pipe N
-#       its other end ("N=M"), and the namespaces ("mount=M", "net=M"). When the process has ended, "end", its id and its
-#       status (-1 for a signal) follow, at any time.
+#       its other end ("N=M"), the namespaces ("mount=M", "net=M"), and the first ID of its range ("ids=N"). When the process has
+#       ended, "end", its id and its status (-1 for a signal) follow, at any time.
 #   furnish FOLDER UID GID         makes the run's own directories in FOLDER, for that user, and the root that its
 #                                  sandbox will bind, under the run's directory as "own" and "root". Later mounts in the
 #                                  root also appear in the sandbox. The answer has descriptors of this process: those of
 #                                  the files "env" and "secret-env" in /dev/shm/headrace of the sandbox.
 #   directory PATH MODE UID GID
 #   overlay TARGET OPTIONS         its layers are places that were bound before, or directories that only the runner fills
-#   bind SOURCE TARGET ro|rw mapped| file|
-#       SOURCE is a directory, or a file to cover one that is there, without a link anywhere in its path
-#   unmount TARGET                 if something is mounted there
+#   bind SOURCE TARGET ro|rw OWNERS file|
+#       SOURCE is a directory, or a file to cover one that is there, without a link anywhere in its path. OWNERS: "files" for what
+#       belongs to whoever runs, "image" for the files of an image, which keep the owners that it gave them; empty for no translation.
 #   image DIRECTORY TREE PATH OVER
 #       the entries of this directory replace all of the root but the sandbox's own places. It is an overlay of TREE, where
-#       the unpacked files of an image are bound, whose path is PATH, and of OVER, a list of further directories at its top,
+#       the unpacked files of an image are bound, whose path is PATH (empty if they are not known by it), and of OVER, a list of further directories at its top,
 #       with \x01 as separator. The sandbox must be open and wait.
 #   start                          the forked process becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
@@ -48,11 +50,11 @@
 use strict;
 use warnings;
 
-require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages starter cleaner);
-our ( $machine, $call, $run_directory, $root, $nook, $id_map );
-our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MNT_DETACH, $ELOOP );
+require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages ranges starter cleaner);
+our ( $machine, $call, $run_directory, $root, $nook, $owners, $ids_in_range );
+our ( $MS_NOSUID, $MS_NODEV, $MNT_DETACH, $ELOOP, $EUSERS );
 
-my ( $EPERM, $ENOENT, $ESRCH, $EINVAL, $EPIPE, $ECONNRESET ) = ( 1, 2, 3, 22, 32, 104 );
+my ( $EPERM, $ESRCH, $EPIPE, $ECONNRESET ) = ( 1, 3, 32, 104 );
 my ( $SIG_BLOCK, $SIGCHLD, $WNOHANG ) = ( 0, 17, 1 );
 my ( $NEW_MOUNTS, $NEW_NETWORK ) = ( 0x20000, 0x40000000 );
 my $PR_SET_CHILD_SUBREAPER = 36;
@@ -83,18 +85,42 @@ sub enter {
     return 1 if $name eq $inside;
     syscall( $call->{setns}, fileno( $name eq '-' ? $own_mounts : $runs{$name}{mount} ), $NEW_MOUNTS ) == 0 or return 0;
     $inside = $name;
-    $id_map = $name eq '-' ? undef : $runs{$name}{id_map};
+    $owners = $name eq '-' ? undef : $runs{$name}{owners};
     return 1;
 }
 
-# The user namespace in which a run begins holds the translation of owners. Root stays root in it: otherwise an overlay
-# could not create its own files between its layers.
+# Sets what the IDs of the user namespace of a process stand for. Returns the namespace.
 sub map_ids {
-    my ( $pid, $file, $run ) = @_;
-    my $map = "0 0 1\n$file $run 1\n";
-    write_file( "/proc/$pid/$_", $map ) or return for qw(uid_map gid_map);
+    my ( $pid, %maps ) = @_;
+    write_file( "/proc/$pid/$_", $maps{$_} ) or return for keys %maps;
     open my $space, '<', "/proc/$pid/ns/user" or return;
     return $space;
+}
+
+# How owners are translated in a run without a range: its own user namespace says it. Root stays root in it (ranges.pl).
+sub one_owner {
+    my ( $pid, $file, $to ) = @_;
+    my $map   = "0 0 1\n$file $to 1\n";
+    my $space = map_ids( $pid, uid_map => $map, gid_map => $map ) or return;
+    return { files => $space, image => $space };
+}
+
+# In a run with a range the namespaces of the mounts are others, in which no process lives.
+sub many_owners {
+    my ( $file, $start, $uid, $gid ) = @_;
+    my $image = map_alone( uid_map => extents( $file, $start, 0 ), gid_map => extents( $file, $start, 0 ) ) or return;
+    return { files => $image, image => $image } if $uid == 0 && $gid == 0;
+    my $files = map_alone( uid_map => extents( $file, $start, $uid ), gid_map => extents( $file, $start, $gid ) ) or return;
+    return { files => $files, image => $image };
+}
+
+sub map_alone {
+    my (%maps) = @_;
+    pipe( my $told, my $tell ) && pipe( my $wait, my $go ) or return;
+    ask_for_users( fileno $tell, fileno $wait ) or return;
+    close $tell;
+    if ( !sysread $told, my $id, 4 ) { $! = $EPERM; return }
+    else                             { return map_ids( unpack( 'L', $id ), %maps ) }
 }
 
 # Pipes without a name, each made for one process. They belong to its user, because commands open /dev/stdout.
@@ -139,23 +165,34 @@ sub try_to_open {
         open my $entrance, '>', $file or return 0;
         push @entrances, $entrance;
     }
-    my $own = open_descriptors( $run, $uid, $gid, $descriptors ) or return 0;
+    my ( $file, $to, $count ) = $ids =~ /^(\d+):(\d+)(?:\+(\d+))?$/;
+    my ( $range, $as, $as_group ) = ( undef, $uid, $gid );
+    if ( defined $count ) {
+        $range = $run->{range} = take_range( $to, $count ) // return 0;
+        ( $as, $as_group ) = ( $range, $range );
+    }
+    my $own = open_descriptors( $run, ( map { $_ + ( $range // 0 ) } $uid, $gid ), $descriptors ) or return 0;
     pipe( my $told, my $tell ) && pipe( my $wait, $run->{go} ) or return 0;
     my $with_network = $namespaces eq 'mount+net';
     syscall( $call->{unshare}, $NEW_MOUNTS | ( $with_network ? $NEW_NETWORK : 0 ) ) == 0 or return 0;
-    ( $inside, $id_map ) = ($name);
+    ( $inside, $owners ) = ($name);
     open $run->{mount}, '<', '/proc/self/ns/mnt' or return 0;
     if ($with_network) { open $run->{net}, '<', '/proc/self/ns/net' or return 0 }
     my @handed = ( $tell, $wait, $run->{mount}, $run->{net} // (), @entrances, values %$own );
-    my @how = ( $uid, $gid, $ids ? 1 : 0, $with_network ? 1 : 0, scalar @entrances, join ' ', keys %$own );
+    my @how = ( $as, $as_group, defined $range ? 'range' : $ids ? 'one' : '', $with_network ? 1 : 0, scalar @entrances, join ' ', keys %$own );
     ask_for_process( [ map { fileno $_ } @handed ], @how, @command ) or return 0;
     mount_at( 'run', $run_directory, 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $nook or return 0;
     close $tell;
     if ( !sysread $told, my $id, 4 ) { $! = $EPERM; return 0 }
     else                             { $names{ $run->{pid} = unpack 'L', $id } = $name }
-    if ( my ( $file, $to ) = $ids =~ /^(\d+):(\d+)$/ ) { $id_map = $run->{id_map} = map_ids( $run->{pid}, $file, $to ) or return 0 }
+    if ( defined $range ) {
+        my $map = "0 $range $ids_in_range\n";
+        map_ids( $run->{pid}, uid_map => $map, gid_map => $map ) && ( $run->{owners} = many_owners( $file, $range, $uid, $gid ) ) or return 0;
+    }
+    elsif ( defined $file ) { $run->{owners} = one_owner( $run->{pid}, $file, $to ) or return 0 }
+    $owners = $run->{owners};
     my %kept = ( %{ $run->{other_ends} }, map { $run->{$_} ? ( $_ => $run->{$_} ) : () } qw(mount net) );
-    return join ' ', $run->{pid}, map { "$_=" . fileno $kept{$_} } keys %kept;
+    return join ' ', $run->{pid}, ( map { "$_=" . fileno $kept{$_} } keys %kept ), defined $range ? "ids=$range" : ();
 }
 
 # The files through which the steps of a run tell the runner of variables: in memory, where nobody can put others in their
@@ -187,8 +224,9 @@ sub let_go {
     $run->{over} = 1;
     return kill KILL => $run->{pid} if $run->{pid};    # the end of the process closes the run
     delete $runs{$name};
+    give_back( $run->{range} ) if defined $run->{range};
     send_answers();    # its end is told before
-    ask_to_let_go( $name, grep { $_ } @$run{qw(mount net id_map)} ) or die_without_cleaner();
+    ask_to_let_go( $name, grep { $_ } @$run{qw(mount net)}, values %{ $run->{owners} // {} } ) or die_without_cleaner();
 }
 
 # Its end may be noticed by a message that it does not take before this process is told of it.
@@ -218,10 +256,9 @@ sub reap {
 }
 
 my %for_run = (
-    furnish   => sub { furnish(@_) ? step_files( $runs{$inside} ) : 0 },
+    furnish   => sub { furnish( @_, defined $runs{$inside}{range} ) ? step_files( $runs{$inside} ) : 0 },
     directory => \&make_directory,
     overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
-    unmount   => sub { my ($target) = @_; syscall( $call->{umount2}, $target, $MNT_DETACH ) == 0 || $! == $ENOENT || $! == $EINVAL },
     bind      => \&bind_at,
     image     => sub {
         my ( $image, @files ) = @_;
@@ -254,6 +291,8 @@ sub prepare {
     return '';
 }
 
+my %words = ( $ELOOP => 'a link stands in its way', $EUSERS => 'every range of user IDs on this machine is in use' );
+
 sub serve {
     my ( $name, $what, @fields ) = @_;
     return let_go($name) if $what eq 'close';
@@ -264,7 +303,7 @@ sub serve {
       : $what eq 'open' ? open_run( $name, @fields )
       : !is_open($name) ? do { $! = $ESRCH; 0 }
       :                   enter($name) && $for_run{$what}->(@fields);
-    answer( $name, $done ? "ok $done" : 'no: ' . ( $! == $ELOOP ? 'a link stands in its way' : "$!" ) );
+    answer( $name, $done ? "ok $done" : 'no: ' . ( $words{ $! + 0 } // "$!" ) );
 }
 
 my $problem = prepare();

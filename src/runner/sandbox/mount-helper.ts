@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import { withoutStrays } from '../../lib/descriptors.ts';
+import type { IdRanges } from './identity.ts';
 import type { Command, Identity } from './types.ts';
 import { sourceFile } from '../../lib/source-files.ts';
 
@@ -29,11 +30,11 @@ export interface Base {
 
 export interface RunOptions {
   ownNetwork: boolean;
-  /** Files that belong to `files` on disk belong to `run` where they are bound `mapped`. */
-  owners?: { files: number; run: number } | undefined;
+  /** Files that belong to `files` on disk belong to `run`, or to a range of users of which the run gets one. */
+  ids?: { files: number; run: number } | IdRanges | undefined;
   /** Files of control groups through which the run's process enters them first. */
   entrances: readonly string[];
-  /** The user of that process on this machine. */
+  /** The user of that process on this machine; with a range, who its command will be in it. */
   as: Identity;
   descriptors: Readonly<Record<number, Descriptor>>;
   command: Command;
@@ -43,6 +44,8 @@ export interface RunOptions {
 export interface RunNamespaces {
   /** Their paths while they are open. */
   readonly paths: Promise<NamespacePaths>;
+  /** Who the run is on this machine. */
+  readonly user: Promise<Identity>;
   /** Makes a directory with an owner. */
   directory(path: string, mode: number, owner: Identity): Promise<void>;
   /**
@@ -51,8 +54,6 @@ export interface RunNamespaces {
    */
   furnish(folder: string, owner: Identity): Promise<string[]>;
   overlay(target: string, layers: OverlayLayers): Promise<void>;
-  /** Does nothing if nothing is mounted there. */
-  unmount(target: string): Promise<void>;
   /**
    * Shows the entries of a directory in the root of the sandbox, instead of the machine's programs. It is an overlay of the
    * unpacked files of an image, which are bound at `tree` and known by their path, and of further directories at its top.
@@ -60,9 +61,9 @@ export interface RunNamespaces {
   image(directory: string, tree: string, path: string, over: readonly string[]): Promise<void>;
   /**
    * `source` is a directory, or a file that covers another one, and no part of its path may be a link: strangers fill such
-   * directories. `mapped`: files of the build user on disk belong to the user of this run.
+   * directories.
    */
-  bind(source: string, target: string, mode: 'ro' | 'rw', mapped?: 'mapped', kind?: 'file'): Promise<void>;
+  bind(source: string, target: string, mode: 'ro' | 'rw', owners?: Owners, kind?: 'file'): Promise<void>;
   /** Starts the process of the run. */
   start(): Promise<Started>;
   /** Tells the helper that the pipes of the started process were opened. */
@@ -70,6 +71,12 @@ export interface RunNamespaces {
   /** Ends the process, and releases the namespaces. */
   close(): Promise<void>;
 }
+
+/**
+ * How owners are translated: `files` are whoever's runs, those of an `image` belong to the users that it has. Without it they
+ * stay as they are.
+ */
+export type Owners = 'files' | 'image';
 
 export interface NamespacePaths {
   mount: string;
@@ -146,14 +153,14 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
     return from.next(fields.join(' '));
   };
 
-  const open = ({ ownNetwork, owners, entrances, as, descriptors, command }: RunOptions): RunNamespaces => {
+  const open = ({ ownNetwork, ids, entrances, as, descriptors, command }: RunOptions): RunNamespaces => {
     const conversation = answers.from(`${++runs}`);
     const request = async (...fields: string[]): Promise<void> => void (await ask(conversation, ...fields));
     send(
       conversation.name,
       'open',
       ownNetwork ? 'mount+net' : 'mount',
-      owners ? `${owners.files}:${owners.run}` : '',
+      ids ? `${ids.files}:${'run' in ids ? ids.run : `${ids.first}+${ids.count}`}` : '',
       `${as.uid}`,
       `${as.gid}`,
       // The helper has nothing mounted below /sys, so it uses the runner's view.
@@ -172,16 +179,20 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
       network: descriptor(kept.get('net')),
       user: `/proc/${pid}/ns/user`,
     }));
-    paths.catch(() => {}); // the callers of the requests below get the error
+    const user = answer.then(({ kept }) => {
+      const first = Number(kept.get('ids') ?? 0);
+      return { uid: first + as.uid, gid: first + as.gid };
+    });
+    for (const known of [paths, user]) known.catch(() => {}); // the callers of the requests below get the error
     return {
       paths,
+      user,
       directory: (path, mode, { uid, gid }) => request('directory', path, mode.toString(8), `${uid}`, `${gid}`),
       overlay: (target, layers) => request('overlay', target, overlayOptions(layers, root)),
-      unmount: (target) => request('unmount', target),
       furnish: async (folder, { uid, gid }) =>
         (await ask(conversation, 'furnish', folder, `${uid}`, `${gid}`)).split(' ').map(descriptor),
       image: (directory, tree, path, over) => request('image', directory, tree, path, over.join('\x01')),
-      bind: (source, target, mode, mapped, kind) => request('bind', source, target, mode, mapped ?? '', kind ?? ''),
+      bind: (source, target, mode, owners, kind) => request('bind', source, target, mode, owners ?? '', kind ?? ''),
       start: async () => {
         const started = request('start');
         started.catch(() => {}); // thrown below, after an earlier error

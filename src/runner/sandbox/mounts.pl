@@ -33,8 +33,8 @@ our ( $root, $belongings, $nook ) = map { "$run_directory/$_" } qw(root own nook
 # owns.
 my ( @mounts, @directories, @links, @own );
 
-# The translation of owners for the run in whose namespaces this process is, if it has one.
-our $id_map;
+# The translations of owners for the run in whose namespaces this process is, by name, if it has any.
+our $owners;
 
 sub mount_at {
     my ( $source, $target, $type, $flags, $data ) = @_;    # copies: syscall takes no constants
@@ -77,11 +77,11 @@ sub closing {
 
 # A file is bound over one that is there already.
 sub bind_at {
-    my ( $source, $target, $mode, $mapped, $is_file ) = @_;
+    my ( $source, $target, $mode, $whose, $is_file ) = @_;
     my $opened = open_source( $source, $is_file );
     return 0 if $opened < 0;
     my $has_way = make_way( $is_file ? $target =~ s{/[^/]*$}{}r : $target );
-    return closing( $opened, $has_way && bind_opened( $opened, $target, $mode, $mapped ? $id_map : undef, $is_file ) );
+    return closing( $opened, $has_way && bind_opened( $opened, $target, $mode, $whose ? $owners->{$whose} : undef, $is_file ) );
 }
 
 # A mount is visible in the sandbox at once. So it gets its flags in a separate place first, and is moved afterwards.
@@ -195,15 +195,19 @@ sub mounts_in {
 
 # The root is not visible to any process yet, and its parts have their flags already: each place takes one mount.
 sub furnish {
-    my ( $folder, $uid, $gid ) = @_;
-    mkdir($root) && mount_at( $root, $root, 'none', $MS_BIND, '' ) && mount_at( 'none', $root, 'none', $MS_SHARED, '' )
-      or return 0;
+    my ( $folder, $uid, $gid, $has_users ) = @_;
+    mkdir $root or return 0;
+    # Root of a sandbox may add to the top of it, on disk.
+    my $made = $has_users
+      ? make_directory( "$folder/root", '755', $uid, $gid ) && bind_at( "$folder/root", $root, 'rw', 'image' )
+      : mount_at( $root, $root, 'none', $MS_BIND, '' );
+    $made && mount_at( 'none', $root, 'none', $MS_SHARED, '' ) or return 0;
     mkdir "$root/$_" or return 0 for @mounts, @directories;
     symlink $_->[1], "$root/$_->[0]" or return 0 for @links;
     mount_at( "$base/$_", "$root/$_", 'none', $MS_BIND | $MS_REC, '' ) or return 0 for @mounts;
     mount_at( 'shm', "$root/dev/shm", 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=1777' )
       && mount_at( 'devpts', "$root/dev/pts", 'devpts', $MS_NOSUID | $MS_NOEXEC, 'newinstance,ptmxmode=0666,mode=620' )
-      && bind_at( $folder, $belongings, 'rw', 'mapped' )
+      && bind_at( $folder, $belongings, 'rw', 'files' )
       or return 0;
     for (@own) {
         my ( $name, $mode, $place ) = @$_;
@@ -223,7 +227,7 @@ sub entries_of {
     my ($place) = @_;
     my @names = grep { !/^\.\.?$/ && !$own_place{$_} } readdir $place;
     if ( @names > $most_entries ) { $! = $ENOTEMPTY; return }
-    return @names;
+    return \@names;
 }
 
 # What a run in an image has at its top: the target of a link, and nothing for a directory or a file. Every look through an
@@ -234,11 +238,11 @@ my %seen;
 sub look_through {
     my ( $tree, $path, $over ) = @_;
     my $known = "$over\0$path";
-    return $seen{$known} if $seen{$known};
+    return $seen{$known} if $path ne '' && $seen{$known};
     opendir my $place, $tree or return;
-    my @names = entries_of($place) or return;
+    my $names = entries_of($place) or return;
     my %entries;
-    for my $name (@names) {
+    for my $name (@$names) {
         if    ( -l "$tree/$name" ) { $entries{$name} = [ 'link', readlink "$tree/$name" ] }
         elsif ( -d _ )             { $entries{$name} = ['directory'] }
         elsif ( -f _ )             { $entries{$name} = ['file'] }       # pipes, sockets and devices do not show
@@ -255,9 +259,9 @@ sub look_through {
 sub clear_root {
     my ( $place, $entries ) = @_;
     my ( $path, $budget ) = ( '/proc/self/fd/' . fileno $place, $most_entries );
-    my @names = entries_of($place) or return;
+    my $names = entries_of($place) or return;
     my %stays;
-    for my $name (@names) {
+    for my $name (@$names) {
         next if syscall( $call->{unlinkat}, fileno $place, $name, 0 ) == 0;    # no directory, then
         if ( $entries->{$name} && $entries->{$name}[0] eq 'directory' ) { $stays{$name} = 1 }
         else                                                            { remove_small( "$path/$name", \$budget ) or return }

@@ -1,7 +1,7 @@
 import { randomName } from '../../lib/random-name.ts';
 import type { Machine } from './machine.ts';
 import { openSandbox, type Probably, type Sandbox } from './sandbox.ts';
-import type { Job, SandboxOptions } from './types.ts';
+import { rootUser, type Job, type RunUser, type SandboxOptions } from './types.ts';
 
 /** Sandboxes that wait for their run. Each serves one run; the next sandbox is opened when it is over. */
 export interface Pool {
@@ -11,13 +11,18 @@ export interface Pool {
   close(): Promise<void>;
 }
 
+interface Waiting {
+  /** For whom it was opened. */
+  who: string;
+  opening: Promise<Sandbox>;
+}
+
 export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
-  const ready: Promise<Sandbox>[] = [];
+  let ready: Waiting[] = [];
   const chores = new Set<Promise<unknown>>();
   let ahead = 0;
   let closing = false;
-  let usual: Probably | undefined;
-  let lastImage: string | undefined;
+  let usual: Probably = {};
 
   const chore = (work: Promise<unknown>): void => {
     const done = work.finally(() => chores.delete(done));
@@ -25,28 +30,36 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
   };
   const discard = (sandbox: Sandbox): Promise<void> =>
     sandbox.close().catch((error: unknown) => log(`cleanup of a sandbox failed: ${String(error)}`));
-  const open = (): Promise<Sandbox> => openSandbox(machine, randomName(), usual);
+  const dismiss = (some: readonly Waiting[]): void => {
+    ready = ready.filter((one) => !some.includes(one));
+    for (const { opening } of some) chore(opening.then(discard, () => {}));
+  };
   const openAhead = (): void => {
     if (closing) return;
+    const who = nameOf(usual.user);
+    // The next run is probably like the last. Those for another user would wait for ever.
+    dismiss(ready.filter((one) => one.who !== who));
     while (ready.length < ahead) {
-      const opening = open();
-      // The run that needs one gets the error.
-      opening.catch(() => void ready.splice(ready.indexOf(opening), ready.includes(opening) ? 1 : 0));
-      ready.push(opening);
+      const one = { who, opening: openSandbox(machine, randomName(), usual) };
+      one.opening.catch(() => void (ready = ready.filter((other) => other !== one))); // the run that needs one gets the error
+      ready.push(one);
     }
   };
   /** A waiting sandbox may have died meanwhile. */
-  const take = async (): Promise<Sandbox> => {
-    const waiting = await ready.shift()?.catch(() => undefined);
+  const take = async (wanted: Probably): Promise<Sandbox> => {
+    const found = ready.find(({ who }) => who === nameOf(wanted.user));
+    ready = ready.filter((one) => one !== found);
+    const waiting = await found?.opening.catch(() => undefined);
     if (waiting?.process.isWaiting()) return waiting;
     if (waiting) chore(discard(waiting));
-    return open();
+    return openSandbox(machine, randomName(), wanted);
   };
   return {
-    use: async (job, work) => {
-      usual = likeThis(job, machine, lastImage);
-      lastImage = job.image;
-      const sandbox = await take();
+    use: async ({ limits, user, image }, work) => {
+      const wanted = { limits, user };
+      // What the runner itself does as root, between runs, says nothing about them.
+      if (user !== rootUser || image !== undefined) usual = wanted;
+      const sandbox = await take(wanted);
       try {
         return await work(sandbox);
       } finally {
@@ -57,23 +70,16 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
     prepare: async (count) => {
       ahead = count;
       openAhead();
-      await Promise.all(ready);
+      await Promise.all(ready.map(({ opening }) => opening));
     },
     close: async () => {
       closing = true;
-      for (const opening of ready.splice(0)) chore(opening.then(discard, () => {}));
+      dismiss(ready);
       await Promise.all(chores);
     },
   };
 }
 
-/** Two runs in the same image make a third probable. One does not: a wrong guess costs most of what a right one saves. */
-function likeThis(
-  { limits, image, mounts = [], overImage = [] }: Job,
-  { paths }: Machine,
-  lastImage?: string,
-): Probably {
-  if (image === undefined) return { limits };
-  const isPlain = mounts.length + overImage.length + paths.length === 0;
-  return { limits, image: isPlain && image === lastImage ? { tree: image } : {} };
+function nameOf(user: RunUser | undefined): string {
+  return user ? [user.uid, user.gid, ...user.groups].join(' ') : '';
 }

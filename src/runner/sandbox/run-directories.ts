@@ -27,14 +27,7 @@ export const directoriesAhead = {
 };
 const laterMode = 0o755;
 export type RunDirectory =
-  | keyof typeof directoriesAhead
-  | 'workspace'
-  | 'layers'
-  | 'homeWork'
-  | 'tmpWork'
-  | 'image-changes'
-  | 'image-work'
-  | 'image-work-again';
+  keyof typeof directoriesAhead | 'workspace' | 'layers' | 'homeWork' | 'tmpWork' | 'image-changes' | 'image-work';
 
 interface Options {
   folder: string;

@@ -1,12 +1,12 @@
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { randomName } from '../../lib/random-name.ts';
-import { commonArguments } from './arguments.ts';
 import type { DiskWatch } from './disk.ts';
 import type { Machine } from './machine.ts';
 import { runInSandbox, writtenBy } from './run.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
 import {
+  rootUser,
   sandboxPaths,
   wholeRun,
   type Inspection,
@@ -46,8 +46,8 @@ function layersOf({ folder }: Sandbox, { workspace, home = [] }: Job): RunLayers
 }
 
 async function lookAt(machine: Machine, { folder }: Sandbox, job: Job, disk: DiskWatch, inspection: Inspection) {
-  const machineWithout = { ...machine, paths: [], connect: undefined, arguments: commonArguments('none') };
-  const own = await openSandbox(machineWithout, randomName(), { limits: inspection.limits });
+  const machineWithout: Machine = { ...machine, paths: [], connect: undefined, network: 'none' };
+  const own = await openSandbox(machineWithout, randomName(), { limits: inspection.limits, user: rootUser });
   try {
     const home: Mount[] = inspection.home
       ? [{ at: sandboxPaths.home, layers: [...(job.home ?? []), join(folder, 'home')] }]
@@ -65,8 +65,10 @@ async function lookAt(machine: Machine, { folder }: Sandbox, job: Job, disk: Dis
   }
 }
 
+/** As root, which may read the files of all users that the run had. */
 export function inspectionJob({ command, limits, output, signal }: Inspection): Omit<Job, 'workspace'> {
-  return { id: randomName(), steps: [{ name: 'inspect', command }], environment: {}, limits, output, signal };
+  const steps = [{ name: 'inspect', command }];
+  return { id: randomName(), steps, user: rootUser, environment: {}, limits, output, signal };
 }
 
 /** Where `mountAll` has put the workspace of a run. */

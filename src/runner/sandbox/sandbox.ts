@@ -8,7 +8,7 @@ import { sandboxRoot, type RunNamespaces } from './mount-helper.ts';
 import { openRunDirectories, type RunDirectories } from './run-directories.ts';
 import { openImageOverlay, type ImageOverlay } from './image-overlay.ts';
 import { openSandboxRoot, type SandboxRoot } from './sandbox-root.ts';
-import type { Identity, Limits } from './types.ts';
+import type { Identity, Limits, RunUser } from './types.ts';
 
 /**
  * A sandbox: everything for one run, made before the run is known, used by that run and by no other.
@@ -39,12 +39,12 @@ export interface Sandbox {
 
 /** What the run will probably be like: made ahead, it costs the run no time. */
 export interface Probably {
-  limits: Limits;
-  /** Whether it is in an image, and in which, if nothing else will lie over the image's files. */
-  image?: { tree?: string };
+  limits?: Limits;
+  /** Who runs: a sandbox that was opened for somebody serves nobody else. */
+  user?: RunUser | undefined;
 }
 
-export async function openSandbox(machine: Machine, name: string, probably?: Probably): Promise<Sandbox> {
+export async function openSandbox(machine: Machine, name: string, probably: Probably = {}): Promise<Sandbox> {
   const undo: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
     for (const step of undo.splice(0).toReversed()) await step();
@@ -55,15 +55,16 @@ export async function openSandbox(machine: Machine, name: string, probably?: Pro
     undo.push(() => machine.mountHelper.removeSmall([folder]).catch(() => removeTree(folder)));
     const cgroup = machine.makeCgroup(name);
     if (cgroup) undo.push(() => cgroup.remove());
-    if (probably) cgroup?.limit(probably.limits);
-    const user = machine.users.next();
+    if (probably.limits) cgroup?.limit(probably.limits);
+    const { user } = probably;
+    const { ranges } = machine.users;
+    const alone = machine.users.next();
     const namespaces = machine.mountHelper.open({
       ownNetwork: machine.connect !== undefined,
-      owners: user.mapped,
+      ...(user && ranges ? { ids: ranges, as: user } : { ids: alone.ids, as: alone.run }),
       entrances: cgroup?.entrances ?? [],
-      as: user.run,
       descriptors: bubblewrapDescriptors(),
-      command: bubblewrapCommand(sandboxRoot, machine.arguments),
+      command: bubblewrapCommand(sandboxRoot, machine.network, { user, hasManyIds: ranges !== undefined }),
     });
     undo.push(() => namespaces.close());
     // All requests are sent at once, and answered in order.
@@ -83,14 +84,14 @@ export async function openSandbox(machine: Machine, name: string, probably?: Pro
       process?.stepFiles.close();
     });
     const image = openImageOverlay({
+      folder,
       namespaces,
       directories,
       overImages: machine.overImages,
       owner: machine.users.files,
     });
-    if (probably?.image) image.prepare(probably.image.tree);
     await Promise.all([directories.settled(), root.made, outside]);
-    const run = { folder, namespaces, root, directories, cgroup, image, user: user.run };
+    const run = { folder, namespaces, root, directories, cgroup, image, user: await namespaces.user };
     return { ...run, process: await started, refused: async () => (await outside)?.refused() ?? [], close };
   } catch (error) {
     await close().catch(() => {}); // the first error is the one to report

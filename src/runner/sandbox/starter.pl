@@ -5,10 +5,12 @@
 # are still the helper's children: it is told of their end, and they die with it. They also begin with the descriptors
 # of their own run only.
 #
-# A request is one message: fields with a NUL between them (user, group, 1 for a new user namespace or 0, 1 for a
-# network namespace or 0, the number of control groups to enter, the numbers of the program's descriptors, program,
-# arguments). Descriptors come with it: a pipe for the process id, a pipe on which the process waits before it begins,
-# the namespaces of mounts and network, the control groups, and the descriptors for the program.
+# A request is one message: fields with a NUL between them (user, group, "one" or "range" for a new user namespace with so many
+# IDs or nothing, 1 for a network namespace or 0, the number of control groups to enter, the numbers of the program's
+# descriptors, program, arguments). Descriptors come with it: a pipe for the process id, a pipe on which the process waits before
+# it begins, the namespaces of mounts and network, the control groups, and the descriptors for the program.
+#
+# Or it is "users", and has the two pipes only: for a process in a new user namespace, which ends when the second one is closed.
 use strict;
 use warnings;
 
@@ -33,6 +35,9 @@ sub open_starter {
 # Asks for a process. The reader of the given pipe gets its id, or end-of-file if there is none.
 sub ask_for_process { return send_message( $starter, @_ ) }
 
+# The same for a process that only has a user namespace of its own.
+sub ask_for_users { return send_message( $starter, \@_, 'users' ) }
+
 sub await_requests {
     my ($from) = @_;
     my $next        = receiver($from);
@@ -40,6 +45,7 @@ sub await_requests {
     my $environment = pack 'p*', @environment, undef;
     my ( $command, $program, $arguments, @words ) = ('');
     while ( my ( $text, @descriptors ) = $next->() ) {
+        if ( $text eq 'users' ) { hold_users(@descriptors); next }
         my ( $uid, $gid, $own_users, $own_network, $groups, $numbers, $wanted ) = split /\0/, $text, 7;
         if ( $wanted ne $command ) {    # it is nearly always the same
             @words     = split /\0/, $command = $wanted, -1;
@@ -58,6 +64,8 @@ sub await_requests {
             for (@entrances) { write_to( $_, '0' ) or give_up( $errors, 'cannot enter a control group' ) }
             my $word = ' ';
             leave(0) if syscall( $call->{read}, $wait, $word, 1 ) != 1;    # closed before it began
+            # Root in its own namespace could otherwise make others, in which it would have every capability again.
+            $own_users ne 'range' || write_file( '/proc/sys/user/max_user_namespaces', '0' ) or give_up( $errors, 'cannot forbid user namespaces' );
             # Descriptors are first moved out of the way and then to their places: one may have the number that another
             # needs.
             for ( keys %own ) { syscall( $call->{dup3}, $own{$_}, $out_of_the_way + $_, $CLOSE_ON_EXEC ) }
@@ -67,6 +75,17 @@ sub await_requests {
         }
         syscall( $call->{close}, $_ ) for @descriptors;
     }
+}
+
+sub hold_users {
+    my ( $tell, $wait ) = @_;
+    if ( syscall( $call->{clone}, $CLONE_PARENT | $NEW_USERS, 0, 0, 0, 0 ) == 0 ) {
+        my $word = ' ';
+        write_to( $tell, pack 'L', $$ );
+        syscall( $call->{read}, $wait, $word, 1 );
+        leave(0);
+    }
+    syscall( $call->{close}, $_ ) for $tell, $wait;
 }
 
 # Enters the run's namespaces and groups, and reports the process id.

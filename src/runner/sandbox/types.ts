@@ -99,10 +99,12 @@ export interface Job {
   isBuild?: true;
   workspace: Workspace;
   mounts?: Mount[];
+  /** Who runs, in a sandbox with many users: root of it has some rights over all of their files. Otherwise the build's user. */
+  user?: RunUser | undefined;
   /** The files of an image, which stand in the sandbox instead of the machine's programs; the run may change its view. */
   image?: string | undefined;
-  /** Directories that lie over the files of the image as layers, later ones on top. */
-  overImage?: readonly string[];
+  /** A directory that `keepWhole` made: what that run changed in the same image is there. */
+  changedImage?: string;
   /** Directories that lie below the run's home, and below /tmp, as layers, later ones on top. */
   home?: readonly string[];
   tmp?: readonly string[];
@@ -144,7 +146,13 @@ export interface RunFiles {
 export type RunLayers = Record<'workspace' | 'home', { below: readonly string[]; made: string }>;
 
 /** Where the parts of a run stand in the directory that `keepWhole` made. Each is a layer. */
-export const wholeRun = { workspace: 'changes', home: 'home', tmp: 'tmp', image: 'image-changes' } as const;
+export const wholeRun = {
+  workspace: 'changes',
+  home: 'home',
+  tmp: 'tmp',
+  image: 'image-changes',
+  root: 'root',
+} as const;
 
 export interface Inspection extends Pick<Job, 'limits' | 'output' | 'signal'> {
   command: string;
@@ -177,6 +185,8 @@ export interface Sandboxes {
   readonly owner: Identity;
   /** Why runs here cannot have an image; null where they can. */
   readonly whyNoImages: string | null;
+  /** Whether a run can have many users, each with an ID; otherwise it has one ID, and everything in an image belongs to that. */
+  readonly hasManyUsers: boolean;
   /** Whether directories can lie over each other as layers here; without that, nothing that a run changes is kept. */
   readonly hasLayers: boolean;
   run(job: Job): Promise<Ended>;
@@ -195,7 +205,19 @@ export const sandboxPaths = { workspace: '/build', home: '/home/build' } as cons
 /** A file at the place of the workspace, which the workspace covers. */
 export const noWorkspace = '.headrace-no-workspace';
 
+/** How many user IDs, and group IDs, a run has of its own that is not the build's user. */
+export const idsOfRun = 65_536;
+
 export const buildUser = { name: 'build', uid: 1000, gid: 1000 } as const;
+
+/** Who somebody is in a sandbox that has many users. */
+export interface RunUser extends Identity {
+  name: string;
+  /** Further groups. */
+  groups: readonly number[];
+}
+
+export const rootUser: RunUser = { name: 'root', uid: 0, gid: 0, groups: [] };
 
 /** The default search path for programs. */
 export const usualPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';

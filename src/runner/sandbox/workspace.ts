@@ -1,12 +1,12 @@
-import { chmodSync, lchownSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node:fs';
+import { chmodSync, existsSync, lchownSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
 import type { Machine } from './machine.ts';
-import { helperDirectory } from './mount-helper.ts';
+import { helperDirectory, type Owners } from './mount-helper.ts';
 import type { RunDirectory } from './run-directories.ts';
 import type { Sandbox } from './sandbox.ts';
-import { CannotMountError, sandboxPaths, type Job, type Mount } from './types.ts';
+import { CannotMountError, sandboxPaths, wholeRun, type Job, type Mount } from './types.ts';
 
 /**
  * Mounts the workspace and the software of a run on the root of its sandbox.
@@ -37,7 +37,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   await directories.settled();
   for (const [index, mount] of mounts.entries()) {
     const target = root.at(mount.at);
-    if (mount.file !== undefined) mounting(namespaces.bind(mount.file, target, 'ro', 'mapped', 'file'));
+    if (mount.file !== undefined) mounting(namespaces.bind(mount.file, target, 'ro', 'files', 'file'));
     else if (mount.writable === undefined)
       await layers(mount, target, index, skeleton(mount, mounts, `below-${index}`));
     else if (mount.layers && mount.layers.length > 0) await over(mount.layers, mount.writable, target);
@@ -47,7 +47,13 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
 
   async function image(tree: string): Promise<void> {
     await sandbox.process.settled();
-    const layers = (job.overImage ?? []).map((path) => layer(path));
+    const { changedImage: changed } = job;
+    const kept = (part: 'image' | 'root'): string[] => {
+      const path = changed === undefined ? undefined : join(changed, wholeRun[part]);
+      // Only runs with many users have a root of their own.
+      return path === undefined || (part === 'root' && !existsSync(path)) ? [] : [layer(path, 'ro', 'image')];
+    };
+    const layers = { below: kept('root'), above: kept('image') };
     (await sandbox.image.show({ tree, layers, directories: mounts.map(({ at }) => at) })).forEach(mounting);
   }
 
@@ -88,7 +94,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
 
   function writable(directory: string, target: string): void {
     give(directory);
-    mounting(namespaces.bind(directory, target, 'rw', 'mapped'));
+    mounting(namespaces.bind(directory, target, 'rw', 'files'));
   }
 
   async function over(lower: string[], directory: string, target: string): Promise<void> {
@@ -100,14 +106,14 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
       return mounting(namespaces.overlay(target, { lower: lower.map((path) => layer(path)), upper }));
     }
     for (const path of lower) await copyTree(path, directory);
-    mounting(namespaces.bind(directory, target, 'rw', 'mapped'));
+    mounting(namespaces.bind(directory, target, 'rw', 'files'));
   }
 
   /**
    * A directory as part of an overlay: with the owner that the run sees, and a short name, because all names must fit
    * into one page.
    */
-  function layer(path: string, mode: 'ro' | 'rw' = 'ro', owners: 'mapped' | undefined = 'mapped'): string {
+  function layer(path: string, mode: 'ro' | 'rw' = 'ro', owners: Owners | undefined = 'files'): string {
     const place = join(helperDirectory, `l${bound++}`);
     mounting(namespaces.bind(path, place, mode, owners));
     return place;
@@ -117,7 +123,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     const all = [...(below === null ? [] : [below]), ...(mount.layers ?? [])];
     const [only] = all;
     if (only === undefined) throw new Error(`nothing to mount at ${mount.at}`);
-    const owners = mount.isOfTheMachine ? undefined : 'mapped';
+    const owners = mount.isOfTheMachine ? undefined : 'files';
     if (all.length === 1) mounting(namespaces.bind(only, target, 'ro', owners));
     else if (machine.overlay)
       mounting(namespaces.overlay(target, { lower: all.map((path) => layer(path, 'ro', owners)) }));
@@ -125,7 +131,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
       const merged = join(directories.make('layers'), `merged-${index}`);
       await mkdir(merged, { recursive: true });
       for (const directory of all) await copyTree(directory, merged);
-      mounting(namespaces.bind(merged, target, 'ro', 'mapped'));
+      mounting(namespaces.bind(merged, target, 'ro', 'files'));
     }
   }
 

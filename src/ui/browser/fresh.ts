@@ -75,6 +75,7 @@ async function load(): Promise<void> {
   if (response.status === 404) return announce('What this page shows is gone.');
   if (!response.ok) return announce('The server cannot answer now. Trying again…');
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
+  if (logOf(fresh) !== logOf(document)) return location.reload();
   for (const part of document.querySelectorAll<HTMLElement>('[data-live][id]')) {
     const now = fresh.getElementById(part.id);
     if (now) void Idiomorph.morph(part, now, { callbacks: { beforeNodeMorphed, beforeAttributeUpdated } });
@@ -88,12 +89,17 @@ async function load(): Promise<void> {
   announce('');
 }
 
+/** The address of the log that a page shows. */
+function logOf(page: Document): string | undefined {
+  return page.querySelector<HTMLElement>('[data-log]')?.dataset['log'];
+}
+
 /** A field that the user is editing is left alone. */
 function beforeNodeMorphed(element: Node): boolean {
   return element !== document.activeElement || !(element as Element).matches('input, select, textarea');
 }
 
-/** What the user has opened stays open. */
+/** Parts that the user has opened stay open. */
 function beforeAttributeUpdated(name: string, element: Element, change: 'update' | 'remove'): boolean {
   return !(name === 'open' && change === 'remove' && element instanceof HTMLDetailsElement);
 }

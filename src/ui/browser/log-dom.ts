@@ -80,7 +80,7 @@ function clock(milliseconds: number): string {
 }
 
 /** The ranges of matches in the text of a line. A match may span several elements. */
-export function rangesIn(element: Element, places: readonly number[]): Range[] {
+export function rangesIn(element: Element, positions: readonly number[]): Range[] {
   const words = element.querySelector('.log-text');
   if (!words) return [];
   const nodes: { node: Text; start: number }[] = [];
@@ -91,8 +91,8 @@ export function rangesIn(element: Element, places: readonly number[]): Range[] {
     length += (node as Text).length;
   }
   const ranges: Range[] = [];
-  for (let at = 0; at + 1 < places.length; at += 2) {
-    const [from = 0, to = 0] = [places[at], places[at + 1]];
+  for (let at = 0; at + 1 < positions.length; at += 2) {
+    const [from = 0, to = 0] = [positions[at], positions[at + 1]];
     const [first, last] = [nodes.findLast(({ start }) => start <= from), nodes.findLast(({ start }) => start < to)];
     if (!first || !last || to > length || to <= from) continue;
     const range = document.createRange();

@@ -2,7 +2,7 @@ import { RefusedError, type LogSource } from './log-source.ts';
 
 /** Search in a log: from one line with a match to the next, and around at the end. */
 
-/** Searching backwards looks at this many lines first, then at four times as many. */
+/** Searching backwards reads this many lines first, then four times as many. */
 const firstStep = 2000;
 
 export interface Finder {

@@ -103,12 +103,12 @@ export class Rows {
       return undefined;
     }
     if (!isAtEnd && scrollTop > this.viewHeight && scrollTop < end - this.viewHeight) return undefined;
-    const place = Math.round(this.scrollTo(this.rowAt(scrollTop)));
-    return Math.abs(place - scrollTop) > 1 ? place : undefined;
+    const position = Math.round(this.scrollTo(this.rowAt(scrollTop)));
+    return Math.abs(position - scrollTop) > 1 ? position : undefined;
   }
 
   /** Converts a position between two heights. */
-  #share(place: number, from: number, to: number): number {
-    return (place / Math.max(1, from - this.viewHeight)) * (to - this.viewHeight);
+  #share(position: number, from: number, to: number): number {
+    return (position / Math.max(1, from - this.viewHeight)) * (to - this.viewHeight);
   }
 }

@@ -126,12 +126,12 @@ class Pieces {
   readonly #pieces: Piece[] = [];
 
   write(text: string, style: Style, link: string | undefined): void {
-    const words = shown(text.replace(/\r$/, ''));
-    if (words === '') return;
+    const visible = shown(text.replace(/\r$/, ''));
+    if (visible === '') return;
     const last = this.#pieces.at(-1);
     const isSame = last && last.style === style && last.link === link;
-    if (last && (isSame || this.#pieces.length >= mostPieces)) last.text += words;
-    else this.#pieces.push({ text: words, style, link });
+    if (last && (isSame || this.#pieces.length >= mostPieces)) last.text += visible;
+    else this.#pieces.push({ text: visible, style, link });
   }
 
   control(_final: string, _parameters: string): void {}

@@ -76,7 +76,7 @@ function makeDialog(form: HTMLFormElement): Dialog {
   };
 }
 
-/** Waits until the user pauses, and shows only what was found for the last text. */
+/** Waits until the user pauses, and shows only the results for the last text. */
 function findings(address: string, show: (found: Node[], wanted: string) => void): (wanted: string) => void {
   let timer = 0;
   let asked = new AbortController();

@@ -5,9 +5,9 @@ import { helloFrame, textOf, windowFrame } from '../../domain/shell-frames.ts';
 
 // A shell in the files of a failed build.
 
-const place = document.getElementById('shell');
+const container = document.getElementById('shell');
 const statusLine = document.getElementById('shell-told');
-const { at = '', key = '' } = place?.dataset ?? {};
+const { at = '', key = '' } = container?.dataset ?? {};
 
 const basic = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
 const ansiNames = [...basic, ...basic.map((name) => `bright${name[0]?.toUpperCase()}${name.slice(1)}`)];
@@ -19,8 +19,8 @@ const refusals: Record<string, string> = {
 };
 
 /**
- * The policy of the page lets styles in that carry its number, and those that a script sets on an element as properties;
- * xterm.js makes style elements without a number, and sets the attribute.
+ * The policy of the page allows style elements with its nonce, and styles that a script sets as properties of an
+ * element. But xterm.js makes style elements without a nonce, and sets the attribute.
  */
 function fitToPolicy(): void {
   const number = document.querySelector<HTMLScriptElement>('script[nonce]')?.nonce ?? '';
@@ -37,7 +37,7 @@ function setAttribute(this: HTMLElement, name: string, value: string): void {
   else this.setAttributeNS(null, name, value);
 }
 
-/** The server does not want it: asking again would not help. */
+/** The server refuses it: asking again would not help. */
 class Refusal extends Error {}
 
 async function ask(method: string, path: string, fields: Record<string, string> = {}): Promise<unknown> {
@@ -85,10 +85,10 @@ async function show(element: HTMLElement): Promise<void> {
     output: (from, signal) => output(own, from, signal),
     isPassing: (error) => !(error instanceof Refusal),
   });
-  // The page is left: the shell need not wait whether somebody comes back.
+  // The user leaves the page, so the shell need not wait for a return.
   addEventListener('pagehide', () => void ask('DELETE', own).catch(() => {}));
   fitToPolicy();
-  // What a build left may write to the terminal: no address in it leads anywhere.
+  // A build's files may write to the terminal, so addresses in it are no links.
   const terminal = new Terminal({
     cursorBlink: true,
     linkHandler: { activate: () => {} },
@@ -120,11 +120,11 @@ async function show(element: HTMLElement): Promise<void> {
       break;
     }
   } catch {
-    // It ends as if the server were away.
+    // It ends as if the server could not be reached.
   }
   shell.end();
   terminal.options.disableStdin = true;
-  terminal.write('\u001b[?25l'); // nothing can be typed: it has no cursor any more
+  terminal.write('\u001b[?25l'); // hides the cursor, because nothing can be typed any more
   report([statusLine?.textContent, end].join(' ').trim());
 }
 
@@ -132,4 +132,5 @@ function report(words: string): void {
   if (statusLine) statusLine.textContent = words;
 }
 
-if (place) show(place).catch((error: unknown) => report(error instanceof Refusal ? error.message : String(error)));
+if (container)
+  show(container).catch((error: unknown) => report(error instanceof Refusal ? error.message : String(error)));

@@ -8,7 +8,7 @@ export interface Changes {
 export type Message = { kind: 'change'; changes: Changes } | { kind: 'connected' } | { kind: 'lost' };
 
 /** Returns a function that stops it. */
-export function listen(tell: (message: Message) => void): () => void {
+export function listen(send: (message: Message) => void): () => void {
   let source: EventSource;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let pauseMs = 1000;
@@ -16,13 +16,13 @@ export function listen(tell: (message: Message) => void): () => void {
     source = new EventSource('/ui/data/changes');
     source.addEventListener('hello', () => {
       pauseMs = 1000;
-      tell({ kind: 'connected' });
+      send({ kind: 'connected' });
     });
     source.addEventListener('change', ({ data }: MessageEvent<string>) =>
-      tell({ kind: 'change', changes: JSON.parse(data) as Changes }),
+      send({ kind: 'change', changes: JSON.parse(data) as Changes }),
     );
     source.addEventListener('error', () => {
-      tell({ kind: 'lost' });
+      send({ kind: 'lost' });
       // A browser reconnects by itself after a broken connection, but not after an answer that was no stream.
       if (source.readyState !== EventSource.CLOSED) return;
       timer = setTimeout(open, pauseMs);

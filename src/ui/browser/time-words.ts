@@ -1,4 +1,4 @@
-/** Times in words. The server and the browser use the same ones. */
+/** Times as texts, the same on the server and in the browser. */
 
 const units: [string, number][] = [
   ['year', 365 * 24 * 3600],
@@ -9,7 +9,7 @@ const units: [string, number][] = [
 ];
 
 /** Future times are written in the same way. */
-export function agoInWords(ms: number): string {
+export function agoText(ms: number): string {
   const seconds = Math.floor(Math.abs(ms) / 1000);
   for (const [unit, length] of units) {
     const count = Math.floor(seconds / length);
@@ -20,7 +20,7 @@ export function agoInWords(ms: number): string {
   return ms < 0 ? 'in a moment' : 'just now';
 }
 
-export function durationInWords(ms: number): string {
+export function timeSpanText(ms: number): string {
   const seconds = Math.round(ms / 1000);
   const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
   if (hours > 0) return `${hours} h ${minutes} min`;

@@ -1,4 +1,4 @@
-import { agoInWords, durationInWords } from './time-words.ts';
+import { agoText, timeSpanText } from './time-words.ts';
 
 /** Updates "3 minutes ago" and durations while a page is open. The words are those of `ui/moments.ts`. */
 export function keepTimes(): void {
@@ -11,10 +11,10 @@ export function keepTimes(): void {
 export function showTimes(): void {
   if (document.hidden) return;
   for (const time of document.querySelectorAll<HTMLTimeElement>('time[data-ago]')) {
-    show(time, agoInWords(Date.now() - Date.parse(time.dateTime)));
+    show(time, agoText(Date.now() - Date.parse(time.dateTime)));
   }
   for (const span of document.querySelectorAll<HTMLElement>('[data-since]')) {
-    show(span, durationInWords(Math.max(0, Date.now() - Date.parse(span.dataset['since'] ?? ''))));
+    show(span, timeSpanText(Math.max(0, Date.now() - Date.parse(span.dataset['since'] ?? ''))));
   }
 }
 

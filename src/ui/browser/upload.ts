@@ -38,7 +38,7 @@ form?.addEventListener('submit', (event) => {
   );
 });
 
-/** The server does not want it: sending it again would not help. */
+/** The server refuses it: sending it again would not help. */
 class Refusal extends Error {}
 
 async function upload(file: File): Promise<void> {
@@ -50,17 +50,17 @@ async function upload(file: File): Promise<void> {
   }).catch(() => undefined);
   if (!begun) throw new Refusal('The connection is lost. Try again.');
   if (!begun.ok) throw refusalOf(await begun.text());
-  const place = `${uploads}/${((await begun.json()) as { response: { id_str: string } }).response.id_str}`;
+  const address = `${uploads}/${((await begun.json()) as { response: { id_str: string } }).response.id_str}`;
   let arrived = 0;
   for (let breaks = 0; ;) {
-    const found = await fetch(place).catch(() => undefined);
+    const found = await fetch(address).catch(() => undefined);
     if (found?.ok) {
       const { offset, complete } = ((await found.json()) as { response: { offset: number; complete: boolean } })
         .response;
       if (complete) return;
       if (offset > arrived) breaks = 0;
       arrived = offset;
-      if (await sendRest(place, file, offset)) return;
+      if (await sendRest(address, file, offset)) return;
     } else if (found && found.status < 500) throw refusalOf(await found.text());
     breaks += 1;
     const far = `${inMegabytes(arrived)} of ${inMegabytes(file.size)} MB`;
@@ -71,8 +71,8 @@ async function upload(file: File): Promise<void> {
   }
 }
 
-/** Whether all of it arrived. By XMLHttpRequest, which tells how much has been sent. */
-async function sendRest(place: string, file: File, offset: number): Promise<boolean> {
+/** Whether all of it arrived. Uses XMLHttpRequest, which reports how much has been sent. */
+async function sendRest(address: string, file: File, offset: number): Promise<boolean> {
   const request = new XMLHttpRequest();
   request.upload.addEventListener('progress', ({ loaded }) => {
     const sent = offset + loaded;
@@ -80,7 +80,7 @@ async function sendRest(place: string, file: File, offset: number): Promise<bool
     const percent = Math.floor((100 * sent) / file.size);
     show(sent < file.size ? `${percent} % of ${inMegabytes(file.size)} MB` : 'Sent. It is being stored…');
   });
-  request.open('PATCH', place);
+  request.open('PATCH', address);
   request.setRequestHeader('x-form-key', formKey());
   request.setRequestHeader('content-type', 'application/partial-upload');
   request.setRequestHeader('upload-offset', String(offset));

@@ -6,7 +6,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { publicAddressFilter } from '../../../src/lib/address-filter.ts';
-import { parsePublicUrl, parseRepositoryUrl, publicLfsUrl } from '../../../src/runner/git/repository-url.ts';
+import { parseGitAddress } from '../../../src/domain/git-address.ts';
+import { publicLfsUrl } from '../../../src/runner/git/large-files.ts';
 import { createRepository } from '../../support/repository.ts';
 import { startHttpsGitHost, type HttpsGitHost } from '../../support/https-git.ts';
 import { lfsTransferProgram } from '../../support/lfs-transfer.ts';
@@ -42,7 +43,8 @@ async function placeWithLfs(t: TestContext): Promise<Place> {
   const store = await startHttpsGitHost({ name: 'files.test' });
   t.after(() => store.close());
   const place = await workplace(t, {
-    https: { ca: store.ca, mayCall: publicAddressFilter(['127.0.0.1/32']), resolve },
+    authorities: store.ca,
+    rules: { mayCall: publicAddressFilter(['127.0.0.1/32']), resolve },
   });
   const offer = {
     href: store.url('app.git/info/lfs'),
@@ -228,12 +230,14 @@ test('a host that gives the files out over SSH itself is asked there, and for no
 
 test('where anybody would ask for large files follows from the address of the repository', () => {
   const placeOf = (url: string): string | undefined => {
-    const address = parseRepositoryUrl(url) ?? parsePublicUrl(url);
+    const address = parseGitAddress(url);
     assert.ok(address, url);
     return publicLfsUrl(address);
   };
   assert.equal(placeOf('git@git.test:team/app.git'), 'https://git.test/team/app.git/info/lfs');
+  assert.equal(placeOf('ssh://git@git.test:2222/team/app'), 'https://git.test/team/app.git/info/lfs');
   assert.equal(placeOf('git.test:/srv/app'), 'https://git.test/srv/app.git/info/lfs');
   assert.equal(placeOf('https://git.test:8443/team/app'), 'https://git.test:8443/team/app.git/info/lfs');
-  for (const odd of ['git@[::1]:app.git', 'git@git.test:app.git?x']) assert.equal(placeOf(odd), undefined);
+  assert.equal(placeOf('git@[::1]:app.git'), 'https://[::1]/app.git/info/lfs');
+  assert.equal(placeOf('git@git.test:app.git?x'), undefined);
 });

@@ -2,50 +2,12 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { isRefName } from '../../../src/domain/ref-names.ts';
 import { parseCommitRef } from '../../../src/runner/git/refs.ts';
-import { parseRepositoryUrl, resolveSubmoduleUrl } from '../../../src/runner/git/repository-url.ts';
-
-test('a repository address is taken apart', () => {
-  assert.deepEqual(parseRepositoryUrl('git@example.test:team/app.git'), {
-    transport: 'ssh',
-    url: 'git@example.test:team/app.git',
-    destination: 'git@example.test',
-    host: 'example.test',
-    path: 'team/app.git',
-  });
-  assert.equal(parseRepositoryUrl('git@[2001:db8::1]:/srv/app.git')?.destination, 'git@2001:db8::1');
-  assert.equal(parseRepositoryUrl('alias:~me/app.git')?.destination, 'alias');
-});
-
-test('a text that git or ssh would take for an option or a command is no address', () => {
-  for (const url of [
-    '',
-    'app.git',
-    '/srv/app.git',
-    './app.git',
-    'ssh://git@example.test/app.git',
-    'https://example.test/app.git',
-    'file:///srv/app.git',
-    'ext::sh -c id',
-    'ext::id',
-    'fd::3',
-    '-oProxyCommand=id@example.test:app.git',
-    '-oProxyCommand=id:app.git',
-    'git@-oProxyCommand=id:app.git',
-    'git@example.test:-upload-pack=id',
-    'git@example.test:',
-    'git@example.test:a b',
-    'git@example.test:app.git\nHost *',
-    'git@exa mple.test:app.git',
-    'git@example.test:app\0.git',
-    `git@example.test:${'a'.repeat(2000)}`,
-  ]) {
-    assert.equal(parseRepositoryUrl(url), undefined, url);
-  }
-});
+import { parseGitAddress } from '../../../src/domain/git-address.ts';
+import { resolveSubmoduleUrl } from '../../../src/runner/git/submodules.ts';
 
 test('the address of a submodule is read against that of its repository', () => {
-  const base = parseRepositoryUrl('git@example.test:team/app.git');
-  const rooted = parseRepositoryUrl('git@example.test:/srv/team/app.git');
+  const base = parseGitAddress('git@example.test:team/app.git');
+  const rooted = parseGitAddress('git@example.test:/srv/team/app.git');
   assert.ok(base && rooted);
   assert.equal(resolveSubmoduleUrl(base, '../lib.git')?.url, 'git@example.test:team/lib.git');
   assert.equal(resolveSubmoduleUrl(base, '../../other/lib.git')?.url, 'git@example.test:other/lib.git');
@@ -56,13 +18,23 @@ test('the address of a submodule is read against that of its repository', () => 
   assert.equal(resolveSubmoduleUrl(base, '../../-oProxyCommand=id'), undefined);
   const open = resolveSubmoduleUrl(base, 'https://me:secret@Example.test/team/app.git/#x');
   assert.deepEqual(
-    [open?.transport, open?.url, open?.host],
-    ['https', 'https://example.test/team/app.git', 'example.test'],
+    [open?.scheme, open?.url, open?.host],
+    ['https', 'https://Example.test/team/app.git', 'Example.test'],
   );
   assert.ok(open);
-  assert.equal(resolveSubmoduleUrl(open, '../lib.git')?.url, 'https://example.test/team/lib.git');
+  assert.equal(resolveSubmoduleUrl(open, '../lib.git')?.url, 'https://Example.test/team/lib.git');
   assert.equal(resolveSubmoduleUrl(open, '../../../lib.git'), undefined);
-  assert.equal(resolveSubmoduleUrl(open, 'git@other.test:lib.git')?.transport, 'ssh');
+  assert.equal(resolveSubmoduleUrl(open, 'git@other.test:lib.git')?.scheme, 'ssh');
+  const elsewhere = parseGitAddress('ssh://git@example.test:2222/team/app.git');
+  assert.ok(elsewhere);
+  const sibling = resolveSubmoduleUrl(elsewhere, '../lib.git');
+  assert.deepEqual([sibling?.url, sibling?.port], ['ssh://git@example.test:2222/team/lib.git', 2222]);
+  const byHome = parseGitAddress('ssh://git@example.test:2222/~me/app.git');
+  assert.ok(byHome);
+  assert.equal(resolveSubmoduleUrl(byHome, '../lib.git')?.path, '~me/lib.git');
+  const ported = parseGitAddress('https://example.test:8443/team/app');
+  assert.ok(ported);
+  assert.equal(resolveSubmoduleUrl(ported, '../lib')?.url, 'https://example.test:8443/team/lib');
   for (const none of [
     'https://',
     'https://host',

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
-import { chmod, cp, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import { run } from '../../../src/lib/processes.ts';
+import { rootUser } from '../../../src/runner/sandbox/types.ts';
 import { isRoot, open } from './support.ts';
 
 /** The unpacked files of an image, with a shell and a few programs. */
@@ -24,14 +23,6 @@ async function folderFor(t: TestContext): Promise<string> {
   t.after(() => rm(folder, { recursive: true, force: true }));
   await chmod(folder, 0o755);
   return folder;
-}
-
-/** Returns when the only sandbox is one that was made ready: an overlay that is mounted has a folder in its work directory. */
-async function untilReadyForImage(stateDir: string): Promise<void> {
-  for (; ; await pause(2)) {
-    const [first, ...others] = await readdir(join(stateDir, 'runs'));
-    if (others.length === 0 && existsSync(join(stateDir, 'runs', first ?? '', 'image-work/work'))) return;
-  }
 }
 
 test('an image has its own programs and none of the machine, but for listed directories', async (t) => {
@@ -54,9 +45,9 @@ test('an image has its own programs and none of the machine, but for listed dire
   assert.match((await sh('ls /usr/bin/env')).text, /env/, 'the next run has the programs of the machine');
 });
 
-test('a sandbox that was made ready for one image serves every other run', async (t) => {
+test('a sandbox that waits serves every image, and a run without one', async (t) => {
   const folder = await folderFor(t);
-  const { sandboxes, sh, stateDir } = await open(t, { prepare: 1 });
+  const { sandboxes, sh } = await open(t, { prepare: 1 });
   const [one, other] = [join(folder, 'one'), join(folder, 'other')];
   const remake = async (at: string, mark: string): Promise<string> => {
     await rm(at, { recursive: true, force: true });
@@ -73,37 +64,25 @@ test('a sandbox that was made ready for one image serves every other run', async
   const look = 'cat /mark; ls /go /opt; touch /go/changed';
   const seen = async (changes: Parameters<typeof sh>[1]): Promise<string> => (await sh(look, changes)).text;
   const plain = '/go:\n\n/opt:\n';
-  /** The sandbox of the next run is made ready for an image that two runs had. */
-  const makeReady = async (image: string): Promise<void> => {
-    for (let run = 0; run < 2; run += 1) await sh('true', { image });
-    await untilReadyForImage(stateDir);
-  };
+  const user = rootUser;
 
-  await makeReady(first);
   assert.equal(await seen({ image: first }), `first${plain}`);
   assert.equal(await seen({ image: first }), `first${plain}`, 'the same image, without the changes');
-  await makeReady(first);
-  assert.equal(await seen({ image: second }), `second${plain}`, 'another image');
+  assert.equal(await seen({ image: first, user }), `first${plain}`, 'for another user than the one it waits for');
+  assert.equal(await seen({ image: second, user }), `second${plain}`, 'another image');
   const mounts = [{ at: '/opt/software', layers: [software] }];
-  const withSoftware = 'second/go:\n\n/opt:\nsoftware\n';
-  assert.equal(await seen({ image: second, mounts }), withSoftware, 'software in an image');
-  await makeReady(second);
-  assert.equal(await seen({ image: second, mounts }), withSoftware, 'software in the same image');
-  await makeReady(first);
+  assert.equal(await seen({ image: second, user, mounts }), 'second/go:\n\n/opt:\nsoftware\n', 'software in an image');
   const { text } = await sh('cat /mark /proc/self/mountinfo');
   assert.match(text, /^cat: \/mark: No such file/, 'none');
   assert.doesNotMatch(text, / overlay /, 'and nothing of it is there');
-  await makeReady(first);
   await remake(one, 'made again');
   assert.equal(await seen({ image: first }), `made again${plain}`, 'the same image, unpacked again');
-  await makeReady(first);
   await rm(one, { recursive: true });
-  assert.equal(await seen({ image: second }), `second${plain}`, 'after its image was removed');
   await assert.rejects(seen({ image: first }), /could not/);
   assert.equal(await seen({ image: second }), `second${plain}`, 'after one that did not exist');
 });
 
-test('an ordinary user has images too', { skip: !isRoot && 'the other tests show it' }, async (t) => {
+test('an ordinary user has images too, with one user ID', { skip: !isRoot && 'the other tests show it' }, async (t) => {
   const user = 60_914;
   const folder = await folderFor(t);
   const image = await imageIn(folder, ['go', 'usr']);
@@ -111,22 +90,24 @@ test('an ordinary user has images too', { skip: !isRoot && 'the other tests show
   await run('chown', ['-R', `${user}:${user}`, folder]);
   const program = `
     const { openSandboxes } = await import(${JSON.stringify(new URL('../../../src/runner/sandbox/index.ts', import.meta.url).href)});
-    const sandboxes = await openSandboxes({ stateDir: '${folder}/state', network: 'none', isolation: 'required', log: () => {} });
-    const run = (image) => sandboxes.run({
-      id: 'a', steps: [{ name: 'suite', command: 'id -un; touch /go/x /home/build/y && ls /go /usr /home/build; cat /etc/hostname' }],
-      environment: {}, workspace: { empty: true }, image, mounts: [],
+    let said = '';
+    const sandboxes = await openSandboxes({ stateDir: '${folder}/state', network: 'none', isolation: 'required', log: (line) => void (said += line) });
+    const run = (image, user) => sandboxes.run({
+      id: 'a', steps: [{ name: 'suite', command: 'id -u; touch /go/x /home/build/y && ls /go /usr /home/build; cat /etc/hostname' }],
+      environment: {}, workspace: { empty: true }, image, user, mounts: [],
       limits: { memoryBytes: 1e9, processes: 1000, timeoutMs: 60000 }, output: (chunk) => void process.stdout.write(chunk), signal: new AbortController().signal,
     });
-    // The third has a sandbox that was made ready for its image, the fourth one that was made ready for another.
-    for (const image of ['${image}', '${image}', '${image}', '${another}'])
-      console.log(sandboxes.whyNoImages, JSON.stringify(await run(image)));
+    console.log(sandboxes.hasManyUsers, /have one user ID/.test(said));
+    for (const [image, uid] of [['${image}'], ['${image}', 0], ['${another}', 70]])
+      console.log(sandboxes.whyNoImages, JSON.stringify(await run(image, uid === undefined ? undefined : { name: 'app', uid, gid: uid, groups: [5] })));
     await sandboxes.close();`;
   const node = [process.execPath, '--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program];
   const as = ['--reuid', String(user), '--regid', String(user), '--clear-groups', '--', ...node];
   const ran = await run('setpriv', as, { env: { PATH: process.env.PATH ?? '' } });
-  const expected =
-    'build\n/go:\nx\n\n/home/build:\ny\n\n/usr:\nbuild\nnull {"exitStatus":0,"step":"suite","reason":null}\n';
-  assert.equal(ran.stdout.toString(), expected.repeat(4), ran.stderr.toString());
+  const expected = [1000, 0, 70].map(
+    (uid) => `${uid}\n/go:\nx\n\n/home/build:\ny\n\n/usr:\nbuild\nnull {"exitStatus":0,"step":"suite","reason":null}\n`,
+  );
+  assert.equal(ran.stdout.toString(), `false true\n${expected.join('')}`, ran.stderr.toString());
 });
 
 test('without isolation there are no images', async (t) => {

@@ -1,0 +1,142 @@
+/*
+ * Addresses of git repositories: what people write, what git is given, and when two of them are the same repository.
+ */
+
+/** An address that a repository can be fetched from, in its parts. */
+export interface GitAddress {
+  scheme: 'ssh' | 'https';
+  /** As it was written, which is how git takes it. */
+  url: string;
+  /** Blank where the address names none. */
+  user: string;
+  /** Without the brackets of an IPv6 address. */
+  host: string;
+  /** Undefined for that of the scheme. */
+  port: number | undefined;
+  /** On its host. That of a URL begins with a slash; over SSH it is what the remote command gets. */
+  path: string;
+}
+
+const longest = 1024;
+const user = String.raw`[A-Za-z0-9_][\w.+-]{0,63}`;
+const host = String.raw`[A-Za-z0-9][\w.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]`;
+const scpLike = new RegExp(`^(?:(${user})@)?(${host}):(.+)$`, 's');
+const urlLike = new RegExp(`^(ssh|https)://(?:(${user})@)?(${host})(?::([1-9][0-9]{0,4}))?(/.+)$`, 's');
+
+/**
+ * Reads `user@host:path`, `ssh://user@host:port/path` and `https://host:port/path`. Undefined for every other way of
+ * transport (`ext::`, `file://`), for credentials in an https address, and for every text that git or ssh could take for
+ * an option or a command: no part can begin with a dash.
+ */
+export function parseGitAddress(url: string): GitAddress | undefined {
+  if (url.length > longest || /[\s\p{Cc}]/u.test(url)) return undefined;
+  const [, scheme, named = '', place = '', port, path = ''] = urlLike.exec(url) ?? [];
+  if (scheme === undefined) return url.includes('://') ? undefined : parseScpLike(url);
+  if (scheme === 'https' && (named !== '' || /[?#\\]/.test(path))) return undefined;
+  const decoded = decode(path);
+  if (decoded === undefined || Number(port) > 65_535 || !isPath(decoded) || !isFolded(path)) return undefined;
+  if (scheme === 'ssh' && /\s/.test(decoded)) return undefined; // scp-like addresses have none
+  return {
+    scheme: scheme === 'ssh' ? 'ssh' : 'https',
+    url,
+    user: named,
+    host: place.replaceAll(/[[\]]/g, ''),
+    port: port === undefined ? undefined : Number(port),
+    // As git does it: the folder of a user is not below the root.
+    path: scheme === 'ssh' ? decoded.replace(/^\/~/, '~') : path,
+  };
+}
+
+function parseScpLike(url: string): GitAddress | undefined {
+  const [, named = '', place, path = ''] = scpLike.exec(url) ?? [];
+  if (place === undefined || /^[-:]/.test(path) || !isPath(path)) return undefined;
+  return { scheme: 'ssh', url, user: named, host: place.replaceAll(/[[\]]/g, ''), port: undefined, path };
+}
+
+/** Whether it names something, and no step of it leads upwards, which would make one repository of two names. */
+function isPath(path: string): boolean {
+  const steps = path.split('/');
+  return !/\p{Cc}/u.test(path) && !/^\/*(?:\.git)?\/*$/.test(path) && !steps.some((step) => /^\.\.?$/.test(step));
+}
+
+/** Whether no slash, dot or percent sign hides behind a percent sign. */
+function isFolded(path: string): boolean {
+  return !/%(?:2e|2f|5c|25)/i.test(path);
+}
+
+function decode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What ssh is told: `user@host`, or `host` alone. */
+export function destinationOf({ user: named, host: place }: GitAddress): string {
+  return named === '' ? place : `${named}@${place}`;
+}
+
+/** As a proxy is asked for it. */
+export function hostAndPort({ host: place, port = 443 }: GitAddress): string {
+  return `${place.includes(':') ? `[${place}]` : place}:${port}`;
+}
+
+/** The form `user@host:path` of an address. Who asks over https has no name there, and `git` is what forges take. */
+export function scpLikeForm(url: string): string {
+  const address = parseGitAddress(url);
+  if (address === undefined || !url.includes('://')) return url;
+  const { user: named, host: place, path } = address;
+  return `${named || 'git'}@${place.includes(':') ? `[${place}]` : place}:${path.replace(/^\/+/, '')}`;
+}
+
+/** What a person has copied somewhere, as an address if it can be meant as one. Passwords are left for others to refuse. */
+export function pastedAddress(text: string): string {
+  const plain = text
+    .trim()
+    .replace(/^git\s+clone\s+/, '')
+    .replace(/^git\+/, '')
+    .replace(/^[A-Z]+:\/\//i, (scheme) => scheme.toLowerCase())
+    .replace(/^http:/, 'https:');
+  if (/^ssh:\/\/[^@/]+\//.test(plain)) return plain.replace('ssh://', 'ssh://git@');
+  const url = /^[\w-]+(?:\.[\w-]+)+(?::[0-9]+)?\/[^:]+$/.test(plain) ? `https://${plain}` : plain;
+  if (!url.startsWith('https://')) return url;
+  return url
+    .replace(/^https:\/\/[^:@/]*@/, 'https://')
+    .replace(/[?#].*$/, '')
+    .replace(/\/+$/, '');
+}
+
+/** The host, in lower case, and the path of a repository; a path from the root of a host begins with a slash. */
+export interface RepositoryPlace {
+  host: string;
+  path: string;
+}
+
+/** Of an address of any kind, also one that nothing is fetched from. The port does not count: each scheme has its own. */
+export function placeOf(text: string): RepositoryPlace | undefined {
+  if (/^[a-z+]+:\/\//i.test(text)) {
+    const url = URL.parse(text);
+    if (url === null) return undefined;
+    return { host: url.hostname.toLowerCase(), path: trimmed(decode(url.pathname) ?? url.pathname) };
+  }
+  const [, place, path] = /^(?:[^@/\s]+@)?(\[[^\]]+\]|[^:/\s]+):(.+)$/s.exec(text) ?? [];
+  if (place === undefined || path === undefined) return undefined;
+  return { host: place.toLowerCase(), path: `${/^[/~]/.test(path) ? '/' : ''}${trimmed(decode(path) ?? path)}` };
+}
+
+/** Without slashes around it, and without a `.git` at its end. */
+function trimmed(path: string): string {
+  return path.replaceAll(/^\/+|\/+$/g, '').replace(/\.git$/i, '');
+}
+
+/** One text for all addresses of a repository: forges ignore the case of a name, and so does this. */
+export function repositoryKey(text: string): string {
+  const { host: place, path } = placeOf(text) ?? { host: '', path: text };
+  return `${place}/${trimmed(path.replace(/^\/*(?:~\/)?/, '')).toLowerCase()}`;
+}
+
+/** Whether two addresses lead to the same repository, whichever way they go. */
+export function isSameRepository(one: string, other: string): boolean {
+  return repositoryKey(one) === repositoryKey(other);
+}

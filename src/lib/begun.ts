@@ -1,0 +1,14 @@
+/** Reads the first piece before the answer begins, so that an error can still be answered. */
+export async function begun(pieces: AsyncGenerator<Buffer>): Promise<AsyncGenerator<Buffer>> {
+  const first = await pieces.next();
+  return (async function* all() {
+    try {
+      if (first.done !== true) yield first.value;
+      yield* pieces;
+    } finally {
+      await pieces.return(undefined);
+    }
+  })();
+}
+
+export async function* nothing(): AsyncGenerator<Buffer> {}

@@ -1,0 +1,98 @@
+import { most } from '../domain/bounds.ts';
+import type { FieldErrors } from '../errors.ts';
+import { described, identifierText, lines, refined, required, takingBlank, text, wholeNumber } from './fields.ts';
+import { command, globs, image, variableContent, variableName } from './forms.ts';
+import { recordList, type RecordCheck } from './record-lists.ts';
+import { nullable, object, id, string, integer, listOf, strings } from './schema.ts';
+
+/** What runs beside the builds of a suite: a database, a queue, a server that is tried. */
+
+/** The names that the machine of a build has for itself. */
+const namesOfMachine = new Set(['localhost', 'build']);
+
+/** It is a host's name inside the build, and a part of addresses here. */
+const serviceName = refined(text('serviceName', { pattern: /^[a-z][a-z0-9-]*$/ }), (name) =>
+  namesOfMachine.has(name) ? undefined : name,
+);
+
+/** Not in the places that a service has no files of its own in. */
+function isDataPath(path: string): boolean {
+  const [, first = '', ...rest] = path.split('/');
+  const isPlain = [first, ...rest].every((part) => part !== '' && part !== '.' && part !== '..');
+  return path.startsWith('/') && isPlain && !['build', 'dev', 'proc', 'run', 'sys'].includes(first);
+}
+
+/** A place in the service where it keeps its data. */
+const dataPaths = refined(
+  lines({
+    most: 'dataPaths',
+    longest: 'path',
+    isSet: true,
+    check: isDataPath,
+    description:
+      'directories of the service whose content is kept after `prepare`, for the next service that is the same',
+  }),
+  (paths) => (paths.some((path) => paths.some((other) => path.startsWith(`${other}/`))) ? undefined : paths),
+);
+
+const variableOfService = {
+  name: required(variableName),
+  content: takingBlank(described(variableContent, 'its content; either this or `from`')),
+  from: described(variableName, 'the name of a variable of the suite, whose content it has'),
+};
+
+const checkVariable: RecordCheck<typeof variableOfService> = ({ name, content, from }, before) => ({
+  ...(before.some((other) => other.name === name) && { name: ['already_exists'] }),
+  ...(content !== '' && from !== '' && { from: ['invalid_format'] }),
+});
+
+const serviceFields = {
+  name: required(serviceName),
+  image,
+  dependency_id: identifierText('a dependency whose software it runs; either this or `image`'),
+  command: described(command, 'what runs; blank for what the image says'),
+  variables: recordList('variablesOfService', variableOfService, 'the environment of the service', checkVariable),
+  ready_port: described(
+    wholeNumber({ min: 0, max: 65_535, fallback: 0 }),
+    'it is ready when this port takes connections; 0 for the first that the image names',
+  ),
+  ready_command: described(command, 'it is ready when this exits with 0, run inside the service'),
+  ready_timeout: described(wholeNumber({ min: 1, max: 86_400, fallback: 60 }), 'within so many seconds'),
+  prepare: described(command, 'what runs in the build’s files once the service is ready, to fill it'),
+  prepare_inputs: globs('files of the build that decide what `prepare` makes'),
+  data: dataPaths,
+};
+
+const checkService: RecordCheck<typeof serviceFields> = (service, before): FieldErrors => {
+  const { name, image: reference, dependency_id: dependency, command: runs } = service;
+  return {
+    ...(before.some((other) => other.name === name) && { name: ['already_exists'] }),
+    ...(reference !== '' && dependency !== '' && { image: ['invalid_format'] }),
+    ...(reference === '' && dependency === '' && { image: ['is_blank'] }),
+    ...(reference === '' && dependency !== '' && runs === '' && { command: ['is_blank'] }),
+  };
+};
+
+export const services = recordList(
+  'servicesOfSuite',
+  serviceFields,
+  `what runs beside each build, in its network, by its name; at most ${most.servicesOfSuite}`,
+  checkService,
+);
+export type StoredService = ReturnType<typeof services.parse>[number];
+
+/** As the API answers it. */
+export const serviceAnswer = object({
+  name: string,
+  image: string,
+  dependency_id: nullable(id),
+  dependency_id_str: string,
+  command: string,
+  variables: listOf(object({ name: string, content: string, from: string })),
+  ready_port: integer,
+  ready_command: string,
+  ready_timeout: integer,
+  prepare: string,
+  prepare_inputs: strings,
+  data: strings,
+});

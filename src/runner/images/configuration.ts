@@ -1,0 +1,139 @@
+import { resolve } from 'node:path';
+import { buildUser, idsOfRun, rootUser, type RunUser } from '../sandbox/types.ts';
+import { architecture, group, invalid, json, wrongArchitecture } from './documents.ts';
+
+/**
+ * What an image says about how its programs run. An image is a stranger's, so everything is bounded here, and what cannot
+ * be is refused: who has this value needs no further check.
+ */
+export interface ImageConfiguration {
+  /** USER, as numbers. */
+  user: RunUser;
+  /** Whoever runs where it may not be root: the same, or an ordinary user. */
+  withoutRoot: RunUser;
+  /** ENV, without what the sandbox itself sets. */
+  environment: Record<string, string>;
+  /** WORKDIR, absolute. */
+  directory: string;
+  entrypoint: string[];
+  command: string[];
+  /** EXPOSE: the ports for TCP, in the order of the configuration. */
+  ports: number[];
+}
+
+/** Before it is known who is who in the image. */
+export type ReadConfiguration = Omit<ImageConfiguration, 'user' | 'withoutRoot'> & { user: string };
+
+/** The image's own files of that name. */
+export interface ImageAccounts {
+  passwd: string;
+  group: string;
+}
+
+const most = { variables: 1000, variableLength: 64 * 1024, words: 1000, wordLength: 64 * 1024, ports: 100, groups: 64 };
+const longest = { directory: 4096, user: 256 };
+
+/** Throws where the image is for another kind of machine. */
+export function readConfiguration(bytes: Uint8Array): ReadConfiguration {
+  const { os, architecture: made, config } = group(json(bytes));
+  if (os !== 'linux' || made !== architecture) throw wrongArchitecture(`it is for ${String(os)}/${String(made)}`);
+  const said = config === undefined || config === null ? {} : group(config);
+  return {
+    user: textIn(said, 'User', longest.user),
+    environment: environmentOf(said.Env),
+    directory: resolve('/', textIn(said, 'WorkingDir', longest.directory)),
+    entrypoint: wordsIn(said, 'Entrypoint'),
+    command: wordsIn(said, 'Cmd'),
+    ports: portsOf(said.ExposedPorts),
+  };
+}
+
+function environmentOf(listed: unknown): Record<string, string> {
+  const variables: Record<string, string> = {};
+  for (const entry of Array.isArray(listed) ? listed.slice(0, most.variables) : []) {
+    if (typeof entry !== 'string' || entry.length > most.variableLength) continue;
+    const [, name, value] = /^([A-Za-z_][A-Za-z0-9_]*)=([^\0]*)$/s.exec(entry) ?? [];
+    // Who the build is and what the sandbox has is not the image's to say.
+    if (name !== undefined && value !== undefined && !/^(HEADRACE.*|CI|HOME|USER|LOGNAME|SHELL|PWD)$/.test(name))
+      variables[name] = value;
+  }
+  return variables;
+}
+
+function textIn(said: Record<string, unknown>, name: string, mostLength: number): string {
+  const text = said[name] ?? '';
+  if (typeof text !== 'string' || text.length > mostLength || text.includes('\0'))
+    throw invalid(`its ${name} is malformed`);
+  return text;
+}
+
+function wordsIn(said: Record<string, unknown>, name: string): string[] {
+  const words = said[name] ?? [];
+  if (!Array.isArray(words) || words.length > most.words) throw invalid(`its ${name} is malformed`);
+  return words.map((word: unknown) => textIn({ [name]: word }, name, most.wordLength));
+}
+
+function portsOf(listed: unknown): number[] {
+  const names = Object.keys(typeof listed === 'object' && listed !== null ? listed : {});
+  const ports = names.map((name) => Number(/^(\d{1,5})(?:\/tcp)?$/i.exec(name)?.[1]));
+  return ports.filter((port) => port >= 1 && port <= 65_535).slice(0, most.ports);
+}
+
+interface Row {
+  name: string;
+  fields: string[];
+}
+
+function rowsOf(text: string): Row[] {
+  return text.split('\n').map((line) => {
+    const [name = '', , ...fields] = line.split(':');
+    return { name, fields };
+  });
+}
+
+/** The number of a row, or one that is written as such. */
+function idOf(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : undefined;
+}
+
+/** Who runs in the image, where the suite says that it is root, or is not, or says nothing. */
+export function whoRuns({ user, withoutRoot }: ImageConfiguration, root?: boolean | null): RunUser {
+  if (root === true) return user.uid === 0 ? user : rootUser;
+  return root === false ? withoutRoot : user;
+}
+
+/** Adds who runs, now that it is known who is who. */
+export function withUsers(read: ReadConfiguration, accounts: ImageAccounts): ImageConfiguration {
+  const user = userOf(read.user, accounts);
+  return { ...read, user, withoutRoot: user.uid === 0 ? userOf(`${buildUser.uid}`, accounts) : user };
+}
+
+/**
+ * Who `USER` is: a name or a number, and a group after a colon, as the image's own files know them. Who has no name there goes
+ * by the number.
+ */
+export function userOf(said: string, { passwd, group: groupFile }: ImageAccounts): RunUser {
+  const [who = '', team] = said.split(':', 2);
+  const wanted = who === '' ? '0' : who;
+  const users = rowsOf(passwd);
+  const user = named(users, wanted);
+  const uid = idOf(user?.fields[0] ?? wanted);
+  const teams = rowsOf(groupFile);
+  const gid =
+    team === undefined || team === '' ? (idOf(user?.fields[1]) ?? 0) : idOf(named(teams, team)?.fields[0] ?? team);
+  if (uid === undefined || gid === undefined)
+    throw invalid(`it runs as ${JSON.stringify(said)}, which its /etc/passwd and /etc/group do not know`);
+  const isMember = ({ fields }: Row): boolean => user !== undefined && (fields[1] ?? '').split(',').includes(user.name);
+  const further = team === undefined ? teams.filter(isMember).map(({ fields }) => idOf(fields[0])) : [];
+  const groups = [...new Set(further)].filter((id): id is number => id !== undefined && id < idsOfRun && id !== gid);
+  if (uid >= idsOfRun || gid >= idsOfRun)
+    throw invalid(`it runs as ${JSON.stringify(said)}, and a build has the IDs up to ${idsOfRun - 1}`);
+  return { name: user?.name ?? `${uid}`, uid, gid, groups: groups.slice(0, most.groups) };
+}
+
+function named(rows: readonly Row[], wanted: string): Row | undefined {
+  const id = idOf(wanted);
+  return (
+    rows.find(({ name }) => name === wanted) ?? rows.find(({ fields }) => id !== undefined && idOf(fields[0]) === id)
+  );
+}

@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict';
+import { lstatSync } from 'node:fs';
+import { chmod, chown, cp, mkdir, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import test from 'node:test';
+import { rootUser, type RunUser } from '../../../src/runner/sandbox/types.ts';
+import { isRoot, open, tree } from './support.ts';
+
+const skip = !isRoot && 'only root has many user IDs to give';
+const firstOnDisk = 1_913_000_000;
+const app: RunUser = { name: 'app', uid: 70, gid: 71, groups: [5, 80] };
+
+/** The unpacked files of an image, with a shell, a few programs, and files of two users. */
+async function imageIn(folder: string): Promise<string> {
+  const image = await tree(join(folder, 'image'), { 'data/of-root': '', 'data/of-app': '' });
+  await mkdir(join(image, 'bin'));
+  await cp('/bin/busybox', join(image, 'bin/busybox'));
+  for (const name of ['sh', 'stat', 'cat', 'id', 'touch', 'sleep', 'chown', 'chmod', 'cp', 'mkdir'])
+    await symlink('busybox', join(image, 'bin', name));
+  return image;
+}
+
+test('root of a sandbox has many users, and the rights over them that it needs', { skip }, async (t) => {
+  const { sh, folder, sandboxes } = await open(t);
+  assert.equal(sandboxes.hasManyUsers, true);
+  const checkout = await tree(join(folder, 'checkout'), { 'mine.txt': 'mine', 'in/deep.txt': '' });
+  await sandboxes.adopt(checkout);
+  const user = rootUser;
+  const { text, exitStatus } = await sh(
+    [
+      'set -e; id -u; id -g; id -G; pwd; echo $HOME $USER; stat -c %u:%g . ~ /tmp mine.txt in/deep.txt',
+      'echo more >>mine.txt; chown 1234:4321 mine.txt; chown -R 65535:65535 in; chmod 4755 in; stat -c %u:%g:%a mine.txt in in/deep.txt',
+      'echo hidden >closed; chown 33:33 closed; chmod 0 closed; cat closed; kill -0 1',
+      'setpriv --reuid 33 --regid 33 --clear-groups sh -c "id -u; cat closed" 2>&1 || echo not mine',
+      'setpriv --reuid 33 --regid 33 --clear-groups sleep 600 & sleep 0.1; kill $! && echo ended another',
+      'perl -MIO::Socket::INET -e \'IO::Socket::INET->new(LocalAddr => "127.0.0.1:80", Listen => 1) and print "port 80\\n"\'',
+      'mkdir root; cp /bin/true root; setcap cap_net_raw+ep root/true 2>/dev/null; getcap -n root/true 2>/dev/null | grep -c net_raw || :',
+    ].join('\n'),
+    { user, workspace: { checkout } },
+  );
+  assert.equal(exitStatus, 0, text);
+  const owners = '0:0\n0:0\n0:0\n0:0\n0:0\n';
+  const changed = '1234:4321:644\n65535:65535:4755\n65535:65535:644\n';
+  const others = 'hidden\n33\ncat: closed: Permission denied\nnot mine\nended another\nport 80\n';
+  assert.match(text, new RegExp(`^0\n0\n0\n/build\n/home/build root\n${owners}${changed}${others}`), text);
+});
+
+test(
+  'a user of an image owns the workspace, its home and what others left, and is nobody else',
+  { skip },
+  async (t) => {
+    const { sh, folder, sandboxes } = await open(t);
+    const checkout = await tree(join(folder, 'checkout'), { 'mine.txt': 'mine' });
+    const image = await imageIn(folder);
+    for (const path of [checkout, image]) await sandboxes.adopt(path);
+    await chown(join(image, 'data/of-app'), firstOnDisk + 70, firstOnDisk + 71);
+    const kept = join(folder, 'kept');
+    const look = 'stat -c "%n %u:%g" . ~ /tmp mine.txt /data/of-root /data/of-app';
+    const seen = (own: string) =>
+      `. ${own}\n/home/build ${own}\n/tmp ${own}\nmine.txt ${own}\n/data/of-root 0:0\n/data/of-app 70:71\n`;
+    const first = await sh(
+      `id -u; id -g; id -G; ${look}; echo changed >mine.txt; echo new >new; touch /data/x; echo n >>/data/of-app`,
+      {
+        image,
+        user: app,
+        workspace: { checkout },
+        onLeft: (left) => left.keepWhole(kept),
+      },
+    );
+    assert.equal(first.text, `70\n71\n71 5 80\n${seen('70:71')}touch: /data/x: Permission denied\n`);
+    // What it left belongs to whoever runs next, in an image or not; the image's own files do not.
+    const over = [join(kept, 'changes')];
+    const next = { workspace: { checkout, over }, image, changedImage: kept };
+    const asRoot = await sh(`${look}; cat mine.txt new /data/of-app`, { ...next, user: rootUser });
+    assert.equal(asRoot.text, `${seen('0:0')}changed\nnew\nn\n`);
+    const without = await sh('id -u; stat -c %u:%g mine.txt new; echo more >>new && cat new', {
+      workspace: { checkout, over },
+    });
+    assert.equal(without.text, '1000\n1000:1000\n1000:1000\nnew\nmore\n');
+    assert.equal(lstatSync(join(kept, 'changes/new')).uid, firstOnDisk);
+    assert.equal(lstatSync(join(kept, 'image-changes/data/of-app')).uid, firstOnDisk + 70);
+  },
+);
+
+test('what root of a sandbox may not do [promise: build-privileges]', { skip }, async (t) => {
+  const { sh, folder, stateDir, sandboxes } = await open(t, { network: 'internet' });
+  const checkout = await tree(join(folder, 'checkout'), { file: '' });
+  await sandboxes.adopt(checkout);
+  const outside = await tree(join(folder, 'outside'), { secret: 'secret' });
+  await chmod(folder, 0o755);
+  const tries = {
+    // Rights.
+    capabilities: "grep -E '^Cap(Inh|Prm|Eff|Bnd|Amb)' /proc/self/status | tr -s '\\t\\n' ' '; echo",
+    'no new privileges': 'grep NoNewPrivs /proc/self/status',
+    'more rights': 'setpriv --bounding-set=+sys_admin true; setpriv --inh-caps=+sys_admin true',
+    // Mounts and namespaces.
+    'a mount': 'mount -t tmpfs none /tmp',
+    'a bind mount': 'mount --bind /usr /tmp',
+    'a writable machine': 'mount -o remount,rw,bind /usr',
+    'no mount': 'umount /usr',
+    'a user namespace': 'unshare -U true',
+    'one more, as another user': 'setpriv --reuid 5 --clear-groups unshare -Ur true',
+    'a mount namespace': 'unshare -m true',
+    'a network of its own': 'unshare -n true',
+    'a process namespace': 'unshare -p -f true',
+    'another namespace': 'nsenter -m -t 1 true',
+    'the number of namespaces': 'echo 9 > /proc/sys/user/max_user_namespaces',
+    // The kernel and the machine.
+    'the name of the core files': 'echo "|/bin/sh" > /proc/sys/kernel/core_pattern',
+    'shared memory': 'echo 1 > /proc/sys/kernel/shm_rmid_forced',
+    routes: 'echo 1 > /proc/sys/net/ipv4/ip_forward',
+    'system requests': 'echo b > /proc/sysrq-trigger',
+    'the log of the kernel': 'dmesg',
+    'the clock': 'date -s 2001-01-01',
+    'the host name': 'hostname other',
+    'a disk': 'mknod disk b 8 0 && cat disk',
+    'the memory': 'mknod memory c 1 1 && cat memory',
+    'a harmless device': 'mknod null c 1 3 && echo x > null',
+    'a control group': 'ls /sys/fs/cgroup',
+    'the machine through its first process': 'ls /proc/1/root/root',
+    'a network interface': 'ip link add dummy0 type dummy',
+    'raw packets': 'perl -MSocket -e \'socket(S, PF_INET, SOCK_RAW, 1) or die "$!\\n"\'',
+    'priority before others': 'nice -n -5 true 2>&1 | grep -q . || exit 0; exit 1',
+    'more processes than allowed': 'prlimit --nproc=1000000:1000000 true && prlimit --rtprio=50 true',
+    // Files.
+    'an owner beyond its own': 'touch f; chown 65536 f',
+    "the machine's root as owner": `touch g; chown ${firstOnDisk} g`,
+    'the programs of the machine': 'touch /usr/bin/x || chmod u+s /usr/bin/sh',
+    'who is who': 'echo x >> /etc/passwd',
+    'the files of the steps': 'rm -f /dev/shm/headrace/env',
+    'files of the machine': `cat ${outside}/secret`,
+    'sandboxes of others': `ls ${stateDir}`,
+  };
+  const script = Object.entries(tries).map(
+    ([name, command]) => `echo "[${name}]"; ( ${command} ) >out 2>&1 && { echo "done:"; cat out; }; cat /dev/null >out`,
+  );
+  const { text } = await sh(script.join('\n'), { user: rootUser, workspace: { checkout } });
+  const done = text
+    .split(/^\[/m)
+    .slice(1)
+    .map((part) => part.split(']\n') as [string, string])
+    .filter(([, said]) => said !== '');
+  const [[, rights = ''] = ['', ''], [, nothingNew = ''] = ['', '']] = done;
+  const exactly = [0, 1, 3, 4, 5, 6, 7, 10, 18, 29, 31]
+    .reduce((sum, bit) => sum + 2n ** BigInt(bit), 0n)
+    .toString(16)
+    .padStart(16, '0');
+  const none = '0'.repeat(16);
+  assert.equal(
+    rights,
+    `done:\nCapInh: ${none} CapPrm: ${exactly} CapEff: ${exactly} CapBnd: ${exactly} CapAmb: ${none} \n`,
+  );
+  assert.match(nothingNew, /NoNewPrivs:\t1/);
+  assert.deepEqual(done.slice(2), []);
+});
