@@ -256,6 +256,16 @@ describeService('suites', (service, database) => {
     for (const image of [...bad, 'r.example.org:99999/a', 'a;b', 'a\nb', `a@md5:${'0'.repeat(32)}`, 'a/'.repeat(300)])
       assertWrongFields(await alice.put(own, { image }), { image: 'invalid_format' });
     assert.equal((await alice.put(own, { image: ' ' })).record.image, '');
+    // Only in an image somebody can be root.
+    assertWrongFields(await alice.put(own, { root: 'true' }), { root: 'invalid_format' });
+    assertWrongFields(await alice.post(own.replace(/\/\d+$/, ''), { name: 'r', command: 'c', root: 'true' }), {
+      root: 'invalid_format',
+    });
+    assertWrongFields(await alice.put(own, { image: 'a', root: 'perhaps' }), { root: 'invalid_format' });
+    assert.equal((await alice.put(own, { image: 'a', root: 'true' })).record.root, true);
+    assertWrongFields(await alice.put(own, { image: '' }), { root: 'invalid_format' });
+    assert.equal((await alice.put(own, { image: '', root: 'false' })).record.root, false);
+    assert.equal((await alice.put(own, { root: '' })).record.root, null);
   });
 
   test('have tags, sorted and each once, that a change replaces or leaves', async () => {
