@@ -55,6 +55,7 @@ export interface DocumentField {
 
 /** What a document says, as a body would have it. */
 export function rawOf(given: unknown): Raw {
+  if (given === null) return null;
   if (typeof given === 'number') return new Digits(String(given));
   if (Array.isArray(given)) return given.map(rawOf);
   if (typeof given === 'object' && given !== null)
