@@ -64,7 +64,7 @@ async function work({ config, options, warn, stopping: { asked: stopping, again 
   const concurrency = once ? 1 : config.concurrency;
   const link = openLink({ ...server, tags: config.tags, slots: concurrency }, { note: warn });
   const folder = isLocal ? paths.folder : join(config.data_dir, 'remote-runner');
-  mkdirSync(folder, { recursive: true, mode: 0o711 });
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
   const lock = await holdFolder(folder);
   if (!lock) throw new Error(`another runner uses ${folder}`);
   const services = await openRunnerServices({

@@ -20,6 +20,8 @@ import type { JobRunner, RunnerServices, Task } from './job-runner.ts';
 import type { BuildFacts } from './kept-builds.ts';
 
 const mostTail = 64 * 1024;
+const oneIdWords =
+  'This runner has one user ID for a build in an image: everything there belongs to it, and no other user can be had.\n';
 
 /**
  * Runs a suite's command in a new sandbox, over the commit's shared work tree, or over the files of another suite's
@@ -64,7 +66,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     if (order.files) await print(`This begins with the files of ${order.files.suite}.\n`);
     if (wanted) steps.begin('image');
     const image = await coming?.result;
-    if (image) await print(aboutImage);
+    if (image) await print(aboutImage + (sandboxes.hasManyUsers ? '' : oneIdWords));
     steps.end();
     await using waiting = services.outbox.begin(id, order.source.projectId);
     await using cache = await openSuiteCache(services, order.cache, {

@@ -146,7 +146,7 @@ async function runOver(
     home,
     tmp: [join(files, wholeRun.tmp)],
     mounts: software.mounts,
-    ...(image && { ...inImage(image, order.root), overImage: [join(files, wholeRun.image)] }),
+    ...(image && { ...inImage(image, order.root), changedImage: files }),
     limits: { memoryBytes: limits.memoryBytes, processes: limits.processes, timeoutMs: Math.max(1, lastsMs) },
     output: (chunk) => io.sendFrame('d', chunk),
     ...(terminal && { terminal: { size: terminal, onOpen: (opened) => void pass(io, input, opened).catch(() => {}) } }),
