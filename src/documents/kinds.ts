@@ -55,12 +55,11 @@ export interface DocumentField {
 
 /** What a document says, as a body would have it. */
 export function rawOf(given: unknown): Raw {
-  if (given === null) return null;
   if (typeof given === 'number') return new Digits(String(given));
   if (Array.isArray(given)) return given.map(rawOf);
   if (typeof given === 'object' && given !== null)
     return groupOf(Object.fromEntries(Object.entries(given).map(([name, value]) => [name, rawOf(value)])));
-  return typeof given === 'boolean' ? given : String(given);
+  return typeof given === 'boolean' || given === null ? given : String(given as string);
 }
 
 const isAddressImplied = ({ repository_url: repository, clone_url: clone }: Entry): boolean => repository === clone;
