@@ -48,6 +48,8 @@ export interface BuildFacts {
   order: SuiteOrder;
   /** The exact image that it ran in. */
   imageDigest?: string | undefined;
+  /** And those of its services, by their names. */
+  serviceImages?: Record<string, string> | undefined;
   /** The cache that it began with. */
   cache?: CacheTree | undefined;
 }

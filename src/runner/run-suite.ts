@@ -13,6 +13,8 @@ import { untilAnswered } from './retry.ts';
 import { refusedText } from './refused-addresses.ts';
 import { findable } from './search-paths.ts';
 import { maskedLog } from './masked-log.ts';
+import { ServiceError } from './services/service-error.ts';
+import { openSuiteServices } from './services/suite-services.ts';
 import { openSuiteCache } from './suite-cache.ts';
 import { FilesGoneError, overCache, takeFiles } from './suite-files.ts';
 import { suiteSteps } from './suite-steps.ts';
@@ -30,7 +32,7 @@ const oneIdWords =
 export const runSuite: JobRunner<SuiteOrder> = async (
   services,
   order,
-  { id, writeLog, signal, steps, logLines, onSteps, onKept, onWaiting, onOutput },
+  { id, writeLog, signal, steps, logLines, onSteps, openLog, onServices, onKept, onWaiting, onOutput },
 ) => {
   const { checkouts, sandboxes, dependencyCache, images, link } = services;
   const log = maskedLog({ writeLog, secrets: order.secrets, lines: logLines });
@@ -85,27 +87,53 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     const tops = { workspace: files.workspace.at(-1), home: files.home.at(-1) };
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const variables = { ...services.operatorVariables(), ...image?.configuration.environment, ...order.environment };
+    const limits = { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 };
+    await using beside =
+      order.services &&
+      (await openSuiteServices(services, {
+        async takeImage(of, service) {
+          let said = '';
+          const taken = await images.take(of, { id, service, writeLog: (text) => void (said += text), signal });
+          await print(`Service ${service}: ${said}`);
+          return taken;
+        },
+        orders: order.services,
+        project: order.source.projectId,
+        isFork: order.isFork ?? true,
+        limits,
+        secrets: order.secrets,
+        openLog: openLog ?? (() => ({ write: () => {} })),
+        print,
+        onStates: onServices,
+        signal,
+      }));
     await log.flush();
     const suite = suiteSteps({
       launches: order.launches,
       steps: order.steps,
-      log,
+      log: beside ? { ...log, hide: (more) => log.hide(more).then(() => beside.hide(more)) } : log,
       onSpan: (name) => (name === undefined ? steps.end() : steps.begin(name)),
       ...(onSteps && { onChange: onSteps }),
     });
     await suite.begin();
     onOutput?.('from');
+    const build = {
+      environment: findable(variables, order.prefixes, software.directoriesAt),
+      isBuild: true as const,
+      home,
+      mounts: [...software.mounts, ...(beside?.mounts ?? [])],
+      ...(image && inImage(image, order.root)),
+      limits,
+    };
+    const workspaceLayers = { checkout: lowest, over };
     const ended = await sandboxes.run({
       id,
       ...suite.job,
-      environment: findable(variables, order.prefixes, software.directoriesAt),
-      isBuild: true,
-      workspace: { checkout: lowest, over, changes: cache?.changes },
-      home,
+      ...build,
+      workspace: { ...workspaceLayers, changes: cache?.changes },
       ...(order.files && { like: tops }),
-      mounts: software.mounts,
-      ...(image && inImage(image, order.root)),
-      limits: { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 },
+      before: beside && ((around) => beside.start(around, { ...build, workspace: workspaceLayers })),
+      onOver: beside?.over,
       output: (chunk) => log.push(chunk),
       onLeft: async (left, ended) => {
         const how = { ...ended, exitStatus: suite.statusOf(ended) };
@@ -136,11 +164,18 @@ export const runSuite: JobRunner<SuiteOrder> = async (
         const began = cache?.tree === undefined ? undefined : order.cache?.found;
         const environment = { ...variables, ...suite.added() };
         // Last, because this moves the files away.
-        const facts = { order: { ...order, environment }, imageDigest: image?.digest, cache: began };
+        const facts = {
+          order: { ...order, environment },
+          imageDigest: image?.digest,
+          serviceImages: beside?.imageDigests,
+          cache: began,
+        };
         await keepFiles(services, left, how, facts, { print, onKept });
       },
-      signal,
+      signal: beside ? AbortSignal.any([signal, beside.signal]) : signal,
     });
+    const died = beside?.failure();
+    if (died) throw died;
     const launch = suite.launch(ended);
     if (launch === undefined || ended.reason === 'cancelled' || ended.reason === 'timed_out') {
       const outcome = outcomeOf({ ...ended, exitStatus: suite.statusOf(ended) });
@@ -156,6 +191,11 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     if (error instanceof FetchError) {
       await log.push(tail.bytes());
       return { kind: 'unfetchable', reason: error.kind };
+    }
+    if (error instanceof ServiceError) {
+      await log.newLine();
+      await print(`${error.message}\n`);
+      return { kind: 'unrunnable', reason: error.reason };
     }
     if (error instanceof FilesGoneError) return { kind: 'files_gone' };
     if (error instanceof ImageError) {

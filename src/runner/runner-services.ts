@@ -122,6 +122,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
   });
   const caches = await openCacheStore({ folder: folders.caches, link, sandboxes, disk, log });
   const trees = await openCacheStore({ folder: folders.files, link, sandboxes, disk, log, unpack: unpackFiles });
+  const serviceData = await openCacheStore({ folder: folders.serviceData, link, sandboxes, disk, log });
   const outbox = await openOutbox({ folder: folders.outbox, disk, log });
   const kept = sandboxes.hasLayers
     ? await openKeptBuilds({ folder: folders.kept, caches, trees, disk, log })
@@ -134,6 +135,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     images,
     caches,
     trees,
+    serviceData,
     outbox,
     kept,
     isSoonGone: !options.keepsBuilds,

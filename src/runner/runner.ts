@@ -184,6 +184,18 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const tidyingCaches = [services.caches, services.trees].map((caches) =>
     tidyCaches({ link, caches, isBusy, signal, log, everyMs: options.upkeepEveryMs }),
   );
+  // The server knows nothing of these: they go when the disk lacks room.
+  const { serviceData } = services;
+  const tidyingData =
+    serviceData &&
+    tidyCaches({
+      link: { stale: async () => [] },
+      caches: serviceData,
+      isBusy,
+      signal,
+      log,
+      everyMs: options.upkeepEveryMs,
+    });
   const tidyingKept = tidyKept({ link, kept: services.kept, signal, log, everyMs: options.upkeepEveryMs });
   const polling = options.once ? undefined : pollRepositories({ link, mirrors: services.mirrors, signal, ask, log });
   const shells = serveShells({ link, services, signal, log });
@@ -202,6 +214,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     await attending;
     await tidying;
     await Promise.all(tidyingCaches);
+    await tidyingData;
     await tidyingKept;
     await shells;
     await delivering;

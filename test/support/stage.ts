@@ -104,6 +104,7 @@ export class Stage {
         whyNoImages: null,
         hasManyUsers: false,
         hasLayers: false,
+        hasOwnNetwork: false,
         run: (job) => this.#play(job),
         adopt: async () => {},
         close: async () => {},

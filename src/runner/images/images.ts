@@ -44,6 +44,8 @@ export interface Images {
 export interface ImageTask {
   /** The claim under which the credentials are asked for. */
   id: string;
+  /** The service whose image it is, if it is one's. */
+  service?: string;
   writeLog: (text: string) => void | Promise<void>;
   signal: AbortSignal;
 }
@@ -143,7 +145,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     });
   };
 
-  const take: Images['take'] = async (order, { id, writeLog, signal }) => {
+  const take: Images['take'] = async (order, { id, service, writeLog, signal }) => {
     const parsed = parseImageReference(order.reference);
     if (!parsed) throw new ImageError('image_invalid', 'That is no reference to an image.');
     const reference = parsed;
@@ -156,7 +158,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       const image = store.holdIfHere(host, last);
       if (image) return logged(image);
     }
-    const access = await accessFor(link, id, reference, signal);
+    const access = await accessFor(link, { claim: id, ...(service !== undefined && { service }) }, reference, signal);
     const source = { reference, address: imageAddress(reference), access };
     if (last !== undefined && (await registryCheck.digestOf(source, signal)) === last) {
       const image = store.holdIfHere(host, last);
@@ -231,11 +233,11 @@ async function missingPrograms(): Promise<string | null> {
 
 async function accessFor(
   link: Pick<Link, 'registry'>,
-  claim: string,
+  asked: { claim: string; service?: string },
   { host }: ImageReference,
   signal: AbortSignal,
 ): Promise<RegistryAccess> {
-  const access = await untilAnswered(signal, () => link.registry({ claim }, signal));
+  const access = await untilAnswered(signal, () => link.registry(asked, signal));
   if (access === undefined) throw new Error('the claim expired');
   if (access.host !== host) throw new Error('the image of this work was changed after it was ordered');
   return access;

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, lchownSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node:fs';
+import { chmodSync, lchownSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
@@ -6,7 +6,7 @@ import type { Machine } from './machine.ts';
 import { helperDirectory, type Owners } from './mount-helper.ts';
 import type { RunDirectory } from './run-directories.ts';
 import type { Sandbox } from './sandbox.ts';
-import { CannotMountError, sandboxPaths, wholeRun, type Job, type Mount } from './types.ts';
+import { CannotMountError, sandboxPaths, type Job, type Mount } from './types.ts';
 
 /**
  * Mounts the workspace and the software of a run on the root of its sandbox.
@@ -47,14 +47,11 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
 
   async function image(tree: string): Promise<void> {
     await sandbox.process.settled();
-    const { changedImage: changed } = job;
-    const kept = (part: 'image' | 'root'): string[] => {
-      const path = changed === undefined ? undefined : join(changed, wholeRun[part]);
-      // Only runs with many users have a root of their own.
-      return path === undefined || (part === 'root' && !existsSync(path)) ? [] : [layer(path, 'ro', 'image')];
-    };
-    const layers = { below: kept('root'), above: kept('image') };
-    (await sandbox.image.show({ tree, layers, directories: mounts.map(({ at }) => at) })).forEach(mounting);
+    const { below = [], above = [] } = job.imageLayers ?? {};
+    const bound = (paths: readonly string[]): string[] => paths.map((path) => layer(path, 'ro', 'image'));
+    const layers = { below: bound(below), above: bound(above) };
+    const directories = mounts.filter(({ file }) => file === undefined).map(({ at }) => at);
+    (await sandbox.image.show({ tree, layers, directories })).forEach(mounting);
   }
 
   async function workspace(target: string): Promise<void> {
