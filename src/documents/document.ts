@@ -133,7 +133,7 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
 /** The error that the API would answer for a value; undefined if it accepts the value. */
 function mistakeIn(field: Field<unknown>, isRequired: boolean, value: Value): ErrorCode | undefined {
   const raw = typeof value === 'object' ? rawOf(value) : String(value);
-  if (isBlank(raw) && !field.takesBlank) return isRequired ? 'is_blank' : undefined;
+  if (raw === null || (isBlank(raw) && !field.takesBlank)) return isRequired ? 'is_blank' : undefined;
   try {
     field.parse(raw);
     return undefined;
