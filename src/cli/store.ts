@@ -4,6 +4,7 @@ import type { Services } from '../api/call.ts';
 import { forgeOpener } from '../forges/index.ts';
 import { publicAddressFilter } from '../lib/address-filter.ts';
 import { createResolve } from '../lib/resolve.ts';
+import { createTlsTrust } from '../lib/tls-trust.ts';
 import { diskReserveBytes, readBlobLocation, type BlobLocation, type Config } from '../config.ts';
 import { openFileBlobs, type Blobs } from '../db/blobs.ts';
 import { openVaultOf, proveMasterKey } from '../db/canary.ts';
@@ -71,6 +72,7 @@ export async function openStore(
       openForge: forgeOpener({
         mayCall: publicAddressFilter(config.webhook_allow),
         resolve: createResolve(),
+        trust: createTlsTrust(config.trust_file),
         answerWithin: 10_000,
         signal: new AbortController().signal,
       }),
