@@ -5,6 +5,7 @@ import { diskReserveBytes, type Config } from '../config.ts';
 import { holdFolder } from '../runner/leftovers.ts';
 import { openLink, type OpenLink, type ServerAddress } from '../runner/link.ts';
 import { startRunner, type Runner } from '../runner/runner.ts';
+import { createTlsTrust } from '../lib/tls-trust.ts';
 import { openRunnerServices } from '../runner/runner-services.ts';
 import { WrongUse } from '../commands/errors.ts';
 import type { Call } from './call.ts';
@@ -23,7 +24,7 @@ interface Options {
   once?: true;
   idle?: string;
   scratch?: string;
-  /** Of a runner that a server starts on its own machine. */
+  /** For a runner that a server starts on its own machine. */
   local?: true;
   startedAs?: string;
 }
@@ -59,11 +60,11 @@ async function work({ config, options, warn, stopping: { asked: stopping, again 
   const paths = localRunnerPaths(config);
   const server = isLocal ? { socket: paths.serverSocket } : elsewhere(options);
   const once = options.once ? { idleMs: Number(options.idle ?? 60) * 1000 } : undefined;
-  // A runner that does one job needs room for one.
+  // A runner that does one job needs one slot.
   const concurrency = once ? 1 : config.concurrency;
   const link = openLink({ ...server, tags: config.tags, slots: concurrency }, { note: warn });
   const folder = isLocal ? paths.folder : join(config.data_dir, 'remote-runner');
-  mkdirSync(folder, { recursive: true, mode: 0o711 });
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
   const lock = await holdFolder(folder);
   if (!lock) throw new Error(`another runner uses ${folder}`);
   const services = await openRunnerServices({
@@ -76,7 +77,9 @@ async function work({ config, options, warn, stopping: { asked: stopping, again 
     buildPaths: config.build_paths,
     buildEnvironment: config.build_env,
     dependencyCacheBytes: config.dependency_cache * 1024 * 1024,
+    gitAllow: config.git_allow,
     registryAllow: config.registry_allow,
+    trust: createTlsTrust(config.trust_file),
     imageBytes: config.image_size * 1024 * 1024,
     imageCacheBytes: config.image_cache * 1024 * 1024,
     fetchTimeoutMs: config.fetch_timeout * 1000,
@@ -95,7 +98,7 @@ async function work({ config, options, warn, stopping: { asked: stopping, again 
     return;
   }
   const running = await startRunner({ link, folder, services, concurrency, log: warn, once });
-  const stop = (): void => void running.stop().catch(() => {}); // its outcome is awaited below
+  const stop = (): void => void running.stop().catch(() => {}); // `done` below has its result
   // The server decides about its own runner.
   const onSignal = config.stop === 'drain' && !isLocal ? () => running.drain() : stop;
   stopping.addEventListener('abort', onSignal);

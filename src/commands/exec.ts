@@ -3,7 +3,7 @@ import { Failure } from '../client/failure.ts';
 import { messageOf } from '../lib/error-code.ts';
 import type { Answered, Project } from '../client/operations.ts';
 import { variablesIn, variantsOf } from '../domain/matrix.ts';
-import type { EndedSuite } from '../runner/exec-suite.ts';
+import type { EndedSuite, ServiceOrder } from '../runner/exec-suite.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
 import { currentCommit, currentRef, topOf } from './git.ts';
@@ -34,11 +34,11 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
   const inProject = { project_id: project.id_str };
   const { id_str: id } = choose(project, 'suite', await client.call('suites', inProject), named);
   const suite = await client.call('suite', { ...inProject, suite_id: id });
-  const place = { ...inProject, suite_id: id };
-  const software = await client.call('software', place);
+  const params = { ...inProject, suite_id: id };
+  const software = await client.call('software', params);
   if (software.missing.length > 0)
     throw new Failure('unavailable', words`Not compiled yet: ${software.missing.join(', ')}`);
-  const variables = options.withVariables ? await variablesFor(call, place) : [];
+  const variables = options.withVariables ? await variablesFor(call, params) : [];
   const variant = variantOf(suite, options.variant);
   const tree = (await topOf(call.cwd)) ?? call.cwd;
   const folder = folderOf(call.env, 'cache');
@@ -48,7 +48,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
   const writer = new LogWriter(screen, screen.out.isTTY);
   const began = performance.now();
   const { execSuite } = await import('../runner/exec-suite.ts');
-  process.umask(0o022); // the sandbox has another user, who reads what is made for it; the folder itself is closed
+  process.umask(0o022); // the sandbox runs as another user, who has to read these files; the folder itself is closed
   try {
     const ended = await execSuite({
       folder,
@@ -65,6 +65,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
       secrets: variables.filter(({ secret }) => secret).map(({ content }) => content),
       software: software.layers.map(({ digest, prefix }) => ({ digest, prefix })),
       prefixes: software.prefixes,
+      services: suite.services.map((service) => serviceOrder(service, variables)),
       image: { reference: options.image ?? suite.image, isChosen: options.image !== undefined, root: suite.root },
       read: keptResults(client, { folder: join(folder, 'results'), suite: suite.id_str, layers: software.layers }),
       timeoutSeconds: suite.timeout,
@@ -90,14 +91,14 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
   }
 }
 
-/** Those of the project, and in the place of one with the same name that of the suite. */
-async function variablesFor({ client }: Call, place: { project_id: string; suite_id: string }) {
-  const ofProject = await client.call('variables', { project_id: place.project_id });
-  const ofSuite = await client.call('suiteVariables', place);
+/** The variables of the project. A variable of the suite replaces one of the same name. */
+async function variablesFor({ client }: Call, params: { project_id: string; suite_id: string }) {
+  const ofProject = await client.call('variables', { project_id: params.project_id });
+  const ofSuite = await client.call('suiteVariables', params);
   return [...new Map([...ofProject, ...ofSuite].map((variable) => [variable.name, variable])).values()];
 }
 
-/** The sandbox speaks to those who run servers. */
+/** Errors of the sandbox are written for operators. This is the version for developers. */
 function readableError(error: unknown): string {
   return messageOf(error)
     .replace('run builds without a network (HEADRACE_BUILD_NETWORK=none)', 'add --offline')
@@ -117,6 +118,33 @@ function resultOf({ exitStatus: status, reason, launch, steps }: EndedSuite, too
 
 type Suite = Answered<'suite'>;
 
+/** What comes from a variable of the suite is blank, unless variables were asked for. */
+function serviceOrder(
+  service: Suite['services'][number],
+  variables: readonly { name: string; content: string }[],
+): ServiceOrder {
+  const { name, image } = service;
+  if (image === '')
+    throw new Failure('unavailable', words`The service ${name} runs a dependency, which only builds on a server can.`);
+  const ofSuite = new Map(variables.map((variable) => [variable.name, variable.content]));
+  return {
+    name,
+    image: { reference: image, accountId: 'exec' },
+    software: [],
+    prefixes: [],
+    command: service.command,
+    environment: Object.fromEntries(
+      service.variables.map(({ name: key, content, from }) => [key, from === '' ? content : (ofSuite.get(from) ?? '')]),
+    ),
+    readyPort: service.ready_port,
+    readyCommand: service.ready_command,
+    readyTimeoutSeconds: service.ready_timeout,
+    prepare: service.prepare,
+    prepareInputs: [...service.prepare_inputs],
+    data: [],
+  };
+}
+
 function variantOf(suite: Suite, wanted: string | undefined): string {
   const { name } = suite;
   const variants = variantsOf(suite);
@@ -128,7 +156,7 @@ function variantOf(suite: Suite, wanted: string | undefined): string {
   return found;
 }
 
-/** What a build on the server is told, as far as it is known here. */
+/** The variables with facts about the build that a server would set, as far as they are known here. */
 async function factsOf(cwd: string, project: Project, suite: string, variant: string): Promise<Record<string, string>> {
   const [ref = '', commit = ''] = await Promise.all([currentRef(cwd), currentCommit(cwd)]);
   return {

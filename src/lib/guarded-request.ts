@@ -62,6 +62,7 @@ async function exchange<T>(
     method,
     agent: false,
     lookup,
+    ...(rules.trust && { secureContext: rules.trust.context() }),
     signal: ending,
     headers: { ...(body !== undefined && sent), 'user-agent': 'Headrace', ...headers },
   });

@@ -75,7 +75,7 @@ export type Project = Static<typeof projectRecord>;
 export const collaboratorRecord = record('Collaborator', { ...ownId, email: string, created_at: dateTime });
 export type Collaborator = Static<typeof collaboratorRecord>;
 
-/** What a look at the repository found. */
+/** The result of a check of the repository. */
 export const connectionCheckRecord = record('ConnectionCheck', {
   connected: boolean,
   message: string,

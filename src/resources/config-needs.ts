@@ -90,9 +90,10 @@ export async function withNeeds(
   return changed.length === 0 ? [...steps] : suitesGoLast([...steps, ...changed]);
 }
 
-/** A suite is deleted, or stops being manual, when nothing uses it any more. */
+const place = (step: Step): number => (isGone(step) ? 2 : step.isLate ? 1 : 0);
+
+/** A suite goes, or stops being manual, when nothing uses it any more. */
 export function suitesGoLast(steps: readonly Step[]): Step[] {
-  const place = (step: Step): number => (isGone(step) ? 2 : step.isLate ? 1 : 0);
   return steps.toSorted((a, b) => place(a) - place(b));
 }
 

@@ -55,7 +55,7 @@ const limits = { memoryBytes: 512 * 1024 * 1024, processes: 16 };
 
 /** An error that `take` throws ends the collection, and is thrown here. */
 export async function collectFiles(
-  left: RunFiles,
+  left: Pick<RunFiles, 'inspect'>,
   wanted: Wanted,
   take: (file: CollectedFile) => Promise<void>,
 ): Promise<Collection> {

@@ -5,7 +5,7 @@ import { keepReserve } from '../lib/disk-reserve.ts';
 import { tryLockFile } from '../lib/file-lock.ts';
 import { parseImageReference } from '../domain/image-reference.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
-import type { Link, Software, StepOrder, StepState } from '../protocol/index.ts';
+import type { ImageOrder, Link, ServiceOrder, Software, StepOrder, StepState } from '../protocol/index.ts';
 import { openDependencyCache } from './dependency-cache.ts';
 import { guardGit } from './guarded-git.ts';
 import { inImage, openImages, type TakenImage } from './images/images.ts';
@@ -15,6 +15,10 @@ import { copyTree } from './sandbox/workspace.ts';
 import { maskedLog } from './masked-log.ts';
 import { suiteSteps } from './suite-steps.ts';
 import { findable } from './search-paths.ts';
+import type { LogSink } from './services/service-log.ts';
+import { openSuiteServices } from './services/suite-services.ts';
+
+export type { ServiceOrder };
 
 /** One run of a suite on the machine of a developer: the sandbox of builds, without a server's order. */
 export interface ExecOptions {
@@ -32,6 +36,8 @@ export interface ExecOptions {
   prefixes: readonly string[];
   /** Blank for the machine's own programs; `isChosen` if the developer named it. */
   image: { reference: string; isChosen: boolean; root?: boolean | null | undefined };
+  /** What runs beside it. */
+  services: readonly ServiceOrder[];
   /** Reads compiled software. */
   read: Link['read'];
   timeoutSeconds: number;
@@ -92,30 +98,51 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
     log,
   });
   using taken = await cache.take(software, signal);
-  await using image = await imageOf(sandboxes, run, options);
+  await using images = await openImagesFor(sandboxes, run, options);
+  const { reference, isChosen } = options.image;
+  using image = reference === '' ? undefined : await images.take({ reference, accountId: 'exec' }, { isChosen });
   using git = options.isWritten ? await guardGit(options.tree, sandboxPaths.workspace) : undefined;
   const masked = maskedLog({ writeLog, secrets: options.secrets });
   const suite = suiteSteps({ launches: options.launches, steps: options.steps, log: masked });
+  const limits = { memoryBytes: totalmem(), processes: 16_384, timeoutMs: (options.timeoutSeconds || day) * 1000 };
+  const means = { sandboxes, dependencyCache: cache, operatorVariables: () => ({}), scratch: run, log };
+  await using beside =
+    options.services.length > 0
+      ? await openSuiteServices(means, {
+          orders: options.services,
+          takeImage: (order) => images.take(order, { isChosen: false }),
+          project: '1',
+          isFork: true, // nothing is kept here for later
+          limits,
+          secrets: options.secrets,
+          openLog: (name) => prefixed(name, masked.print),
+          print: masked.print,
+          signal,
+        })
+      : undefined;
   try {
     await suite.begin();
-    const ended = await sandboxes.run({
-      id: 'exec',
-      ...suite.job,
+    const build = {
       environment: findable({ ...image?.configuration.environment, ...environment }, prefixes, taken.directoriesAt),
-      isBuild: true,
+      isBuild: true as const,
       workspace: options.isWritten
         ? { directory: options.tree }
         : { checkout: await treeFor(sandboxes, run, options.tree) },
-      mounts: [...taken.mounts, ...(git?.mounts ?? [])],
+      mounts: [...taken.mounts, ...(git?.mounts ?? []), ...(beside?.mounts ?? [])],
       ...(image && inImage(image, options.image.root)),
-      limits: {
-        memoryBytes: totalmem(),
-        processes: 16_384,
-        timeoutMs: (options.timeoutSeconds || day) * 1000,
-      },
+      limits,
+    };
+    const ended = await sandboxes.run({
+      id: 'exec',
+      ...suite.job,
+      ...build,
+      before: beside && ((around) => beside.start(around, build)),
+      onOver: beside?.over,
       output: (chunk) => masked.push(chunk),
-      signal,
+      signal: beside ? AbortSignal.any([signal, beside.signal]) : signal,
     });
+    const died = beside?.failure();
+    if (died) throw died;
     return { ...ended, exitStatus: suite.statusOf(ended), steps: suite.conclude(ended), launch: suite.launch(ended) };
   } finally {
     await masked.flush();
@@ -135,52 +162,67 @@ async function treeFor(sandboxes: Sandboxes, run: string, tree: string): Promise
   return copy;
 }
 
-type Held = Pick<TakenImage, 'tree' | 'configuration'> & AsyncDisposable;
-
-async function imageOf(sandboxes: Sandboxes, run: string, options: ExecOptions): Promise<Held | undefined> {
-  const { image, folder, log, signal, writeLog } = options;
-  if (image.reference === '') return undefined;
-  const toolSandboxes = await openSandboxes({
-    isolation: 'required',
-    stateDir: join(run, 'tools'),
-    network: 'none',
-    etc: 'bare',
-    log,
-  });
-  // Only one run at a time uses the shared folder of images. Others pull for themselves.
-  const lock = await tryLockFile(join(folder, 'images.lock'), 'exclusive');
-  const close = async (): Promise<void> => {
-    await toolSandboxes.close();
-    await lock?.release();
+/** What a service says stands among what the suite says, line by line with its name. */
+function prefixed(name: string, print: (text: string) => Promise<void>): LogSink {
+  let rest = '';
+  return {
+    async write(bytes) {
+      const lines = (rest + bytes.toString()).split('\n');
+      rest = lines.pop() ?? '';
+      if (lines.length > 0) await print(lines.map((line) => `${name}: ${line}\n`).join(''));
+    },
   };
-  try {
-    const images = await openImages({
+}
+
+interface ExecImages extends AsyncDisposable {
+  /** `isChosen`: the developer named it. */
+  take(order: ImageOrder, how: { isChosen: boolean }): Promise<TakenImage>;
+}
+
+/** Opened for the first image that is taken. */
+async function openImagesFor(sandboxes: Sandboxes, run: string, options: ExecOptions): Promise<ExecImages> {
+  const { folder, log, signal, writeLog } = options;
+  await using closing = new AsyncDisposableStack();
+  const open = async (): Promise<Parameters<typeof openImages>[0]> => {
+    const toolSandboxes = await openSandboxes({
+      isolation: 'required',
+      stateDir: join(run, 'tools'),
+      network: 'none',
+      etc: 'bare',
+      log,
+    });
+    kept.defer(() => toolSandboxes.close());
+    // One at a time has the images that are kept; others pull for themselves.
+    const lock = await tryLockFile(join(folder, 'images.lock'), 'exclusive');
+    kept.defer(async () => lock?.release());
+    return {
       folder: join(lock ? folder : run, 'images'),
       sockets: join(run, 'sockets'),
-      // The server does not give away its credentials.
-      link: { registry: async () => ({ host: parseImageReference(image.reference)?.host ?? '' }) },
+      link: { registry: async () => undefined },
       sandboxes,
       toolSandboxes,
-      // An image that somebody else wrote into the suite must not come from the developer's own network.
-      allow: image.isChosen ? ['0.0.0.0/0', '::/0'] : [],
+      allow: [],
       imageBytes: mostImageBytes,
       mostBytes: mostImageBytes,
       timeoutMs: 60 * 60 * 1000,
       disk: keepReserve({ folders: [folder] }),
       log,
-    });
-    const order = { reference: image.reference, accountId: 'exec' };
-    const taken = await images.take(order, { id: 'exec', writeLog: (text) => writeLog(Buffer.from(text)), signal });
-    return {
-      tree: taken.tree,
-      configuration: taken.configuration,
-      async [Symbol.asyncDispose]() {
-        taken[Symbol.dispose]();
-        await close();
-      },
     };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  };
+  const kept = closing.move();
+  let opened: ReturnType<typeof open> | undefined;
+  return {
+    async take(order, { isChosen }) {
+      opened ??= open();
+      const images = await openImages({
+        ...(await opened),
+        // The server keeps its credentials to itself.
+        link: { registry: async () => ({ host: parseImageReference(order.reference)?.host ?? '' }) },
+        // What somebody else wrote into the suite does not reach into the developer's own network.
+        allow: isChosen ? ['0.0.0.0/0', '::/0'] : [],
+      });
+      return images.take(order, { id: 'exec', writeLog: (text) => writeLog(Buffer.from(text)), signal });
+    },
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  };
 }

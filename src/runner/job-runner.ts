@@ -1,5 +1,5 @@
 import type { DiskReserve } from '../lib/disk-reserve.ts';
-import type { KeptFiles, Link, LogPart, Outcome, StepState } from '../protocol/index.ts';
+import type { KeptFiles, Link, LogPart, Outcome, ServiceState, StepState } from '../protocol/index.ts';
 import type { Checkouts } from './checkouts.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { Sandboxes } from './sandbox/types.ts';
@@ -8,6 +8,7 @@ import type { DependencyCache } from './dependency-cache.ts';
 import type { Images } from './images/images.ts';
 import type { KeptBuilds } from './kept-builds.ts';
 import type { Outbox } from './outbox.ts';
+import type { LogSink } from './services/service-log.ts';
 import type { StepTimes } from './step-times.ts';
 
 /** The services for every kind of job. */
@@ -22,8 +23,10 @@ export interface RunnerServices {
   caches: CacheStore;
   /** The files that builds left for other suites, unpacked from blobs. */
   trees: CacheStore;
+  /** What services held after they were filled; undefined if that is not kept. */
+  serviceData?: CacheStore | undefined;
   /** For data that orders and outcomes do not contain. */
-  link: Pick<Link, 'read' | 'store' | 'keep' | 'key' | 'tests'>;
+  link: Pick<Link, 'read' | 'store' | 'keep' | 'access' | 'tests'>;
   images: Images;
   outbox: Outbox;
   /** The files of builds; undefined where none can be kept. */
@@ -54,6 +57,10 @@ export interface Task {
   logLines?: number | undefined;
   /** The states of a suite's steps, whenever they change. */
   onSteps?: (states: readonly StepState[]) => void;
+  /** The log of a service of a suite. */
+  openLog?: (service: string) => LogSink;
+  /** How far the services of a suite are. */
+  onServices?: (states: readonly ServiceState[]) => void;
   /** The files of the job are kept. */
   onKept?: (files: KeptFiles) => void;
   /** Some of the job's files are in the outbox (outbox.ts). */

@@ -48,6 +48,8 @@ export interface BuildFacts {
   order: SuiteOrder;
   /** The exact image that it ran in. */
   imageDigest?: string | undefined;
+  /** And those of its services, by their names. */
+  serviceImages?: Record<string, string> | undefined;
   /** The cache that it began with. */
   cache?: CacheTree | undefined;
 }
@@ -211,7 +213,7 @@ export async function openKeptBuilds({
       add(name, about, held);
       // Only a shell would need these.
       if (hours === 0)
-        for (const part of [wholeRun.tmp, wholeRun.image])
+        for (const part of [wholeRun.tmp, wholeRun.image, wholeRun.root])
           removeTree(join(folder, name, 'files', part)).catch(() => {}); // they are removed with the others
       return { location, name, key: key.toString('hex') };
     },

@@ -33,6 +33,8 @@ export function foldersOf(folder: string) {
     caches: part('caches'),
     /** The files that builds left for other suites, as they came from the server. */
     files: part('files'),
+    /** What services held. */
+    serviceData: part('service-data'),
     kept: part('kept'),
     outbox: part('outbox'),
   };
@@ -48,7 +50,7 @@ export async function holdFolder(folder: string): Promise<FileLock | undefined> 
  * and stops nothing.
  */
 export async function sweepLeftovers(folder: string, log: (message: string) => void): Promise<void> {
-  const { git, checkouts, scratch, spool, software, images, imageSockets, caches, files, kept, outbox } =
+  const { git, checkouts, scratch, spool, software, images, imageSockets, caches, files, serviceData, kept, outbox } =
     foldersOf(folder);
   for (const path of [spool, scratch, checkouts, imageSockets]) await sweepTree(path, log);
   await sweepMirrors(git, log);
@@ -56,6 +58,7 @@ export async function sweepLeftovers(folder: string, log: (message: string) => v
   await sweepImages(images, log);
   await sweepCaches(caches, log);
   await sweepCaches(files, log);
+  await sweepCaches(serviceData, log);
   await sweepKeptBuilds(kept, log);
   await sweepOutbox(outbox, log);
 }

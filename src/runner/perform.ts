@@ -21,6 +21,7 @@ import { createLogSender } from './log-sender.ts';
 import { packFiles } from './pack-files.ts';
 import { pushDeploy } from './push-deploy.ts';
 import { runSuite } from './run-suite.ts';
+import { createServiceSender } from './services/service-sender.ts';
 import { createStepSender } from './step-sender.ts';
 import { stepTimes } from './step-times.ts';
 
@@ -57,6 +58,7 @@ export async function perform(
   order: Order,
   { link, services, spool, work, ending }: Performing,
 ): Promise<FinishReport | undefined> {
+  const lasting = AbortSignal.any([ending, onlyFor(work.signal, claimLost)]);
   const sender = createLogSender({
     link,
     claim: order.claim,
@@ -64,11 +66,20 @@ export async function perform(
     limit: order.logLimit,
     spillFile: join(spool, order.claim),
     disk: services.disk,
-    signal: AbortSignal.any([ending, onlyFor(work.signal, claimLost)]),
+    signal: lasting,
     onGone: () => work.abort(claimLost),
     onCut: (reason) => work.abort(new CutShort(reason)),
   });
   const stepSender = createStepSender({ link, claim: order.claim, signal: AbortSignal.any([ending, work.signal]) });
+  const serviceSender = createServiceSender({
+    link,
+    claim: order.claim,
+    limit: order.logLimit,
+    spillFile: (name) => join(spool, `${order.claim}.${name}`),
+    disk: services.disk,
+    signal: lasting,
+    onGone: () => work.abort(claimLost),
+  });
   const writeLog = (output: Buffer | string): void | Promise<void> => sender.write(bytesOf(output));
   try {
     const steps = stepTimes();
@@ -85,15 +96,19 @@ export async function perform(
       stepSender.note(states);
     };
     const { logLines } = order;
-    const task: Task = { id: order.claim, writeLog, signal, steps, logLines, onSteps, onKept, onWaiting, onOutput };
+    const { openLog, note: onServices } = serviceSender;
+    const about = { onSteps, openLog, onServices, onKept, onWaiting, onOutput };
+    const task: Task = { id: order.claim, writeLog, signal, steps, logLines, ...about };
     const done = await outcomeOf(services, order, task, work.signal);
     await stepSender.end();
     if (work.signal.reason === claimLost || ending.aborted) return undefined;
     const traced = 'isTraced' in order.work && order.work.isTraced ? { steps: steps.report() } : {};
+    const states = await serviceSender.end();
     const logSize = await sender.end();
     const outcome = orCutShort(done, work.signal);
     const left = {
       ...(stepStates && { stepStates }),
+      ...(states.length > 0 && { services: states }),
       ...(kept && { kept }),
       ...(isWaiting ? { uploads: true } : {}),
       ...(isWhole(output) && { output }),
@@ -101,6 +116,7 @@ export async function perform(
     return { claim: order.claim, outcome, logSize, ...traced, ...left };
   } finally {
     await stepSender.end();
+    await serviceSender.close();
     await sender.close();
   }
 }

@@ -2,7 +2,7 @@ import { messageOf } from '../lib/error-code.ts';
 import { EnvironmentFileError } from '../domain/environment-file.ts';
 import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
-import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
+import type { Access, Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
 import { inImage } from './images/images.ts';
@@ -13,6 +13,8 @@ import { untilAnswered } from './retry.ts';
 import { refusedText } from './refused-addresses.ts';
 import { findable } from './search-paths.ts';
 import { maskedLog } from './masked-log.ts';
+import { ServiceError } from './services/service-error.ts';
+import { openSuiteServices } from './services/suite-services.ts';
 import { openSuiteCache } from './suite-cache.ts';
 import { FilesGoneError, overCache, takeFiles } from './suite-files.ts';
 import { suiteSteps } from './suite-steps.ts';
@@ -20,6 +22,8 @@ import type { JobRunner, RunnerServices, Task } from './job-runner.ts';
 import type { BuildFacts } from './kept-builds.ts';
 
 const mostTail = 64 * 1024;
+const oneIdWords =
+  'This runner has one user ID for a build in an image: everything there belongs to it, and no other user can be had.\n';
 
 /**
  * Runs a suite's command in a new sandbox, over the commit's shared work tree, or over the files of another suite's
@@ -28,7 +32,7 @@ const mostTail = 64 * 1024;
 export const runSuite: JobRunner<SuiteOrder> = async (
   services,
   order,
-  { id, writeLog, signal, steps, logLines, onSteps, onKept, onWaiting, onOutput },
+  { id, writeLog, signal, steps, logLines, onSteps, openLog, onServices, onKept, onWaiting, onOutput },
 ) => {
   const { checkouts, sandboxes, dependencyCache, images, link } = services;
   const log = maskedLog({ writeLog, secrets: order.secrets, lines: logLines });
@@ -37,7 +41,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (
   // failure.
   const tail = keepTail(mostTail);
   try {
-    const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
+    const access = (): Promise<Access> => accessFor(link, id, signal);
+    const source = {
+      ...order.source,
+      privateKey: async () => (await access()).privateKey,
+      credential: async () => (await access()).credential,
+    };
     // The registry is asked while the workspace is prepared.
     let aboutImage = '';
     const { image: wanted } = order;
@@ -59,7 +68,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     if (order.files) await print(`This begins with the files of ${order.files.suite}.\n`);
     if (wanted) steps.begin('image');
     const image = await coming?.result;
-    if (image) await print(aboutImage);
+    if (image) await print(aboutImage + (sandboxes.hasManyUsers ? '' : oneIdWords));
     steps.end();
     await using waiting = services.outbox.begin(id, order.source.projectId);
     await using cache = await openSuiteCache(services, order.cache, {
@@ -78,27 +87,53 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     const tops = { workspace: files.workspace.at(-1), home: files.home.at(-1) };
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
     const variables = { ...services.operatorVariables(), ...image?.configuration.environment, ...order.environment };
+    const limits = { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 };
+    await using beside =
+      order.services &&
+      (await openSuiteServices(services, {
+        async takeImage(of, service) {
+          let said = '';
+          const taken = await images.take(of, { id, service, writeLog: (text) => void (said += text), signal });
+          await print(`Service ${service}: ${said}`);
+          return taken;
+        },
+        orders: order.services,
+        project: order.source.projectId,
+        isFork: order.isFork ?? true,
+        limits,
+        secrets: order.secrets,
+        openLog: openLog ?? (() => ({ write: () => {} })),
+        print,
+        onStates: onServices,
+        signal,
+      }));
     await log.flush();
     const suite = suiteSteps({
       launches: order.launches,
       steps: order.steps,
-      log,
+      log: beside ? { ...log, hide: (more) => log.hide(more).then(() => beside.hide(more)) } : log,
       onSpan: (name) => (name === undefined ? steps.end() : steps.begin(name)),
       ...(onSteps && { onChange: onSteps }),
     });
     await suite.begin();
     onOutput?.('from');
+    const build = {
+      environment: findable(variables, order.prefixes, software.directoriesAt),
+      isBuild: true as const,
+      home,
+      mounts: [...software.mounts, ...(beside?.mounts ?? [])],
+      ...(image && inImage(image, order.root)),
+      limits,
+    };
+    const workspaceLayers = { checkout: lowest, over };
     const ended = await sandboxes.run({
       id,
       ...suite.job,
-      environment: findable(variables, order.prefixes, software.directoriesAt),
-      isBuild: true,
-      workspace: { checkout: lowest, over, changes: cache?.changes },
-      home,
+      ...build,
+      workspace: { ...workspaceLayers, changes: cache?.changes },
       ...(order.files && { like: tops }),
-      mounts: software.mounts,
-      ...(image && inImage(image, order.root)),
-      limits: { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 },
+      before: beside && ((around) => beside.start(around, { ...build, workspace: workspaceLayers })),
+      onOver: beside?.over,
       output: (chunk) => log.push(chunk),
       onLeft: async (left, ended) => {
         const how = { ...ended, exitStatus: suite.statusOf(ended) };
@@ -129,11 +164,18 @@ export const runSuite: JobRunner<SuiteOrder> = async (
         const began = cache?.tree === undefined ? undefined : order.cache?.found;
         const environment = { ...variables, ...suite.added() };
         // Last, because this moves the files away.
-        const facts = { order: { ...order, environment }, imageDigest: image?.digest, cache: began };
+        const facts = {
+          order: { ...order, environment },
+          imageDigest: image?.digest,
+          serviceImages: beside?.imageDigests,
+          cache: began,
+        };
         await keepFiles(services, left, how, facts, { print, onKept });
       },
-      signal,
+      signal: beside ? AbortSignal.any([signal, beside.signal]) : signal,
     });
+    const died = beside?.failure();
+    if (died) throw died;
     const launch = suite.launch(ended);
     if (launch === undefined || ended.reason === 'cancelled' || ended.reason === 'timed_out') {
       const outcome = outcomeOf({ ...ended, exitStatus: suite.statusOf(ended) });
@@ -149,6 +191,11 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     if (error instanceof FetchError) {
       await log.push(tail.bytes());
       return { kind: 'unfetchable', reason: error.kind };
+    }
+    if (error instanceof ServiceError) {
+      await log.newLine();
+      await print(`${error.message}\n`);
+      return { kind: 'unrunnable', reason: error.reason };
     }
     if (error instanceof FilesGoneError) return { kind: 'files_gone' };
     if (error instanceof ImageError) {
@@ -200,11 +247,11 @@ async function keepFiles(
   }
 }
 
-/** The key is requested only if the commit is not here yet, and is not stored. */
-async function keyFor(link: Pick<Link, 'key'>, claim: string, signal: AbortSignal): Promise<string> {
-  const key = await untilAnswered(signal, () => link.key({ claim }, signal));
-  if (key === undefined) throw new Error('the claim expired');
-  return key;
+/** Requested only if the commit is not here yet, and not stored. */
+async function accessFor(link: Pick<Link, 'access'>, claim: string, signal: AbortSignal): Promise<Access> {
+  const access = await untilAnswered(signal, () => link.access({ claim }, signal));
+  if (access === undefined) throw new Error('the claim expired');
+  return access;
 }
 
 function failureOf(name: string, { exitStatus, reason }: Ended): string {

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { messageOf } from '../lib/error-code.ts';
+import { pathExists } from '../lib/path-exists.ts';
 import { bounded, readWindow, textOf, type Hello } from '../domain/shell-frames.ts';
 import type { ShellEnd, ShellOrder, SuiteOrder } from '../protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
@@ -9,6 +10,8 @@ import { quote } from './sandbox/steps.ts';
 import type { Terminal } from './sandbox/terminal.ts';
 import { wholeRun, type Ended, type Job } from './sandbox/types.ts';
 import { findable } from './search-paths.ts';
+import { ServiceError } from './services/service-error.ts';
+import { openSuiteServices } from './services/suite-services.ts';
 import { layersOf } from './suite-files.ts';
 import type { ShellIo } from './shell-io.ts';
 
@@ -69,6 +72,10 @@ export async function runShell(
     return io.signal.aborted ? 'client_gone' : 'exited';
   } catch (error) {
     if (io.signal.aborted) return 'client_gone';
+    if (error instanceof ServiceError) {
+      await finish(error.message, noStatus);
+      return 'failed';
+    }
     services.log(`a shell failed: ${messageOf(error)}`);
     await finish('The shell cannot be opened: what the build ran with is not here any more.', noStatus);
     return 'failed';
@@ -122,7 +129,7 @@ async function runOver(
   { io, input, hello: { terminal }, script, signal }: Session,
 ): Promise<Ended> {
   const { checkouts, dependencyCache, images, sandboxes } = services;
-  const { order, imageDigest, files } = build;
+  const { order, imageDigest, serviceImages = {}, files } = build;
   const { software: wanted, limits } = order;
   using held = new DisposableStack();
   const { workspace, home, isWhole } = await layersOf(services, build, { held, signal });
@@ -133,6 +140,22 @@ async function runOver(
   using image =
     order.image && imageDigest !== undefined ? await images.again(order.image, imageDigest, signal) : undefined;
   const variables = { ...image?.configuration.environment, ...order.environment };
+  const within = { memoryBytes: limits.memoryBytes, processes: limits.processes, timeoutMs: Math.max(1, lastsMs) };
+  await using beside =
+    order.services &&
+    (await openSuiteServices(services, {
+      orders: order.services,
+      takeImage: (of, name) => images.again(of, serviceImages[name] ?? '', signal),
+      project: order.source.projectId,
+      isFork: true, // what a person does there is kept for nobody
+      limits: within,
+      secrets: [],
+      openLog: () => ({ write: () => {} }),
+      print: async () => {},
+      signal,
+    }));
+  const root = join(files, wholeRun.root);
+  const below = (await pathExists(root)) ? [root] : []; // only runs with many users have one
   const job: Job = {
     id: `shell-${id}`,
     // An interactive shell goes on after a line that failed.
@@ -145,13 +168,25 @@ async function runOver(
     workspace: { checkout: lowest, over },
     home,
     tmp: [join(files, wholeRun.tmp)],
-    mounts: software.mounts,
-    ...(image && { ...inImage(image, order.root), overImage: [join(files, wholeRun.image)] }),
-    limits: { memoryBytes: limits.memoryBytes, processes: limits.processes, timeoutMs: Math.max(1, lastsMs) },
+    mounts: [...software.mounts, ...(beside?.mounts ?? [])],
+    ...(image && { ...inImage(image, order.root), imageLayers: { below, above: [join(files, wholeRun.image)] } }),
+    limits: within,
     output: (chunk) => io.sendFrame('d', chunk),
     ...(terminal && { terminal: { size: terminal, onOpen: (opened) => void pass(io, input, opened).catch(() => {}) } }),
-    signal,
+    signal: beside ? AbortSignal.any([signal, beside.signal]) : signal,
+    onOver: beside?.over,
   };
+  // Services are filled as for the build, in the files that it began with.
+  const { environment, mounts = [] } = job;
+  const began = {
+    environment,
+    mounts,
+    home,
+    workspace: { checkout: lowest, over },
+    image: image?.tree,
+    limits: within,
+  };
+  if (beside) job.before = (around) => beside.start(around, began);
   // The whole script has come already. This only confirms it to its sender.
   if (!terminal) void pass(io, input).catch(() => {});
   return await sandboxes.run(job);

@@ -53,6 +53,7 @@ export interface ForgettingOptions {
   checkouts: Pick<Checkouts, 'forget'>;
   caches: Pick<CacheStore, 'projects' | 'forget'>;
   trees: Pick<CacheStore, 'projects' | 'forget'>;
+  serviceData?: Pick<CacheStore, 'projects' | 'forget'> | undefined;
   outbox: Pick<Outbox, 'projects' | 'forget'>;
   kept?: Pick<KeptBuilds, 'projects' | 'forget'> | undefined;
   signal: AbortSignal;
@@ -66,8 +67,8 @@ const askEveryMs = 5000;
  * Removes the data of deleted projects. If the server does not answer, or the data is in use, the next run tries again.
  */
 export async function forgetProjects(options: ForgettingOptions): Promise<void> {
-  const { link, mirrors, checkouts, caches, trees, outbox, kept: builds, signal, log } = options;
-  const named = [caches, trees, outbox, ...(builds ? [builds] : [])];
+  const { link, mirrors, checkouts, caches, trees, serviceData, outbox, kept: builds, signal, log } = options;
+  const named = [caches, trees, outbox, ...(serviceData ? [serviceData] : []), ...(builds ? [builds] : [])];
   for (let from = 0; ;) {
     await pause(options.everyMs ?? askEveryMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;

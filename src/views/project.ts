@@ -10,7 +10,7 @@ export const shownColumns = ['id', 'build_state', ...columns, ...ofForge] as con
 
 type Shown = Pick<ProjectRow, (typeof shownColumns)[number]>;
 
-/** A project without its key, which is sealed in the store and opened only where it is needed. */
+/** A project without its key, which is sealed in the database and opened only where it is needed. */
 export function projectView(project: Shown, owned: boolean): Omit<Project, 'ssh_public_key'> {
   return {
     ...withIdString('id', project.id),

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { linksAtForge } from '../../src/resources/forge-links.ts';
 import { linksOf as linksAt } from '../../src/ui/forge-links.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
-describeWithRunner('links to the forge', (service, runner) => {
+describeWithRunnerOnOne('links to the forge', (service, runner) => {
   let alice: User;
   before(async () => {
     alice = await service.user();

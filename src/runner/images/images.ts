@@ -6,6 +6,7 @@ import { publicAddressFilter } from '../../lib/address-filter.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { createResolve } from '../../lib/resolve.ts';
 import { treeSize } from '../../lib/tree-size.ts';
+import type { TlsTrust } from '../../lib/tls-trust.ts';
 import type { ImageOrder, Link, RegistryAccess } from '../../protocol/index.ts';
 import { untilAnswered } from '../retry.ts';
 import { present } from '../sandbox/machine.ts';
@@ -26,6 +27,7 @@ import {
   type Manifest,
 } from './manifest.ts';
 import { openRegistryCheck } from './registry-check.ts';
+import { readRegistryTrust } from './registry-trust.ts';
 import { openImageTools, type RegistrySource } from './tools.ts';
 
 /**
@@ -42,6 +44,8 @@ export interface Images {
 export interface ImageTask {
   /** The claim under which the credentials are asked for. */
   id: string;
+  /** The service whose image it is, if it is one's. */
+  service?: string;
   writeLog: (text: string) => void | Promise<void>;
   signal: AbortSignal;
 }
@@ -67,6 +71,8 @@ export interface ImagesOptions {
   toolSandboxes: Sandboxes;
   /** Private ranges whose registries may be called. */
   allow: readonly string[];
+  /** Whose certificates count beside those that the machine's configuration for containers names. */
+  trust?: TlsTrust | undefined;
   /** The largest image, and the most bytes that unused images may take up. */
   imageBytes: number;
   mostBytes: number;
@@ -80,8 +86,15 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
   const store = await openImageStore(options.folder, options.mostBytes, log);
   await mkdir(options.sockets, { recursive: true, mode: 0o700 });
   const rules = { mayCall: publicAddressFilter(options.allow), resolve: createResolve() };
-  const registryCheck = openRegistryCheck(rules);
-  const tools = openImageTools({ sandboxes: options.toolSandboxes, folder: options.sockets, rules, timeoutMs, log });
+  const registryCheck = openRegistryCheck(rules, readRegistryTrust({ added: options.trust?.added }));
+  const tools = openImageTools({
+    sandboxes: options.toolSandboxes,
+    folder: options.sockets,
+    rules,
+    authorities: options.trust?.authorities(),
+    timeoutMs,
+    log,
+  });
 
   const checked = async (source: RegistrySource, digest: string, signal: AbortSignal): Promise<Buffer> => {
     const bytes = await tools.fetchManifest(source, signal);
@@ -132,7 +145,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     });
   };
 
-  const take: Images['take'] = async (order, { id, writeLog, signal }) => {
+  const take: Images['take'] = async (order, { id, service, writeLog, signal }) => {
     const parsed = parseImageReference(order.reference);
     if (!parsed) throw new ImageError('image_invalid', 'That is no reference to an image.');
     const reference = parsed;
@@ -145,7 +158,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       const image = store.holdIfHere(host, last);
       if (image) return logged(image);
     }
-    const access = await accessFor(link, id, reference, signal);
+    const access = await accessFor(link, { claim: id, ...(service !== undefined && { service }) }, reference, signal);
     const source = { reference, address: imageAddress(reference), access };
     if (last !== undefined && (await registryCheck.digestOf(source, signal)) === last) {
       const image = store.holdIfHere(host, last);
@@ -220,11 +233,11 @@ async function missingPrograms(): Promise<string | null> {
 
 async function accessFor(
   link: Pick<Link, 'registry'>,
-  claim: string,
+  asked: { claim: string; service?: string },
   { host }: ImageReference,
   signal: AbortSignal,
 ): Promise<RegistryAccess> {
-  const access = await untilAnswered(signal, () => link.registry({ claim }, signal));
+  const access = await untilAnswered(signal, () => link.registry(asked, signal));
   if (access === undefined) throw new Error('the claim expired');
   if (access.host !== host) throw new Error('the image of this work was changed after it was ordered');
   return access;

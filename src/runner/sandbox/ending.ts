@@ -8,6 +8,8 @@ export const graceMs = 3000;
 
 export interface Ending {
   reason(): Reason | null;
+  /** Whether it did not end when it was asked to. */
+  wasForced(): boolean;
   end(reason: Reason): void;
   /** The run is over: no signals are sent from now on. */
   over(): void;
@@ -16,16 +18,21 @@ export interface Ending {
 export function watchForEnd(options: {
   signal: AbortSignal;
   timeoutMs: number;
+  graceMs?: number | undefined;
   ask: () => Promise<void>;
   force: () => void;
 }): Ending {
-  const { signal, timeoutMs, ask, force } = options;
+  const { signal, timeoutMs, ask, force, graceMs: grace = graceMs } = options;
   let reason: Reason | null = null;
   let forced: NodeJS.Timeout | undefined;
+  let isForced = false;
   const end = (why: Reason): void => {
     if (reason !== null) return;
     reason = why;
-    forced = setTimeout(force, graceMs);
+    forced = setTimeout(() => {
+      isForced = true;
+      force();
+    }, grace);
     ask().catch(force);
   };
   const cancel = (): void => end('cancelled');
@@ -35,6 +42,7 @@ export function watchForEnd(options: {
   if (signal.aborted) cancel();
   return {
     reason: () => reason,
+    wasForced: () => isForced,
     end,
     over: () => {
       clearTimeout(slow);

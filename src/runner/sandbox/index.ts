@@ -4,6 +4,7 @@ import { run } from '../../lib/processes.ts';
 import { watchDisk, type DiskWatch } from './disk.ts';
 import { composeEtc, composeOverImages } from './etc.ts';
 import { buildUsers, sharedUser } from './identity.ts';
+import { withNeighbours } from './beside.ts';
 import { filesOfRun } from './run-files.ts';
 import { cgroupMaker, explainRefusal, requirePrograms, type Machine } from './machine.ts';
 import { openMountHelper } from './mount-helper.ts';
@@ -88,11 +89,12 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
         owner: root ? machine.users.files : ourselves(),
         hasLayers: machine.overlay,
         hasManyUsers: machine.users.ranges !== undefined,
+        hasOwnNetwork: network !== 'host',
         whyNoImages: machine.overlay ? null : 'an overlay is not possible where it keeps its files',
       },
       (job) =>
         pool.use(job, async (sandbox) => {
-          const ended = await runInSandbox(machine, sandbox, job, disk);
+          const ended = await withNeighbours(machine, sandbox, job, disk);
           await job.onLeft?.(filesOfRun(machine, sandbox, job, disk), ended);
           return ended;
         }),
@@ -146,7 +148,7 @@ async function openPlain(options: SandboxOptions, state: State): Promise<Sandbox
   const makeCgroup = await cgroupMaker(state, options.log);
   const whyNoImages = 'builds are not isolated (HEADRACE_SANDBOX=off)';
   const run = plainRunner({ stateDir: state.folder, makeCgroup, disk });
-  const kind = { owner: ourselves(), hasLayers: false, hasManyUsers: false, whyNoImages };
+  const kind = { owner: ourselves(), hasLayers: false, hasManyUsers: false, hasOwnNetwork: false, whyNoImages };
   return assemble(kind, run, () => state.close());
 }
 
@@ -156,7 +158,7 @@ function ourselves(): Identity {
 
 /** Common to both kinds: tracks the current runs, so that closing can end them. */
 function assemble(
-  kind: Pick<Sandboxes, 'owner' | 'hasLayers' | 'hasManyUsers' | 'whyNoImages'>,
+  kind: Pick<Sandboxes, 'owner' | 'hasLayers' | 'hasManyUsers' | 'hasOwnNetwork' | 'whyNoImages'>,
   start: (job: Job) => Promise<Ended>,
   takeDown: () => Promise<void>,
 ): Sandboxes {

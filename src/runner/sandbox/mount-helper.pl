@@ -21,8 +21,8 @@
 #                                  maybe after later requests of other kinds.
 # For a run:
 #   open NAMESPACES IDS UID GID ENTRANCES DESCRIPTORS COMMAND...
-#       makes namespaces and forks the process that will become COMMAND, as that user. NAMESPACES: "mount" or
-#       "mount+net". IDS: empty, or "FILE:RUN": files that belong to the user FILE on disk belong to the user RUN in this
+#       makes namespaces and forks the process that will become COMMAND, as that user. NAMESPACES: "mount",
+#       "mount+net", or "mount+net=PATH" to join the network of another run. IDS: empty, or "FILE:RUN": files that belong to the user FILE on disk belong to the user RUN in this
 #       run. Or "FILE:FIRST+COUNT": the run gets one of COUNT ranges of IDs, the first of which begins with FIRST, and a user
 #       namespace in which they begin with 0. The process is root in it, makes no further ones, and UID and GID say who its
 #       command will be there. ENTRANCES: files of control groups that the process enters first. DESCRIPTORS: its open descriptors:
@@ -41,7 +41,7 @@
 #       belongs to whoever runs, "image" for the files of an image, which keep the owners that it gave them; empty for no translation.
 #   image DIRECTORY TREE PATH OVER
 #       the entries of this directory replace all of the root but the sandbox's own places. It is an overlay of TREE, where
-#       the unpacked files of an image are bound, whose path is PATH, and of OVER, a list of further directories at its top,
+#       the unpacked files of an image are bound, whose path is PATH (empty if they are not known by it), and of OVER, a list of further directories at its top,
 #       with \x01 as separator. The sandbox must be open and wait.
 #   start                          the forked process becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
@@ -173,11 +173,12 @@ sub try_to_open {
     }
     my $own = open_descriptors( $run, ( map { $_ + ( $range // 0 ) } $uid, $gid ), $descriptors ) or return 0;
     pipe( my $told, my $tell ) && pipe( my $wait, $run->{go} ) or return 0;
-    my $with_network = $namespaces eq 'mount+net';
-    syscall( $call->{unshare}, $NEW_MOUNTS | ( $with_network ? $NEW_NETWORK : 0 ) ) == 0 or return 0;
+    my ( $with_network, $joined ) = $namespaces =~ /^mount(\+net)(?:=(.*))?$/s;
+    if ( defined $joined ) { open $run->{net}, '<', $joined or return 0 }
+    syscall( $call->{unshare}, $NEW_MOUNTS | ( $with_network && !defined $joined ? $NEW_NETWORK : 0 ) ) == 0 or return 0;
     ( $inside, $owners ) = ($name);
     open $run->{mount}, '<', '/proc/self/ns/mnt' or return 0;
-    if ($with_network) { open $run->{net}, '<', '/proc/self/ns/net' or return 0 }
+    if ( $with_network && !defined $joined ) { open $run->{net}, '<', '/proc/self/ns/net' or return 0 }
     my @handed = ( $tell, $wait, $run->{mount}, $run->{net} // (), @entrances, values %$own );
     my @how = ( $as, $as_group, defined $range ? 'range' : $ids ? 'one' : '', $with_network ? 1 : 0, scalar @entrances, join ' ', keys %$own );
     ask_for_process( [ map { fileno $_ } @handed ], @how, @command ) or return 0;
@@ -256,7 +257,7 @@ sub reap {
 }
 
 my %for_run = (
-    furnish   => sub { furnish(@_) ? step_files( $runs{$inside} ) : 0 },
+    furnish   => sub { furnish( @_, defined $runs{$inside}{range} ) ? step_files( $runs{$inside} ) : 0 },
     directory => \&make_directory,
     overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
     bind      => \&bind_at,

@@ -30,6 +30,8 @@ export interface Base {
 
 export interface RunOptions {
   ownNetwork: boolean;
+  /** The path of a network that the run joins, in place of one of its own. */
+  network?: string | undefined;
   /** Files that belong to `files` on disk belong to `run`, or to a range of users of which the run gets one. */
   ids?: { files: number; run: number } | IdRanges | undefined;
   /** Files of control groups through which the run's process enters them first. */
@@ -153,13 +155,13 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
     return from.next(fields.join(' '));
   };
 
-  const open = ({ ownNetwork, ids, entrances, as, descriptors, command }: RunOptions): RunNamespaces => {
+  const open = ({ ownNetwork, network, ids, entrances, as, descriptors, command }: RunOptions): RunNamespaces => {
     const conversation = answers.from(`${++runs}`);
     const request = async (...fields: string[]): Promise<void> => void (await ask(conversation, ...fields));
     send(
       conversation.name,
       'open',
-      ownNetwork ? 'mount+net' : 'mount',
+      network !== undefined ? `mount+net=${network}` : ownNetwork ? 'mount+net' : 'mount',
       ids ? `${ids.files}:${'run' in ids ? ids.run : `${ids.first}+${ids.count}`}` : '',
       `${as.uid}`,
       `${as.gid}`,

@@ -18,10 +18,10 @@ import { mountAll } from './workspace.ts';
  * Nothing waits for the pipe's own end-of-file, because a run can prevent it for ever.
  */
 export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ended> {
-  const { process, cgroup } = sandbox;
+  const { process, cgroup, isLimited } = sandbox;
   await mountAll(job, sandbox, machine);
   cgroup?.limit(job.limits);
-  const preamble = [...settleIn(sandboxPaths.workspace), ...(cgroup ? [] : fallbackLimits(job))];
+  const preamble = [...settleIn(sandboxPaths.workspace), ...(isLimited ? [] : fallbackLimits(job))];
   const variables = settingVariables({ ...environment(job), ...process.stepFiles.variables });
   const terminal = job.terminal && (await openedTerminal(sandbox, job.terminal));
   process.release(script(job, { preamble, variables, terminal: terminal?.path }));
@@ -75,6 +75,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
   const ending = watchForEnd({
     signal: job.signal,
     timeoutMs: job.limits.timeoutMs,
+    graceMs: job.graceMs,
     // A run that has not started yet has no process to ask.
     ask: async () => (leading.hasBegun() ? signalAll(await members(sandbox), 'SIGTERM') : force()),
     force,
@@ -82,6 +83,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
   const unwatch = disk.watch({ folders: writtenBy(job, sandbox.folder), end: () => ending.end('out_of_disk') });
   process.onReport((text) => leading.hear(text));
   const status = await process.ended;
+  job.onOver?.();
   ending.over();
   unwatch();
   await killAll(sandbox);
@@ -97,6 +99,7 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
     exitStatus: reason === null ? (seen.status === null ? unfinished(status) : seen.status || (status ?? 0)) : null,
     step: job.steps[seen.step ?? 0]?.name ?? '',
     reason,
+    ...(ending.wasForced() && { wasForced: true as const }),
   };
 }
 

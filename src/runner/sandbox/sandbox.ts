@@ -27,6 +27,8 @@ export interface Sandbox {
   readonly root: SandboxRoot;
   readonly directories: RunDirectories;
   readonly cgroup: Cgroup | null;
+  /** Whether a control group has its limits: its own, or that of the run beside which it stands. */
+  readonly isLimited: boolean;
   readonly image: ImageOverlay;
   /** The user of the run on this machine. */
   readonly user: Identity;
@@ -44,7 +46,19 @@ export interface Probably {
   user?: RunUser | undefined;
 }
 
-export async function openSandbox(machine: Machine, name: string, probably: Probably = {}): Promise<Sandbox> {
+/** A run in whose network, and within whose limits, another one stands. */
+export interface Neighbour {
+  /** The path of its network. */
+  network: string;
+  cgroup: Cgroup | null;
+}
+
+export async function openSandbox(
+  machine: Machine,
+  name: string,
+  probably: Probably = {},
+  beside?: Neighbour,
+): Promise<Sandbox> {
   const undo: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
     for (const step of undo.splice(0).toReversed()) await step();
@@ -53,7 +67,8 @@ export async function openSandbox(machine: Machine, name: string, probably: Prob
     const folder = join(machine.stateDir, 'runs', name);
     mkdirSync(folder, { mode: 0o711 });
     undo.push(() => machine.mountHelper.removeSmall([folder]).catch(() => removeTree(folder)));
-    const cgroup = machine.makeCgroup(name);
+    const cgroup = beside ? null : machine.makeCgroup(name);
+    const group = beside?.cgroup ?? cgroup;
     if (cgroup) undo.push(() => cgroup.remove());
     if (probably.limits) cgroup?.limit(probably.limits);
     const { user } = probably;
@@ -61,17 +76,21 @@ export async function openSandbox(machine: Machine, name: string, probably: Prob
     const alone = machine.users.next();
     const namespaces = machine.mountHelper.open({
       ownNetwork: machine.connect !== undefined,
+      network: beside?.network,
       ...(user && ranges ? { ids: ranges, as: user } : { ids: alone.ids, as: alone.run }),
-      entrances: cgroup?.entrances ?? [],
+      entrances: group?.entrances ?? [],
       descriptors: bubblewrapDescriptors(),
-      command: bubblewrapCommand(sandboxRoot, machine.network, { user, hasManyIds: ranges !== undefined }),
+      command: bubblewrapCommand(sandboxRoot, beside ? 'internet' : machine.network, {
+        user,
+        hasManyIds: ranges !== undefined,
+      }),
     });
     undo.push(() => namespaces.close());
     // All requests are sent at once, and answered in order.
     const directories = openRunDirectories({ folder, namespaces, owner: machine.users.files });
     const root = openSandboxRoot(namespaces, machine.paths);
     const started = holdBubblewrap(namespaces, directories.stepFiles);
-    const outside = machine.connect && namespaces.paths.then(machine.connect);
+    const outside = beside ? undefined : machine.connect && namespaces.paths.then(machine.connect);
     started.catch(() => {}); // thrown below, after an earlier error
     undo.push(async () => {
       await outside?.then((open) => open.close()).catch(() => {});
@@ -91,7 +110,16 @@ export async function openSandbox(machine: Machine, name: string, probably: Prob
       owner: machine.users.files,
     });
     await Promise.all([directories.settled(), root.made, outside]);
-    const run = { folder, namespaces, root, directories, cgroup, image, user: await namespaces.user };
+    const run = {
+      folder,
+      namespaces,
+      root,
+      directories,
+      cgroup,
+      isLimited: group !== null,
+      image,
+      user: await namespaces.user,
+    };
     return { ...run, process: await started, refused: async () => (await outside)?.refused() ?? [], close };
   } catch (error) {
     await close().catch(() => {}); // the first error is the one to report

@@ -118,9 +118,20 @@ function settingOf(name: string, lines: readonly string[]): string[] {
   return [`${name}() {`, ...(lines.length > 0 ? ['{', ...lines, '} 2>/dev/null'] : [':']), '}'];
 }
 
-function stepFunction({ command }: Step, at: number, terminal: string | undefined): string {
+/** What runs while other steps do is awaited by a step of its own: a signal that wakes this shell does not end the wait. */
+const awaiting = [
+  'while :; do wait "$HEADRACE_BESIDE"; HEADRACE_GOT=$?',
+  'kill -0 "$HEADRACE_BESIDE" 2>/dev/null || return "$HEADRACE_GOT"; done',
+].join('\n');
+
+function stepFunction({ command, kind }: Step, at: number, terminal: string | undefined): string {
+  if (kind === 'await') return `HEADRACE_STEP_${at}() {\n${awaiting}\n}`;
+  const alive =
+    kind === 'beside' ? 'kill -0 "$HEADRACE_BESIDE" 2>/dev/null || { wait "$HEADRACE_BESIDE"; exit; }\n' : '';
+  const inBackground = kind === 'background' ? ' & HEADRACE_BESIDE=$!' : '';
+  const unheard = kind === 'beside' ? ' >/dev/null 2>&1' : '';
   const shown = terminal === undefined ? '' : ` <>${terminal} >&0 2>&0`;
-  return `HEADRACE_STEP_${at}() { ( HEADRACE_SET; HEADRACE_ADD; exec /bin/sh -e -c ${quote(command)}${shown} ) ${scriptDescriptor}<&- ${reportDescriptor}>&-; }`;
+  return `HEADRACE_STEP_${at}() { ${alive}( HEADRACE_SET; HEADRACE_ADD; exec /bin/sh -e -c ${quote(command)}${shown} ) ${scriptDescriptor}<&- ${reportDescriptor}>&-${unheard}${inBackground}; }`;
 }
 
 /** Variables that only Bash itself may set: an attempt ends it. */

@@ -30,6 +30,11 @@ export interface SandboxOptions {
 export interface Step {
   name: string;
   command: string;
+  /**
+   * One in the `background` ends at once, and what it began goes on. A step `beside` it runs while that lives, and is not
+   * heard; where it does not live any more, the run ends. One that is to `await` it ends with it.
+   */
+  kind?: 'background' | 'beside' | 'await';
 }
 
 export interface EndedStep {
@@ -103,8 +108,8 @@ export interface Job {
   user?: RunUser | undefined;
   /** The files of an image, which stand in the sandbox instead of the machine's programs; the run may change its view. */
   image?: string | undefined;
-  /** Directories that lie over the files of the image as layers, later ones on top. */
-  overImage?: readonly string[];
+  /** What other runs changed in the same image: directories that lie below its files, and over them. */
+  imageLayers?: { below: readonly string[]; above: readonly string[] };
   /** Directories that lie below the run's home, and below /tmp, as layers, later ones on top. */
   home?: readonly string[];
   tmp?: readonly string[];
@@ -116,13 +121,34 @@ export interface Job {
    */
   terminal?: { size: WindowSize; onOpen: (terminal: Pick<Terminal, 'type' | 'resize'>) => void } | undefined;
   limits: Limits;
+  /** How long it may take to end once it was asked to, if not as long as usual. */
+  graceMs?: number | undefined;
   /** Standard output and error in the order of the writes. Reading stops until a returned promise settles. */
   output: (chunk: Buffer) => void | Promise<void>;
   /** Hears when a step begins and ends, by its place in `steps`. */
   onStep?: ((at: number, what: 'start' | 'end') => void) | undefined;
+  /**
+   * Called when the sandbox of the run is there, before its first step: what is started beside it ends with it. A run in
+   * which this throws has no steps.
+   */
+  before?: ((beside: Beside) => Promise<void>) | undefined;
+  /** Hears that its own processes have ended. */
+  onOver?: (() => void) | undefined;
   /** Hears of the files that the run left: all its processes are dead, and its files go when this has settled. */
   onLeft?: ((left: RunFiles, ended: Ended) => Promise<void>) | undefined;
   signal: AbortSignal;
+}
+
+/** What stands beside a run: in its network, and within its limits. */
+export interface Beside {
+  /** Starts a job in a sandbox of its own. */
+  start(job: Job): Neighbour;
+}
+
+export interface Neighbour {
+  readonly ended: Promise<Ended>;
+  /** Whether it takes connections at this port. */
+  listens(port: number): Promise<boolean>;
 }
 
 /** The files that a run left. The runner itself opens none of them: a build made them. */
@@ -146,7 +172,13 @@ export interface RunFiles {
 export type RunLayers = Record<'workspace' | 'home', { below: readonly string[]; made: string }>;
 
 /** Where the parts of a run stand in the directory that `keepWhole` made. Each is a layer. */
-export const wholeRun = { workspace: 'changes', home: 'home', tmp: 'tmp', image: 'image-changes' } as const;
+export const wholeRun = {
+  workspace: 'changes',
+  home: 'home',
+  tmp: 'tmp',
+  image: 'image-changes',
+  root: 'root',
+} as const;
 
 export interface Inspection extends Pick<Job, 'limits' | 'output' | 'signal'> {
   command: string;
@@ -167,6 +199,8 @@ export interface Ended {
   /** Addresses and ports that the network refused to a run that did not pass. */
   refused?: readonly string[];
   reason: Reason | null;
+  /** Whether it did not end when it was asked to, and was killed. */
+  wasForced?: true;
 }
 
 /** The owner that files of checkouts and writable directories must have, so that a run can change them. */
@@ -181,6 +215,8 @@ export interface Sandboxes {
   readonly whyNoImages: string | null;
   /** Whether a run can have many users, each with an ID; otherwise it has one ID, and everything in an image belongs to that. */
   readonly hasManyUsers: boolean;
+  /** Whether runs have a network of their own, in which others can stand beside them. */
+  readonly hasOwnNetwork: boolean;
   /** Whether directories can lie over each other as layers here; without that, nothing that a run changes is kept. */
   readonly hasLayers: boolean;
   run(job: Job): Promise<Ended>;

@@ -47,8 +47,11 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
 
   async function image(tree: string): Promise<void> {
     await sandbox.process.settled();
-    const layers = (job.overImage ?? []).map((path) => layer(path, 'ro', 'image'));
-    (await sandbox.image.show({ tree, layers, directories: mounts.map(({ at }) => at) })).forEach(mounting);
+    const { below = [], above = [] } = job.imageLayers ?? {};
+    const bound = (paths: readonly string[]): string[] => paths.map((path) => layer(path, 'ro', 'image'));
+    const layers = { below: bound(below), above: bound(above) };
+    const directories = mounts.filter(({ file }) => file === undefined).map(({ at }) => at);
+    (await sandbox.image.show({ tree, layers, directories })).forEach(mounting);
   }
 
   async function workspace(target: string): Promise<void> {

@@ -1,0 +1,96 @@
+import { open, readdir, readlink } from 'node:fs/promises';
+import { randomName } from '../../lib/random-name.ts';
+import { descendants } from './descendants.ts';
+import type { DiskWatch } from './disk.ts';
+import type { Machine } from './machine.ts';
+import { runInSandbox } from './run.ts';
+import { filesOfRun } from './run-files.ts';
+import { openSandbox, type Sandbox } from './sandbox.ts';
+import type { Ended, Job, Neighbour } from './types.ts';
+
+/**
+ * A run, and what is started beside it: each in a sandbox of its own, with its own processes, files and user, in the run's
+ * network and in its control group. When the run is over, or does not come about, they end.
+ */
+export async function withNeighbours(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ended> {
+  const { before } = job;
+  if (!before) return runInSandbox(machine, sandbox, job, disk);
+  const over = new AbortController();
+  const running = new Set<Promise<unknown>>();
+  const start = (beside: Job): Neighbour => {
+    const signal = AbortSignal.any([beside.signal, over.signal]);
+    const opening = networkOf(machine, sandbox).then((network) =>
+      openSandbox(machine, randomName(), { user: beside.user }, { network, cgroup: sandbox.cgroup }),
+    );
+    const ended = opening.then((own) => runBeside(machine, own, { ...beside, signal }, disk));
+    running.add(ended);
+    ended.catch(() => {}); // who started it gets the error
+    return { ended, listens: async (port) => isOpenAt((await opening).process.init(), port) };
+  };
+  try {
+    sandbox.cgroup?.limit(job.limits);
+    await before({ start });
+    return await runInSandbox(machine, sandbox, job, disk);
+  } finally {
+    over.abort();
+    await Promise.allSettled(running);
+  }
+}
+
+async function runBeside(machine: Machine, own: Sandbox, job: Job, disk: DiskWatch): Promise<Ended> {
+  try {
+    const ended = await runInSandbox(machine, own, job, disk);
+    await job.onLeft?.(filesOfRun(machine, own, job, disk), ended);
+    return ended;
+  } finally {
+    await own.close();
+  }
+}
+
+/** Where runs have no way out, bubblewrap makes their network, and its first process is in it. */
+async function networkOf(machine: Machine, { process, namespaces }: Sandbox): Promise<string> {
+  if (machine.connect) return (await namespaces.paths).network;
+  await process.settled();
+  return `/proc/${process.init()}/ns/net`;
+}
+
+/** Sockets that listen come first in the kernel's list, however many connections there are. */
+const mostRead = 256 * 1024;
+const listening = '0A';
+
+/**
+ * Whether one of the sandbox's own processes listens at the port. Others in the same network may listen there, so the socket
+ * has to be one that the sandbox holds.
+ */
+async function isOpenAt(init: number | null, port: number): Promise<boolean> {
+  if (init === null) return false;
+  const lists = await Promise.all(['tcp', 'tcp6'].map((name) => beginningOf(`/proc/${init}/net/${name}`)));
+  const at = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  const sockets = new Set(
+    lists
+      .flatMap((list) => list.split('\n'))
+      .map((line) => line.trim().split(/\s+/))
+      .filter(([, local, , state]) => local?.endsWith(at) && state === listening)
+      .map((fields) => `socket:[${fields[9]}]`),
+  );
+  if (sockets.size === 0) return false;
+  for (const pid of [init, ...(await descendants(init))]) {
+    const folder = `/proc/${pid}/fd`;
+    for (const fd of await readdir(folder).catch(() => []))
+      if (sockets.has(await readlink(`${folder}/${fd}`).catch(() => ''))) return true;
+  }
+  return false;
+}
+
+async function beginningOf(path: string): Promise<string> {
+  try {
+    await using file = await open(path);
+    const buffer = Buffer.alloc(mostRead);
+    let size = 0;
+    for (let more = 1; more > 0 && size < mostRead; size += more)
+      more = (await file.read(buffer, size, mostRead - size)).bytesRead;
+    return buffer.toString('latin1', 0, size);
+  } catch {
+    return ''; // it has just ended
+  }
+}

@@ -1,0 +1,153 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { orAborted } from '../../lib/or-aborted.ts';
+import { randomName } from '../../lib/random-name.ts';
+import type { ServiceOrder } from '../../protocol/index.ts';
+import type { TakenImage } from '../images/images.ts';
+import { quote } from '../sandbox/steps.ts';
+import { sandboxPaths, type Beside, type Ended, type Job, type Neighbour, type Step } from '../sandbox/types.ts';
+import { ServiceError } from './service-error.ts';
+import type { ServiceLog } from './service-log.ts';
+
+/** One service while it runs. */
+export interface RunningService {
+  /** Settles when it takes requests; rejects with a ServiceError when it will not. */
+  readonly ready: Promise<void>;
+  readonly ended: Promise<Ended>;
+  /** Asks it to end, and waits for that. Answers whether it did so by itself. */
+  stop(): Promise<boolean>;
+}
+
+/** What a service is made of. */
+export interface ServiceParts {
+  order: ServiceOrder;
+  image: TakenImage | undefined;
+  environment: Record<string, string>;
+  mounts: NonNullable<Job['mounts']>;
+  limits: Job['limits'];
+  log: ServiceLog;
+  signal: AbortSignal;
+}
+
+/** Timers take no more. A service ends with its build. */
+const foreverMs = 2 ** 31 - 1;
+/** A database writes out what it has when it is asked to end. */
+const graceMs = 30_000;
+const probeEveryMs = 100;
+const lookEveryMs = 10;
+
+export function runService(
+  beside: Beside,
+  parts: ServiceParts,
+  more: Pick<Job, 'imageLayers' | 'home' | 'tmp' | 'onLeft'> = {},
+): RunningService {
+  const { order, image, environment, mounts, limits, log } = parts;
+  const stopping = new AbortController();
+  const signal = AbortSignal.any([parts.signal, stopping.signal]);
+  const begun = Promise.withResolvers<void>();
+  const probed = Promise.withResolvers<void>();
+  const running = beside.start({
+    id: randomName(),
+    steps: stepsOf(order, image),
+    next: async ({ at, status }) => {
+      if (at === 1 && status !== 0) await delay(probeEveryMs, undefined, { signal }).catch(() => {});
+      if (at === 1 && status === 0) probed.resolve();
+      if (at === 2 || order.readyCommand === '') return undefined;
+      return { at: at === 1 && status === 0 ? 2 : 1, environment: {} };
+    },
+    onStep: (at, what) => {
+      if (at === 0 && what === 'start') begun.resolve();
+    },
+    environment,
+    workspace: { empty: true },
+    ...more,
+    mounts,
+    image: image?.tree,
+    user: image?.configuration.user,
+    limits: { ...limits, timeoutMs: foreverMs },
+    graceMs,
+    output: (chunk) => log.push(chunk),
+    signal,
+  });
+  const ended = running.ended.finally(() => log.flush());
+  ended.catch(() => {}); // `ready` and `stop` tell
+  const ready = becomesReady({ parts, running, ended, begun: begun.promise, probed: probed.promise });
+  ready.catch(() => {}); // it may end before anybody asks
+  return {
+    ready,
+    ended,
+    async stop() {
+      stopping.abort();
+      const { wasForced = false } = await ended;
+      return !wasForced;
+    },
+  };
+}
+
+/** With a command that says whether it is ready, the service runs in the background of that. */
+function stepsOf(order: ServiceOrder, image: TakenImage | undefined): Step[] {
+  const command = commandOf(order, image);
+  if (order.readyCommand === '') return [{ name: 'service', command }];
+  return [
+    { name: 'service', command, kind: 'background' },
+    { name: 'ready', command: inDirectory(image, order.readyCommand), kind: 'beside' },
+    { name: 'await', command: '', kind: 'await' },
+  ];
+}
+
+function commandOf({ name, command }: ServiceOrder, image: TakenImage | undefined): string {
+  if (command !== '') return inDirectory(image, command);
+  const { entrypoint = [], command: words = [] } = image?.configuration ?? {};
+  const all = [...entrypoint, ...words];
+  if (all.length === 0)
+    throw new ServiceError('service_not_ready', `The service ${name} has no command, and its image names none.`);
+  return inDirectory(image, `exec ${all.map(quote).join(' ')}`);
+}
+
+/** An image may name a directory that it does not have. */
+function inDirectory(image: TakenImage | undefined, command: string): string {
+  const directory = quote(image?.configuration.directory ?? sandboxPaths.workspace);
+  return `cd ${directory} 2>/dev/null || { mkdir -p ${directory} && cd ${directory}; }\n${command}`;
+}
+
+interface Becoming {
+  parts: ServiceParts;
+  running: Neighbour;
+  ended: Promise<Ended>;
+  begun: Promise<void>;
+  probed: Promise<void>;
+}
+
+async function becomesReady({ parts, running, ended, begun, probed }: Becoming): Promise<void> {
+  const { order, image, log, signal } = parts;
+  const { name, readyPort, readyCommand, readyTimeoutSeconds: seconds } = order;
+  const port = readyPort > 0 || readyCommand !== '' ? readyPort : (image?.configuration.ports[0] ?? 0);
+  const late = AbortSignal.timeout(seconds * 1000);
+  const waiting = new AbortController();
+  const listens = async (): Promise<void> => {
+    while (port > 0 && !waiting.signal.aborted && !(await running.listens(port)))
+      await delay(lookEveryMs, undefined, { signal: waiting.signal }).catch(() => {});
+  };
+  const isOver = ended.then(({ exitStatus, reason }) => {
+    const how = exitStatus === null ? `was ended (${reason?.replaceAll('_', ' ')})` : `ended with status ${exitStatus}`;
+    throw new ServiceError('service_not_ready', `The service ${name} ${how} before it was ready.`);
+  });
+  try {
+    const holds = Promise.all([begun, ...(readyCommand === '' ? [] : [probed]), listens()]);
+    await orAborted(Promise.race([holds, isOver]), AbortSignal.any([late, signal]));
+  } catch (error) {
+    signal.throwIfAborted();
+    const isLate = late.aborted && !(error instanceof ServiceError);
+    const words = isLate ? `The service ${name} was not ready within ${seconds} seconds.` : (error as Error).message;
+    if (!isLate && !(error instanceof ServiceError)) throw error;
+    await log.flush();
+    throw new ServiceError('service_not_ready', `${words}${withLastLines(log)}`);
+  } finally {
+    waiting.abort();
+  }
+}
+
+/** For the end of a sentence. */
+export function withLastLines(log: ServiceLog): string {
+  const lines = log.lastLines();
+  return lines === '' ? ' It said nothing.' : ` Its last lines:\n${lines}`;
+}

@@ -1,0 +1,37 @@
+import { keepTail } from '../../lib/tail.ts';
+import { maskedLog } from '../masked-log.ts';
+
+/** Where what a service says goes, without secrets. */
+export interface LogSink {
+  write(bytes: Buffer): void | Promise<void>;
+}
+
+/** The log of a service, of which the last lines are at hand. */
+export interface ServiceLog {
+  push(chunk: Buffer): Promise<void>;
+  print(text: string): Promise<void>;
+  flush(): Promise<void>;
+  hide(secrets: readonly string[]): Promise<void>;
+  lastLines(): string;
+}
+
+const mostTail = 64 * 1024;
+const mostLines = 50;
+
+export function serviceLog(sink: LogSink, secrets: readonly string[]): ServiceLog {
+  const tail = keepTail(mostTail);
+  const masked = maskedLog({
+    secrets,
+    writeLog: (bytes) => {
+      tail.add(bytes);
+      return sink.write(bytes);
+    },
+  });
+  return {
+    push: (chunk) => masked.push(chunk),
+    print: (text) => masked.print(text),
+    flush: () => masked.flush(),
+    hide: (more) => masked.hide(more),
+    lastLines: () => tail.bytes().toString().trimEnd().split('\n').slice(-mostLines).join('\n'),
+  };
+}

@@ -1,0 +1,86 @@
+import type { DiskReserve } from '../../lib/disk-reserve.ts';
+import type { Link, ServiceState } from '../../protocol/index.ts';
+import { createLogSender, type LogSender } from '../log-sender.ts';
+import { untilAnswered } from '../retry.ts';
+import type { LogSink } from './service-log.ts';
+
+/** Tells the server what the services of a build say, and how far they are. */
+export interface ServiceSender {
+  openLog(name: string): LogSink;
+  note(states: readonly ServiceState[]): void;
+  /** Settles when the server has all that they said, with how they ended. */
+  end(): Promise<ServiceState[]>;
+  close(): Promise<void>;
+}
+
+interface Options {
+  link: Link;
+  claim: string;
+  /** The longest log. */
+  limit: number;
+  spillFile: (name: string) => string;
+  disk: Pick<DiskReserve, 'allows'>;
+  signal: AbortSignal;
+  onGone: () => void;
+}
+
+export function createServiceSender(options: Options): ServiceSender {
+  const { link, claim, limit, spillFile, disk, signal, onGone } = options;
+  const senders = new Map<string, LogSender>();
+  let latest: readonly ServiceState[] = [];
+  let isNews = false;
+  let telling: Promise<void> | undefined;
+  const tell = async (): Promise<void> => {
+    while (isNews && !signal.aborted) {
+      isNews = false;
+      const services = [...latest];
+      await untilAnswered(signal, () => link.services({ claim, services }, signal));
+    }
+  };
+  return {
+    openLog(name) {
+      // A service that says more than a log may hold goes on: only what it says is not kept any more.
+      const room = limit - Buffer.byteLength(cutHere);
+      let said = 0;
+      const sender = createLogSender({
+        link: { ...link, log: (chunk, until) => link.log({ ...chunk, service: name }, until) },
+        claim,
+        offset: 0,
+        limit,
+        spillFile: spillFile(name),
+        disk,
+        signal,
+        onGone,
+        onCut: () => {},
+      });
+      senders.set(name, sender);
+      return {
+        write(bytes) {
+          if (said > room) return undefined;
+          const kept = bytes.subarray(0, room - said);
+          said += bytes.length;
+          return sender.write(said > room ? Buffer.concat([kept, Buffer.from(cutHere)]) : kept);
+        },
+      };
+    },
+    note(states) {
+      latest = states;
+      isNews = true;
+      telling ??= tell()
+        .catch(() => {}) // the report of the end has them
+        .finally(() => (telling = undefined));
+    },
+    async end() {
+      await telling;
+      for (const sender of senders.values()) await sender.end();
+      return [...latest];
+    },
+    async close() {
+      isNews = false;
+      await telling;
+      for (const sender of senders.values()) await sender.close();
+    },
+  };
+}
+
+const cutHere = '\nThe log was cut here, because it is as long as a log may be. The service went on.\n';

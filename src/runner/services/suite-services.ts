@@ -1,0 +1,242 @@
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { messageOf } from '../../lib/error-code.ts';
+import { randomName } from '../../lib/random-name.ts';
+import type { ImageOrder, ServiceOrder, ServiceState } from '../../protocol/index.ts';
+import type { Taken } from '../dependency-cache.ts';
+import type { TakenImage } from '../images/images.ts';
+import type { RunnerServices } from '../job-runner.ts';
+import { buildUser, type Beside, type Job } from '../sandbox/types.ts';
+import { findable } from '../search-paths.ts';
+import { runService, withLastLines, type RunningService, type ServiceParts } from './run-service.ts';
+import { digestOfData, findData, keepData, type DataLayers } from './service-data.ts';
+import { ServiceError } from './service-error.ts';
+import { serviceLog, type LogSink, type ServiceLog } from './service-log.ts';
+
+/**
+ * What runs beside a build. All of it is in the build's network, so every name is that of the network's own loopback: a file
+ * of hosts says so to the build and to each service.
+ */
+export interface SuiteServices extends AsyncDisposable {
+  /** The digests of the images that they have, by their names. */
+  imageDigests: Record<string, string>;
+  /** For the build's run. */
+  mounts: NonNullable<Job['mounts']>;
+  /** Aborted when a service ends while the build runs. */
+  signal: AbortSignal;
+  /** Starts them; settles when all are ready. `job` is the build's, for what fills a service. */
+  start(beside: Beside, job: BuildJob): Promise<void>;
+  /** The build is over, and they go. */
+  over(): void;
+  /** Why the build was ended, if a service did so. */
+  failure(): ServiceError | undefined;
+  /** Masks these too, from now on. */
+  hide(secrets: readonly string[]): Promise<void>;
+}
+
+/** The parts of a build's job that what fills a service has as well. */
+export type BuildJob = Pick<Job, 'environment' | 'workspace' | 'home' | 'mounts' | 'image' | 'user' | 'limits'>;
+
+export interface ServicesOptions {
+  /** Brings the image of a service. */
+  takeImage: (order: ImageOrder, service: string) => Promise<TakenImage>;
+  orders: readonly ServiceOrder[];
+  /** Whose data it is; a fork's build begins with what others made, and leaves nothing. */
+  project: string;
+  isFork: boolean;
+  limits: Job['limits'];
+  secrets: readonly string[];
+  /** Opens the log of a service. */
+  openLog: (name: string) => LogSink;
+  /** A line for the log of the build. */
+  print: (text: string) => Promise<void>;
+  onStates?: ((states: readonly ServiceState[]) => void) | undefined;
+  signal: AbortSignal;
+}
+
+type Using = Pick<
+  RunnerServices,
+  'sandboxes' | 'dependencyCache' | 'operatorVariables' | 'scratch' | 'serviceData' | 'log'
+>;
+
+interface Service {
+  order: ServiceOrder;
+  log: ServiceLog;
+  state: ServiceState;
+}
+
+/** Brings what they are made of. */
+export async function openSuiteServices(using: Using, options: ServicesOptions): Promise<SuiteServices> {
+  const { orders, project, isFork, limits, secrets, openLog, print, onStates = () => {}, takeImage, signal } = options;
+  if (!using.sandboxes.hasOwnNetwork)
+    throw new ServiceError(
+      'services_need_own_network',
+      'This runner gives builds the network of its machine, and services need one of their own.',
+    );
+  await using held = new AsyncDisposableStack();
+  const hosts = join(using.scratch, `hosts-${randomName()}`);
+  held.defer(() => rm(hosts, { force: true }));
+  await writeFile(hosts, hostsFor(orders), { mode: 0o644 });
+  const brought = await Promise.all(
+    orders.map(async (order): Promise<[TakenImage | undefined, Taken]> => {
+      const { image: wanted, name } = order;
+      const image = wanted && held.use(await takeImage(wanted, name));
+      return [image, held.use(await using.dependencyCache.take(order.software, signal))];
+    }),
+  );
+  const resources = held.move();
+  const began = performance.now();
+  const elapsed = (): number => Math.round(performance.now() - began);
+  const services = orders.map((order): Service => {
+    const log = serviceLog(openLog(order.name), secrets);
+    return { order, log, state: { name: order.name, state: 'starting' } };
+  });
+  const change = (service: Service, changed: Partial<ServiceState>): void => {
+    Object.assign(service.state, changed);
+    onStates(services.map(({ state }) => ({ ...state })));
+  };
+  const dying = new AbortController();
+  const ending = new AbortController();
+  const everything = AbortSignal.any([signal, ending.signal]);
+  let failure: ServiceError | undefined;
+  let isOver = false;
+
+  const mounts: NonNullable<Job['mounts']> = [{ at: '/etc/hosts', file: hosts }];
+  const partsOf = ({ order, log }: Service, at: number): ServiceParts => {
+    const [image, software] = brought[at] ?? [];
+    const variables = {
+      ...using.operatorVariables(),
+      ...image?.configuration.environment,
+      ...order.environment,
+    };
+    return {
+      order,
+      image,
+      environment: findable(variables, order.prefixes, software?.directoriesAt ?? (() => [])),
+      mounts: [...mounts, ...(software?.mounts ?? [])],
+      limits,
+      log,
+      signal: everything,
+    };
+  };
+  /** From when it is ready until the build is over, it has to live. */
+  const watch = (service: Service, running: RunningService): void => {
+    const { order, log } = service;
+    void running.ended.then(
+      async ({ exitStatus }) => {
+        const isAwaited = isOver || everything.aborted;
+        const status = exitStatus === null ? {} : { status: exitStatus };
+        change(service, { state: isAwaited ? 'stopped' : 'failed', to: elapsed(), ...status });
+        if (isAwaited) return;
+        const how = exitStatus === null ? 'was ended' : `ended with status ${exitStatus}`;
+        failure ??= new ServiceError(
+          'service_died',
+          `The service ${order.name} ${how} while the build ran.${withLastLines(log)}`,
+        );
+        dying.abort(failure);
+      },
+      (error: unknown) => dying.abort(error),
+    );
+  };
+  /** Fills a service that is ready, by a command in the build's files. */
+  const fill = async (beside: Beside, service: Service, job: BuildJob): Promise<void> => {
+    const { order, log } = service;
+    if (order.prepare === '') return;
+    change(service, { state: 'preparing' });
+    const { exitStatus, reason } = await beside.start({
+      id: randomName(),
+      ...job,
+      steps: [{ name: 'prepare', command: order.prepare }],
+      output: (chunk) => log.push(chunk),
+      signal: everything,
+    }).ended;
+    await log.flush();
+    everything.throwIfAborted();
+    if (exitStatus === 0) return;
+    const how =
+      exitStatus === null ? `was ended (${reason?.replaceAll('_', ' ')})` : `failed with status ${exitStatus}`;
+    throw new ServiceError(
+      'service_prepare_failed',
+      `What fills the service ${order.name} ${how}.${withLastLines(log)}`,
+    );
+  };
+  /** One that begins with what an earlier one held, or is filled; what it holds then is kept for later ones. */
+  const prepared = async (beside: Beside, service: Service, at: number, job: BuildJob): Promise<RunningService> => {
+    const { order, log } = service;
+    const parts = partsOf(service, at);
+    const { serviceData: store } = using;
+    const asked = { ...job, signal: everything };
+    const digest =
+      order.data.length > 0 && store && using.sandboxes.hasLayers
+        ? await digestOfData(beside, order, asked, parts.image?.digest)
+        : undefined;
+    const begin = async (layers: DataLayers = {}, onLeft?: Job['onLeft']): Promise<RunningService> => {
+      const running = runService(beside, parts, { ...layers, onLeft });
+      await running.ready;
+      return running;
+    };
+    const found = async (): Promise<DataLayers | undefined> => {
+      const data = digest !== undefined && store && (await findData(store, project, digest, everything));
+      return data ? resources.use(data).layers : undefined;
+    };
+    const known = await found();
+    if (known) return begin(known);
+    let isKeeping = false;
+    let isKept = false;
+    const keep: Job['onLeft'] = async (left, { wasForced = false }) => {
+      if (!isKeeping || wasForced || digest === undefined || !store) return;
+      await keepData(store, project, digest, { left, data: order.data });
+      isKept = true;
+    };
+    const running = await begin({}, (left, ended) =>
+      keep(left, ended).catch((error: unknown) => using.log(`the data of a service are not kept: ${messageOf(error)}`)),
+    );
+    await fill(beside, service, job);
+    if (digest === undefined || isFork) return running;
+    isKeeping = true;
+    await running.stop();
+    if (!isKept) await log.print('\nWhat this service holds is not kept for the next one: it could not be.\n');
+    const again = await found();
+    const started = await begin(again);
+    if (!again) await fill(beside, service, job);
+    return started;
+  };
+  const startOne = async (beside: Beside, service: Service, at: number, job: BuildJob): Promise<void> => {
+    change(service, { from: elapsed() });
+    try {
+      const running = await prepared(beside, service, at, job);
+      change(service, { state: 'ready', ready: elapsed() });
+      await print(`The service ${service.order.name} is ready.\n`);
+      watch(service, running);
+    } catch (error) {
+      change(service, { state: 'failed', to: elapsed() });
+      throw error;
+    }
+  };
+  const imageDigests = brought.flatMap(([image], at) => (image ? [[orders[at]?.name ?? '', image.digest]] : []));
+  return {
+    imageDigests: Object.fromEntries(imageDigests) as Record<string, string>,
+    mounts,
+    signal: dying.signal,
+    async start(beside, job) {
+      try {
+        await Promise.all(services.map((service, at) => startOne(beside, service, at, job)));
+      } catch (error) {
+        ending.abort(); // the others need not go on
+        throw error;
+      }
+    },
+    over: () => void (isOver = true),
+    failure: () => failure,
+    async hide(more) {
+      for (const { log } of services) await log.hide(more);
+    },
+    [Symbol.asyncDispose]: () => resources.disposeAsync(),
+  };
+}
+
+/** All names stand for the network's own loopback. */
+function hostsFor(orders: readonly ServiceOrder[]): string {
+  const names = ['localhost', buildUser.name, ...orders.map(({ name }) => name)];
+  return `127.0.0.1 ${names.join(' ')}\n::1 localhost ip6-localhost ip6-loopback\n`;
+}

@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict';
+import { after, before, test, type TestContext } from 'node:test';
+import { onOneDatabase } from '../support/databases.ts';
+import { startInstallation, type Build, type Installation, type Project } from '../support/installation.ts';
+import { imageOf, shellLayer, startRegistry, type TestRegistry } from '../support/registry.ts';
+
+interface Service {
+  name: string;
+  state: string;
+  started_at: string | null;
+  ready_at: string | null;
+  finished_at: string | null;
+  exit_status: number | null;
+}
+
+/** Services beside real builds, from images of a real registry. */
+onOneDatabase((database) => {
+  let registry: TestRegistry;
+  let installation: Installation;
+  let project: Project;
+  before(async () => {
+    registry = await startRegistry();
+    installation = await startInstallation(database, { HEADRACE_REGISTRY_ALLOW: '127.0.0.0/8' });
+    project = await installation.project();
+    await installation.api().post('/registries', { host: registry.host, ...registry.user });
+    const tools = [
+      'httpd',
+      'nc',
+      'wget',
+      'sh',
+      'echo',
+      'kill',
+      'sed',
+      'seq',
+      'ln',
+      'mv',
+      'mknod',
+      'yes',
+      'date',
+      'test',
+    ];
+    const layer = [
+      ...tools.map((name) => ({ name: `bin/${name}`, type: 'symbolic link', target: 'busybox' }) as const),
+      { name: 'www/', type: 'directory' } as const,
+      { name: 'www/index.html', content: 'the page\n' },
+      { name: 'bin/serve', content: '#!/bin/sh\necho "serving $COLOUR in $(pwd)"; exec httpd -f -v -p 8080 -h .\n' },
+    ];
+    const config = { WorkingDir: '/www', Entrypoint: ['/bin/sh', '/bin/serve'], ExposedPorts: { '8080/tcp': {} } };
+    await registry.push('team/web', '1', imageOf([shellLayer(), layer], { env: ['COLOUR=blue', 'PATH=/bin'], config }));
+  });
+  after(() => registry?.close());
+
+  const web = (): string => `${registry.host}/team/web:1`;
+  const suite = (t: TestContext, name: string, command: string, services: Record<string, string>[]) => {
+    const fields = services.flatMap((service, at) =>
+      Object.entries(service).map(([field, value]) => [
+        field.replace(/^\w+/, (first) => `services[${at}][${first}]`),
+        value,
+      ]),
+    );
+    return project.suite(t, name, command, Object.fromEntries(fields) as Record<string, string>);
+  };
+  const built = async (...suites: string[]) => {
+    const sha = await project.repository.commit({ message: `Serve ${suites.join(' ')}` });
+    await project.build(sha);
+    const [commit] = await project.commits();
+    const builds = await project.builds(commit);
+    return Promise.all(
+      suites.map(async (id) => {
+        const build = builds.find(({ suite_id_str }) => suite_id_str === id) as Build & { services: Service[] };
+        const path = `${project.path}/builds/${build.id_str}/services`;
+        const said = (name: string): Promise<string> => installation.api().text(`${path}/${name}/log.txt`);
+        return { build, log: await project.log(build), said };
+      }),
+    );
+  };
+
+  test('they are ready before the first step, found by name, and gone afterwards, each with its own log', async (t) => {
+    const command = `wget -qO- http://web:8080/; wget -qO- http://other:9090/; cat /etc/hosts; ls /www 2>&1 || true`;
+    const id = await suite(t, 'beside', command, [
+      { name: 'web', image: web(), 'variables[0][name]': 'COLOUR', 'variables[0][from]': 'SECRET_COLOUR' },
+      {
+        name: 'other',
+        image: web(),
+        command: 'mkdir -p made && echo hello >made/index.html\nhttpd -f -p 9090 -h made',
+        ready_port: '9090',
+        ready_command: 'wget -qO- http://other:9090/ && test "$(pwd)" = /www',
+      },
+    ]);
+    await project.variable(id, 'SECRET_COLOUR', 'ultramarine');
+    const [result] = await built(id);
+    assert.equal(result?.build.build_state, 'passed', result?.log);
+    assert.match(result?.log ?? '', /The service web is ready\.\n/);
+    assert.match(result?.log ?? '', /the page\nhello\n127\.0\.0\.1 localhost build web other\n/);
+    assert.match((await result?.said('web')) ?? '', /^serving \[masked\] in \/www\n/);
+    assert.equal(await result?.said('other'), '');
+    assert.deepEqual(
+      result?.build.services.map(({ name, state }) => [name, state]),
+      [
+        ['web', 'stopped'],
+        ['other', 'stopped'],
+      ],
+    );
+    for (const one of result?.build.services ?? []) {
+      const times = [one.started_at, one.ready_at, one.finished_at];
+      assert.deepEqual(times, times.filter((time) => time !== null).toSorted());
+    }
+  });
+
+  test('one that is not ready, dies, or cannot be had makes an errored build, in words', async (t) => {
+    const never = await suite(t, 'never', 'echo ran', [
+      { name: 'deaf', image: web(), command: 'seq 60; exec sleep 1000', ready_port: '7', ready_timeout: '1' },
+    ]);
+    const taken = await suite(t, 'taken', 'echo ran', [
+      { name: 'first', image: web() },
+      { name: 'second', image: web(), command: 'sleep 1; exec httpd -f -p 8080 -h .' },
+    ]);
+    const ends = await suite(t, 'ends', 'echo ran', [{ name: 'short', image: web(), command: 'echo bye; exit 4' }]);
+    const dies = await suite(t, 'dies', 'echo begun; wget -qO- http://mortal:8080/ >&2; sleep 100; echo never', [
+      {
+        name: 'mortal',
+        image: web(),
+        command: '(sleep 2; echo farewell; kill $$) & echo up; exec httpd -f -p 8080 -h .',
+      },
+    ]);
+    const gone = await suite(t, 'gone', 'echo ran', [{ name: 'none', image: `${registry.host}/team/none:1` }]);
+    const variable = await suite(t, 'variable', 'echo ran', [
+      { name: 'web', image: web(), 'variables[0][name]': 'A', 'variables[0][from]': 'NOBODY_HAS' },
+    ]);
+    const results = await built(never, taken, ends, dies, gone, variable);
+    assert.deepEqual(
+      results.map(({ build }) => [build.build_state, build.failure_reason]),
+      [
+        ['errored', 'service_not_ready'],
+        ['errored', 'service_not_ready'],
+        ['errored', 'service_not_ready'],
+        ['errored', 'service_died'],
+        ['errored', 'image_not_found'],
+        ['errored', 'variable_missing'],
+      ],
+      results.map(({ log }) => log).join('\n---\n'),
+    );
+    const logs = results.map(({ log }) => log);
+    for (const log of [0, 1, 2, 4, 5].map((at) => logs[at] ?? '')) assert.doesNotMatch(log, /ran/);
+    const last = Array.from({ length: 50 }, (_, at) => at + 11).join('\n');
+    assert.match(
+      logs[0] ?? '',
+      new RegExp(`The service deaf was not ready within 1 seconds\\. Its last lines:\\n${last}\\n$`),
+    );
+    assert.match(
+      logs[1] ?? '',
+      /The service second ended with status 1 before it was ready\. .*Address already in use/s,
+    );
+    assert.match(logs[2] ?? '', /The service short ended with status 4 before it was ready\. Its last lines:\nbye\n/);
+    assert.match(
+      logs[3] ?? '',
+      /begun\n.*The service mortal .* while the build ran\. Its last lines:\nup\nfarewell\n/s,
+    );
+    assert.match(logs[5] ?? '', /The service web has A from the variable NOBODY_HAS/);
+    assert.deepEqual(
+      results[3]?.build.services.map(({ name, state }) => [name, state]),
+      [['mortal', 'failed']],
+    );
+  });
+
+  test('what fills one is run once, and what it holds is kept: for branches by branches alone', async (t) => {
+    const fill = `echo filling; test "$(pwd)" = /build; wget -qO- http://web:8080/starts >/dev/null; cat seeds/*; echo x >left-behind`;
+    const service = {
+      name: 'web',
+      image: web(),
+      // What the service has in its directory, it shows; a link and a file outside of it do not stay.
+      command: `mkdir -p /www/data/deep; cat /proc/sys/kernel/random/uuid >>/www/data/starts; echo lost >/etc/elsewhere
+        ln -sf /etc/passwd /www/data/link; trap 'echo closed >>/www/data/starts; exit 0' TERM
+        cat /www/data/starts /etc/elsewhere; httpd -f -p 8080 -h /www/data & wait`,
+      prepare: fill,
+      'prepare_inputs[]': 'seeds/*',
+      'data[]': '/www/data',
+    };
+    const id = await suite(t, 'filled', 'ls; wget -qO- http://web:8080/starts', [service]);
+    await project.repository.commit({ message: 'Seeds', files: { 'seeds/one': 'one\n', other: 'a\n' } });
+    const [first] = await built(id);
+    assert.equal(first?.build.build_state, 'passed', first?.log);
+    assert.doesNotMatch(first?.log ?? '', /left-behind/, 'what filled it had files of its own');
+    assert.match((await first?.said('web')) ?? '', /filling\none\n/);
+    const starts = (log = ''): string[] => log.split('\n').filter((line) => /^([0-9a-f-]{36}|closed)$/.test(line));
+    const [made, closed, again] = starts(first?.log);
+    assert.deepEqual([starts(first?.log).length, closed], [3, 'closed'], first?.log);
+    const [second] = await built(id);
+    assert.doesNotMatch((await second?.said('web')) ?? '', /filling/);
+    assert.deepEqual(starts(second?.log).slice(0, 2), [made, 'closed'], 'it begins with what the first one left');
+    assert.notEqual(starts(second?.log)[2], again, 'and with nothing of what others did since');
+    await project.repository.commit({ message: 'Other seeds', files: { 'seeds/two': 'two\n' } });
+    const [third] = await built(id);
+    assert.match((await third?.said('web')) ?? '', /filling\none\ntwo\n/);
+    const failing = await suite(t, 'not filled', 'echo ran', [{ ...service, prepare: 'echo no seeds; exit 3' }]);
+    const [failed] = await built(failing);
+    assert.equal(failed?.build.failure_reason, 'service_prepare_failed');
+    assert.match(
+      failed?.log ?? '',
+      /What fills the service web failed with status 3\. Its last lines:\n(.*\n)*no seeds\n$/,
+    );
+  });
+});
