@@ -70,8 +70,16 @@ export function failureOf(status: number, body: string, requestId: string): Fail
   });
   const kind = codes.includes('not_found') ? 'not_found' : 'invalid';
   const isLater = codes.length > 0 && codes.every((code) => code === 'resource_temporary_unavailable');
-  const text = messages.length === 0 ? `The server answered ${status}.` : `Refused: ${messages.join('; ')}.`;
+  const told = messages.length === 0 ? undefined : messageIn(body); // then it is JSON
+  const refusal = told ?? `${messages.join('; ')}.`;
+  const text = messages.length === 0 ? `The server answered ${status}.` : `Refused: ${refusal}`;
   return new Failure(isLater ? 'unavailable' : kind, text, more, Object.keys(fields));
+}
+
+/** What a forge said to the server, in words. */
+function messageIn(body: string): string | undefined {
+  const { message } = JSON.parse(body) as { message?: unknown };
+  return typeof message === 'string' ? message : undefined;
 }
 
 function fieldsIn(body: string): Record<string, string[]> {

@@ -77,13 +77,14 @@ export function repositoryOf(told: Told): ForgeRepository {
 
 export const mayPush = ({ permissions }: Told): boolean => permissions?.push ?? false;
 
+const of = (repository: string): string => `/repos/${encoded(repository)}`;
+
 /** What is the same at Gitea. */
 export function likeGithub(api: ForgeApi, hookType: string): Omit<Forge, 'whoami' | 'repositories'> {
-  const of = (repository: string): string => `/repos/${encoded(repository)}`;
+  const fetched = (path: string) => api.get(path, repositorySchema);
   return {
     async repository(name) {
-      const asked = (path: string) => api.get(path, repositorySchema);
-      return repositoryOf((await unlessMoved(asked, of(name), ({ value }) => value.full_name)).value);
+      return repositoryOf((await unlessMoved(fetched, of(name), ({ value }) => value.full_name)).value);
     },
     async keys(repository) {
       const keys = await pagesOf((page) =>

@@ -61,6 +61,7 @@ const keySchema = Type.Object({ id: Type.Integer(), key: Type.String() });
 const hookSchema = Type.Object({ id: Type.Integer(), url: Type.String(), alert_status: Type.Optional(Type.String()) });
 
 export function gitlab(api: ForgeApi): Forge {
+  const fetched = (path: string) => api.get(path, project);
   return {
     async whoami() {
       const { value } = await api.get('/user', Type.Object({ username: Type.String() }));
@@ -81,8 +82,8 @@ export function gitlab(api: ForgeApi): Forge {
       return { repositories: value.map(repositoryOf), hasMore: nextIn(headers) };
     },
     async repository(name) {
-      const asked = (path: string) => api.get(path, project);
-      return repositoryOf((await unlessMoved(asked, of(name), ({ value }) => value.path_with_namespace)).value);
+      const { value } = await unlessMoved(fetched, of(name), (found) => found.value.path_with_namespace);
+      return repositoryOf(value);
     },
     async keys(repository) {
       const keys = await pagesOf((page) =>

@@ -1,4 +1,5 @@
 import { changePassword } from '../auth/set-password.ts';
+import { forgesPart } from './forges.ts';
 import { html, type Html } from './html.ts';
 import { keyField, notice, type Page } from './layout.ts';
 import { mistakeIn, newPasswordFields } from './password.ts';
@@ -12,7 +13,8 @@ interface Shown {
   headers?: Record<string, string>;
 }
 
-function accountPage({ person, formKey }: PersonVisit, { message, mistake, status, headers }: Shown = {}): Page {
+async function accountPage(visit: PersonVisit, { message, mistake, status, headers }: Shown = {}): Promise<Page> {
+  const { person, formKey } = visit;
   const kind = person.kind === 'collaborator' ? 'You work on projects that others own.' : 'You can own projects.';
   return {
     title: 'Your account',
@@ -25,6 +27,7 @@ function accountPage({ person, formKey }: PersonVisit, { message, mistake, statu
         <p class="aside">${kind}</p>
         ${person.kind === 'user' && html`<p><a href="/ui/account/registries">Registries of images</a></p>`}
       </section>
+      ${person.kind === 'user' && person.billing === 'ok' && (await forgesPart(visit))}
       <form method="post" action="/ui/account/password" class="card" aria-labelledby="change">
         ${keyField(formKey)}
         <h2 id="change">Change your password</h2>

@@ -16,6 +16,8 @@ export interface Refused {
   errors: FieldErrors;
   /** An additional sentence, for an error that belongs to no field. */
   message?: string | undefined;
+  /** What another service said, which counts more than anything that can be said here. */
+  words?: string | undefined;
 }
 
 /** The parts of a visit that a form needs. */
@@ -116,6 +118,8 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
       known.add(name);
       const { type = 'text', required, placeholder, maxlength, isCode, autocomplete = 'off', list } = options;
       const listId = `${idOf(name)}-list`;
+      // A page never has a secret in it that somebody typed.
+      const value = type === 'password' ? '' : typed(name, options.value ?? '');
       return field(
         name,
         label,
@@ -124,7 +128,7 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
           html`<input
               ${attributes}
               type="${type}"
-              value="${typed(name, options.value ?? '')}"
+              value="${value}"
               autocomplete="${autocomplete}"
               ${required && html`required`}
               ${isCode && html`class="code" spellcheck="false" autocapitalize="off"`}
@@ -274,7 +278,8 @@ function listTyped(typed: RawGroup, name: string): string[] {
 }
 
 /** Errors that belong to no field of the form. */
-function general({ errors, message }: Refused, known: ReadonlySet<string>): Html | false {
+function general({ errors, message, words: told }: Refused, known: ReadonlySet<string>): Html | false {
+  if (told !== undefined) return notice('bad', told);
   const others = Object.entries(errors).filter(([name]) => !known.has(name));
   if (others.length === 0) return false;
   const words = others.map(([name, codes]) =>

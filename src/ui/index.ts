@@ -9,6 +9,7 @@ import * as commit from './commit.ts';
 import * as newProject from './new-project.ts';
 import * as password from './password.ts';
 import * as project from './project.ts';
+import * as forges from './forges.ts';
 import * as registries from './registries.ts';
 import * as request from './request.ts';
 import * as search from './search.ts';
@@ -54,7 +55,7 @@ const ofSettings = [
 const others = [deploys, dependencies, dependency, operations];
 
 const ofProjects = [dashboard, search, newProject, setup, project, request, commit, build, shell, tests];
-const ofPeople = [signIn, password, account, authorize, applications, registries];
+const ofPeople = [signIn, password, account, authorize, applications, registries, forges];
 
 /** The pages for people, rendered on the server and complete without scripts. */
 export const allRoutes: readonly PageRoute[] = [...ofPeople, ...ofProjects, ...ofSettings, ...others].flatMap(

@@ -1,4 +1,5 @@
 import { addressField, withPastedAddress } from './addresses.ts';
+import { forgeChoice } from './forges.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { page } from './pages.ts';
@@ -23,7 +24,8 @@ export const routes = page({
     return {
       title: 'New project',
       main: html`<h1>New project</h1>
-        ${steps(1)}
+        ${steps(1)} ${await forgeChoice(visit)}
+        <h2>By hand</h2>
         ${form.wrap(
           html`${form.text('name', 'Name', { required: true, maxlength: 255 })} ${addressField(form)}
           ${form.area('description', 'Description', { rows: 2 })}`,
@@ -32,6 +34,11 @@ export const routes = page({
     };
   },
   actions: {
+    connect: { route: 'POST /forges', done: 'forge_connected' },
+    build: {
+      route: 'POST /projects',
+      done: ({ id_str: id }) => ({ goTo: `/ui/projects/${id}/setup` }),
+    },
     create: {
       route: 'POST /projects',
       fields: withPastedAddress,

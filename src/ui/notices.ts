@@ -3,6 +3,9 @@
  */
 export const notices = {
   saved: 'Saved.',
+  forge_connected: 'Connected. Projects of this forge are set up in one step.',
+  forge_checked: 'Checked.',
+  mended: 'Mended.',
   created: 'Created.',
   added: 'Added.',
   deleted: 'Deleted.',

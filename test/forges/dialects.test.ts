@@ -91,7 +91,7 @@ for (const dialect of ['github', 'gitlab', 'gitea', 'cloud', 'center'] as const)
       [['Headrace app', true]],
     );
     assert.deepEqual(
-      app.hooks.map(({ id: _, ...one }) => one),
+      app.hooks.map(({ id: _id, ...one }) => one),
       [{ ...hook, active: true, events: events[dialect] }],
     );
     const [keys, hooks] = [await forge.keys('team/app'), await forge.hooks('team/app')];

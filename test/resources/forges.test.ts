@@ -352,7 +352,7 @@ describeServiceOnOne(
         assertWrongFields(await alice.post('/projects'), { name: 'is_blank', repository_url: 'is_blank' });
 
         const app = forge.of('team/app');
-        const isHook = (path: string): boolean => /hooks$/.test(path);
+        const isHook = (path: string): boolean => path.endsWith('hooks');
         const failures = [
           [{ status: 422, body: { message: 'hooks are full' } }, wrong, /hooks are full/],
           [{ status: 403, body: { message: 'not for you' } }, wrong, /not for you/],
