@@ -8,6 +8,7 @@ import { most } from './domain/bounds.ts';
 import { readEnvironmentFile } from './domain/environment-file.ts';
 import { messageOf } from './lib/error-code.ts';
 import { isLoopback } from './lib/networks.ts';
+import { readCertificates } from './lib/tls-trust.ts';
 import { readTags, tagRule } from './domain/tags.ts';
 
 /**
@@ -61,6 +62,12 @@ export function mostOpenFiles(): number {
 const ofRunners = {
   ssh_config: optionalText('the path of an OpenSSH client configuration', existsSync),
   log_level: choice('info', ['trace', 'debug', 'info', 'warn', 'error', 'fatal']),
+  trust_file: setting<string | undefined>(
+    undefined,
+    'the path of a file that can be read, with certificates in PEM form',
+    readTrustFile,
+  ),
+  git_allow: setting<string[]>([], 'a list of CIDR ranges, such as 10.0.0.0/8,fd00::/8', readRanges),
   registry_allow: setting<string[]>([], 'a list of CIDR ranges, such as 10.0.0.0/8,fd00::/8', readRanges),
   sandbox: choice('on', ['on', 'off']),
   build_network: choice('internet', ['none', 'internet', 'host']),
@@ -200,6 +207,15 @@ function isEndpoint(text: string): boolean {
 function readRanges(value: string): string[] | undefined {
   const ranges = value.split(/[\s,]+/).filter((range) => range !== '');
   return ranges.every(isRange) ? ranges : undefined;
+}
+
+function readTrustFile(value: string): string | undefined {
+  try {
+    readCertificates(value);
+    return resolve(value);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Builds have no IPv6 network. */

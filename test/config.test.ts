@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
+import { rootCertificates } from 'node:tls';
 import { ConfigError, readBlobLocation, readConfig } from '../src/config.ts';
 import { temporaryFolder } from './support/folders.ts';
 
@@ -131,6 +132,23 @@ describe('the configuration', () => {
     assert.deepEqual(read(allow('')).build_allow, []);
     for (const value of ['10.1.0.0', '10.1.0.0/33', 'mirror.example', 'fd00::/8', '10.1.0.0/16; drop'])
       refused(allow(value), /^HEADRACE_BUILD_ALLOW must be a list of IPv4 ranges/);
+  });
+
+  test('says in words that the file of trusted certificates cannot be used', () => {
+    const folder = temporaryFolder();
+    folders.push(folder);
+    const file = join(folder, 'ca.pem');
+    const trust = { env: { HEADRACE_TRUST_FILE: file } };
+    const words = /^HEADRACE_TRUST_FILE must be the path of a file that can be read, with certificates in PEM form$/;
+    refused(trust, words);
+    for (const text of ['', 'not a certificate', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n']) {
+      writeFileSync(file, text);
+      refused(trust, words);
+    }
+    writeFileSync(file, rootCertificates.slice(0, 2).join('\n'));
+    assert.equal(read(trust).trust_file, file);
+    const allowed = read({ env: { HEADRACE_GIT_ALLOW: '10.0.0.0/8 fd00::/8' } }).git_allow;
+    assert.deepEqual(allowed, ['10.0.0.0/8', 'fd00::/8']);
   });
 
   test('takes the data folder from its flag, else the environment', () => {

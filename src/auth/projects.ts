@@ -31,7 +31,16 @@ export async function admitToProject(
 ): Promise<VisibleProject> {
   const found = await db
     .selectFrom('projects as p')
-    .select(['p.id', 'p.owner_id', 'p.name', 'p.description', 'p.repository_url', 'p.clone_url', 'p.build_state', 'p.created_at'])
+    .select([
+      'p.id',
+      'p.owner_id',
+      'p.name',
+      'p.description',
+      'p.repository_url',
+      'p.clone_url',
+      'p.build_state',
+      'p.created_at',
+    ])
     .select(['p.poll_interval', 'p.fork_builds', 'p.cancel_superseded', 'p.public_badge', 'p.config_file'])
     .select(['p.branch_secrets', 'p.report_left_out'])
     .innerJoin('users as o', 'o.id', 'p.owner_id')

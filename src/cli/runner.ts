@@ -5,6 +5,7 @@ import { diskReserveBytes, type Config } from '../config.ts';
 import { holdFolder } from '../runner/leftovers.ts';
 import { openLink, type OpenLink, type ServerAddress } from '../runner/link.ts';
 import { startRunner, type Runner } from '../runner/runner.ts';
+import { createTlsTrust } from '../lib/tls-trust.ts';
 import { openRunnerServices } from '../runner/runner-services.ts';
 import { WrongUse } from '../commands/errors.ts';
 import type { Call } from './call.ts';
@@ -63,7 +64,7 @@ async function work({ config, options, warn, stopping: { asked: stopping, again 
   const concurrency = once ? 1 : config.concurrency;
   const link = openLink({ ...server, tags: config.tags, slots: concurrency }, { note: warn });
   const folder = isLocal ? paths.folder : join(config.data_dir, 'remote-runner');
-  mkdirSync(folder, { recursive: true, mode: 0o711 });
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
   const lock = await holdFolder(folder);
   if (!lock) throw new Error(`another runner uses ${folder}`);
   const services = await openRunnerServices({
@@ -76,7 +77,9 @@ async function work({ config, options, warn, stopping: { asked: stopping, again 
     buildPaths: config.build_paths,
     buildEnvironment: config.build_env,
     dependencyCacheBytes: config.dependency_cache * 1024 * 1024,
+    gitAllow: config.git_allow,
     registryAllow: config.registry_allow,
+    trust: createTlsTrust(config.trust_file),
     imageBytes: config.image_size * 1024 * 1024,
     imageCacheBytes: config.image_cache * 1024 * 1024,
     fetchTimeoutMs: config.fetch_timeout * 1000,

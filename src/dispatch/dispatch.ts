@@ -38,7 +38,7 @@ import { runnerBlobs, type RunnerBlobs } from './runner-blobs.ts';
 import { runSuite } from './run-suite.ts';
 import { createShells } from './shells.ts';
 import { createOutcomes } from './outcomes.ts';
-import { keyOf } from './sources.ts';
+import { accessFor } from './sources.ts';
 import { startCleanup } from './cleanup.ts';
 import { testIntake } from './test-intake.ts';
 
@@ -189,7 +189,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
       }
     },
     uploaded: (runner, report) => endUploads(db, context, runner, report),
-    key: ({ holder }, { claim }) => keyOf(db.read, vault, holder, claim),
+    access: ({ holder }, { claim }) => accessFor(db.read, vault, holder, claim),
     registry: ({ holder }, asked) => registryOf(db.read, vault, holder, asked),
     gone: (runner, { projects }) => goneProjects(db, runner, projects),
     stale: (runner, { trees }) => staleTrees(db, runner, trees),

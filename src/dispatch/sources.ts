@@ -1,7 +1,7 @@
 import type { Queries } from '../db/open.ts';
 import { sealedLocation, type ProjectRow } from '../db/schema.ts';
 import type { Vault } from '../lib/vault.ts';
-import type { Source } from '../protocol/index.ts';
+import type { Access, Source } from '../protocol/index.ts';
 import { jobOf } from '../queue/queue.ts';
 import type { JobContext } from './job-handler.ts';
 
@@ -18,8 +18,8 @@ export function sourceOf(
   };
 }
 
-/** The key for a suite that this holder runs now. All other orders that need a key contain it. */
-export async function keyOf(db: Queries, vault: Vault, holder: string, claim: string): Promise<string | undefined> {
+/** What opens the repository of a suite that this holder runs now. All other orders that need it contain it. */
+export async function accessFor(db: Queries, vault: Vault, holder: string, claim: string): Promise<Access | undefined> {
   const job = await jobOf(db, claim);
   if (job?.holder !== holder || job.kind !== 'run_suite') return undefined;
   const project = await db
@@ -28,5 +28,5 @@ export async function keyOf(db: Queries, vault: Vault, holder: string, claim: st
     .select(['projects.id', 'projects.clone_url', 'projects.ssh_private_key'])
     .where('builds.id', '=', job.subject_id)
     .executeTakeFirst();
-  return project && sourceOf({ vault }, project).privateKey;
+  return project && sourceOf({ vault }, project);
 }

@@ -97,7 +97,7 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
     else {
       entry[name] = read;
       // Suites are needed by their names, which are looked at together (file.ts, and resources/config-needs.ts).
-      const code = field && !isApart && mistakeIn(field, isRequired, read);
+      const code = field && !isApart && given[name] !== undefined && mistakeIn(field, isRequired, read);
       if (code) errors[place(name)] ??= [code];
     }
   }

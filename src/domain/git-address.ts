@@ -77,6 +77,11 @@ export function destinationOf({ user: named, host: place }: GitAddress): string 
   return named === '' ? place : `${named}@${place}`;
 }
 
+/** As a proxy is asked for it. */
+export function hostAndPort({ host: place, port = 443 }: GitAddress): string {
+  return `${place.includes(':') ? `[${place}]` : place}:${port}`;
+}
+
 /** The form `user@host:path` of an address. Who asks over https has no name there, and `git` is what forges take. */
 export function scpLikeForm(url: string): string {
   const address = parseGitAddress(url);

@@ -2,6 +2,7 @@ import type { LookupAddress } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 import { orAborted } from './or-aborted.ts';
 import type { Resolve } from './resolve.ts';
+import type { TlsTrust } from './tls-trust.ts';
 import { closedIpv4Ranges, ownRanges, refusedIpv4Ranges, refusedIpv6Ranges } from './special-addresses.ts';
 
 /**
@@ -75,6 +76,8 @@ export class ForbiddenAddressError extends Error {
 export interface AddressRules {
   mayCall: (address: string) => boolean;
   resolve: Resolve;
+  /** Whose certificates are taken, where this process speaks TLS itself. */
+  trust?: Pick<TlsTrust, 'context'>;
 }
 
 /** Resolves a host, and returns those of its addresses that may be called: at least one. */

@@ -52,7 +52,9 @@ export async function openDeploy(
 }
 
 function laneOf({ clone_url: url, remote_branch: branch }: DeployRow): string {
-  return `deploy ${createHash('sha256').update(`${repositoryKey(url)}\n${branch}`).digest('hex')}`;
+  return `deploy ${createHash('sha256')
+    .update(`${repositoryKey(url)}\n${branch}`)
+    .digest('hex')}`;
 }
 
 /** A runner begins the deploy, or repeats it after another runner was lost; false when nothing is left to do. */

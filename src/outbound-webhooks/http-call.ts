@@ -62,6 +62,7 @@ async function exchange(
     method: 'POST',
     agent: false,
     lookup,
+    ...(rules.trust && { secureContext: rules.trust.context() }),
     signal: ending,
     headers: {
       'content-type': 'application/json; charset=utf-8',

@@ -21,7 +21,7 @@ export interface LineParts extends CallParts {
   db: Database;
   ids: IdSource;
   retryPolicy: RetryPolicy;
-  callRules: Pick<CallRules, 'mayCall' | 'resolve'>;
+  callRules: Pick<CallRules, 'mayCall' | 'resolve' | 'trust'>;
   attempted: (outcome: 'delivered' | 'failed') => void;
 }
 

@@ -4,7 +4,7 @@ import { bytes, most } from '../domain/bounds.ts';
 import { slotKinds } from '../domain/runner-slots.ts';
 import { mostShells } from '../domain/shell-limits.ts';
 import { pollReport, mostPolls, type PollOrder } from './polls.ts';
-import type { Order, RegistryAccess } from './orders.ts';
+import type { Access, Order, RegistryAccess } from './orders.ts';
 import { finishReport, serviceName, serviceState, stepState, uploadReport, type Receipt } from './outcomes.ts';
 import { bytesOf, claim, cutList, flag, id, listOf, object, oneOf, optional, size, whole } from './schema.ts';
 import { shellEnds, type ShellOrder } from './shells.ts';
@@ -104,8 +104,8 @@ export const calls = {
   finish: { says: finishReport, answer: answer<Receipt>(), mostBytes: bytes.runnerReport },
   /** Tells what became of the files that waited on the runner. */
   uploaded: { says: uploadReport, answer: answer<Receipt>(), mostBytes: 64 * 1024 },
-  /** The private key for the repository of this claim's suite; undefined when the claim is not held any more. */
-  key: { says: underClaim, answer: answer<string | undefined>() },
+  /** What opens the repository of this claim's suite; undefined when the claim is not held any more. */
+  access: { says: underClaim, answer: answer<Access | undefined>() },
   /**
    * The credentials for the registry of this claim's image, or of one of its services; undefined when the claim is not held
    * any more.

@@ -70,7 +70,7 @@ export * from './schema.ts';
  * as with the log. The last one says that it is the last; only then do the tests count.
  *
  * A claim gives access to what its order needs and nothing else, while it is held: the blobs that the order names, the
- * log of its record, and the project's *key*, which a suite's order leaves out because most runners have the commit
+ * log of its record, and the *access* to the project's repository, which a suite's order leaves out because most runners have the commit
  * already. Likewise the credentials for the *registry* of its image. A runner whose token is revoked or replaced has lost
  * its claims at once; its connection is ended within a second, and it is answered 401 when it comes again. A malformed
  * message is refused with the reason; repeating it would not help.

@@ -15,9 +15,20 @@ export interface Repository {
   repositoryUrl: string;
 }
 
-export interface Source extends Repository {
+/** What opens a repository. */
+export interface Access {
+  /** Over SSH. */
   privateKey: string;
+  /** Over HTTPS, where not anybody may read it. */
+  credential?: HttpsCredential;
 }
+
+export interface HttpsCredential {
+  username: string;
+  password: string;
+}
+
+export interface Source extends Repository, Access {}
 
 /** What a commit is compared with, to tell which files changed. */
 export type Comparison =

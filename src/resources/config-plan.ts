@@ -318,13 +318,13 @@ function shown(value: Value | undefined): string {
   if (typeof value !== 'object') return String(value ?? '');
   const texts = value.filter((one) => typeof one === 'string');
   const records = value.filter((one) => typeof one === 'object');
-  const lines = records.flatMap((one) => Object.entries(one).map(([name, said]) => `${name}: ${wordsOf(said)}`));
+  const lines = records.flatMap((one) => Object.entries(one).map(([name, stated]) => `${name}: ${textOf(stated)}`));
   return records.length === 0 ? texts.join(', ') : lines.join('\n');
 }
 
-/** A list inside a record in the form that a document in JSON has. */
-function wordsOf(said: ListedRecord[string]): string {
-  return typeof said === 'object' ? JSON.stringify(said) : String(said);
+/** A list inside a record, as a document in JSON has it. */
+function textOf(stated: ListedRecord[string]): string {
+  return typeof stated === 'object' ? JSON.stringify(stated) : String(stated);
 }
 
 function labelOf({ key }: Kind, entry: Entry): string {

@@ -6,7 +6,7 @@ import type { Repository } from '../protocol/index.ts';
 import type { CheckoutRequest, Misses } from './git/checkout.ts';
 import type { Mirrors } from './git/mirrors.ts';
 import type { WriteLog } from './git/narrator.ts';
-import type { KeySource } from './git/obtain.ts';
+import type { CredentialSource, KeySource } from './git/obtain.ts';
 
 /**
  * One work tree per commit, shared by all its suites: the first suite makes it while the others wait, and it is kept
@@ -21,6 +21,7 @@ export interface Checkouts {
 
 export interface RepositoryWithKey extends Repository {
   privateKey: KeySource;
+  credential?: CredentialSource | undefined;
 }
 
 type WantedCommit = Pick<CheckoutRequest, 'sha' | 'fetchRef' | 'isFork'>;
@@ -85,9 +86,9 @@ export async function openCheckouts(
       let entry = entries.get(name);
       if (!entry) {
         const path = join(folder, `${name}-${randomName()}`);
-        const { projectId, repositoryUrl, privateKey } = source;
+        const { projectId, repositoryUrl, privateKey, credential } = source;
         const commit = { sha, ...(fetchRef !== undefined && { fetchRef }), isFork };
-        const request = { projectId, repositoryUrl, privateKey, ...commit, into: path, writeLog, signal };
+        const request = { projectId, repositoryUrl, privateKey, credential, ...commit, into: path, writeLog, signal };
         entry = { path, ready: mirrors.checkout(request), users: 0, projectId, isFork };
         entries.set(name, entry);
         entry.ready.catch(() => entries.delete(name));

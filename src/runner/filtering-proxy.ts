@@ -18,13 +18,15 @@ export interface FilteringProxy {
   close(): Promise<void>;
 }
 
-/** The address is not allowed, nothing answers there, or too many bytes came. */
-export type ProxyTrouble = 'forbidden' | 'unreachable' | 'too_much';
+/** The address is not allowed, it is another host than the one that may be called, nothing answers there, or too many bytes came. */
+export type ProxyTrouble = 'forbidden' | 'elsewhere' | 'unreachable' | 'too_much';
 
 export interface FilteringProxyOptions {
   /** The folder for the socket; the program finds it there as `proxySocket`. */
   folder: string;
   rules: AddressRules;
+  /** The one host that may be called, with its port, if it is one. */
+  only?: string | undefined;
   /** The most bytes from all addresses together. */
   mostBytes: number;
   /** How long a connection may take, and how long it may be silent. */
@@ -36,7 +38,7 @@ export interface FilteringProxyOptions {
 export const proxySocket = 'proxy';
 
 export async function openFilteringProxy(options: FilteringProxyOptions): Promise<FilteringProxy> {
-  const { folder, rules, signal, connectMs = 10_000, silenceMs = 60_000 } = options;
+  const { folder, rules, only, signal, connectMs = 10_000, silenceMs = 60_000 } = options;
   const troubles: ProxyTrouble[] = [];
   const open = new Set<Duplex>();
   let left = options.mostBytes;
@@ -47,6 +49,7 @@ export async function openFilteringProxy(options: FilteringProxyOptions): Promis
     let remote: Socket | undefined;
     try {
       const target = new URL(`tcp://${url}`);
+      if (only !== undefined && canonical(url) !== canonical(only)) throw new OtherHostError();
       remote = await reach(target, rules, AbortSignal.any([signal, AbortSignal.timeout(connectMs)]));
       const socket = remote;
       open.add(socket);
@@ -68,9 +71,9 @@ export async function openFilteringProxy(options: FilteringProxyOptions): Promis
       client.pipe(socket);
     } catch (error) {
       remote?.destroy();
-      const isForbidden = error instanceof ForbiddenAddressError;
-      troubles.push(isForbidden ? 'forbidden' : 'unreachable');
-      client.end(`HTTP/1.1 ${isForbidden ? '403 Forbidden' : '502 Bad Gateway'}\r\n\r\n`);
+      const trouble = troubleOf(error);
+      troubles.push(trouble);
+      client.end(`HTTP/1.1 ${trouble === 'unreachable' ? '502 Bad Gateway' : '403 Forbidden'}\r\n\r\n`);
     }
   };
   const server = http.createServer((_, response) => response.writeHead(405).end());
@@ -95,6 +98,16 @@ export async function openFilteringProxy(options: FilteringProxyOptions): Promis
       await promise;
     },
   };
+}
+
+class OtherHostError extends Error {}
+
+/** One spelling of a host and its port: addresses have several. */
+const canonical = (host: string): string => new URL(`https://${host}`).host;
+
+function troubleOf(error: unknown): ProxyTrouble {
+  if (error instanceof OtherHostError) return 'elsewhere';
+  return error instanceof ForbiddenAddressError ? 'forbidden' : 'unreachable';
 }
 
 async function reach(target: URL, rules: AddressRules, signal: AbortSignal): Promise<Socket> {

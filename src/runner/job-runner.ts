@@ -26,7 +26,7 @@ export interface RunnerServices {
   /** What services held after they were filled; undefined if that is not kept. */
   serviceData?: CacheStore | undefined;
   /** For data that orders and outcomes do not contain. */
-  link: Pick<Link, 'read' | 'store' | 'keep' | 'key' | 'tests'>;
+  link: Pick<Link, 'read' | 'store' | 'keep' | 'access' | 'tests'>;
   images: Images;
   outbox: Outbox;
   /** The files of builds; undefined where none can be kept. */

@@ -213,7 +213,7 @@ export async function openKeptBuilds({
       add(name, about, held);
       // Only a shell would need these.
       if (hours === 0)
-        for (const part of [wholeRun.tmp, wholeRun.image])
+        for (const part of [wholeRun.tmp, wholeRun.image, wholeRun.root])
           removeTree(join(folder, name, 'files', part)).catch(() => {}); // they are removed with the others
       return { location, name, key: key.toString('hex') };
     },

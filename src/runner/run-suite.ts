@@ -2,7 +2,7 @@ import { messageOf } from '../lib/error-code.ts';
 import { EnvironmentFileError } from '../domain/environment-file.ts';
 import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
-import type { Link, Outcome, SuiteOrder } from '../protocol/index.ts';
+import type { Access, Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { ImageError } from './images/failures.ts';
 import { inImage } from './images/images.ts';
@@ -22,6 +22,8 @@ import type { JobRunner, RunnerServices, Task } from './job-runner.ts';
 import type { BuildFacts } from './kept-builds.ts';
 
 const mostTail = 64 * 1024;
+const oneIdWords =
+  'This runner has one user ID for a build in an image: everything there belongs to it, and no other user can be had.\n';
 
 /**
  * Runs a suite's command in a new sandbox, over the commit's shared work tree, or over the files of another suite's
@@ -39,7 +41,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (
   // failure.
   const tail = keepTail(mostTail);
   try {
-    const source = { ...order.source, privateKey: () => keyFor(link, id, signal) };
+    const access = (): Promise<Access> => accessFor(link, id, signal);
+    const source = {
+      ...order.source,
+      privateKey: async () => (await access()).privateKey,
+      credential: async () => (await access()).credential,
+    };
     // The registry is asked while the workspace is prepared.
     let aboutImage = '';
     const { image: wanted } = order;
@@ -61,7 +68,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     if (order.files) await print(`This begins with the files of ${order.files.suite}.\n`);
     if (wanted) steps.begin('image');
     const image = await coming?.result;
-    if (image) await print(aboutImage);
+    if (image) await print(aboutImage + (sandboxes.hasManyUsers ? '' : oneIdWords));
     steps.end();
     await using waiting = services.outbox.begin(id, order.source.projectId);
     await using cache = await openSuiteCache(services, order.cache, {
@@ -240,11 +247,11 @@ async function keepFiles(
   }
 }
 
-/** The key is requested only if the commit is not here yet, and is not stored. */
-async function keyFor(link: Pick<Link, 'key'>, claim: string, signal: AbortSignal): Promise<string> {
-  const key = await untilAnswered(signal, () => link.key({ claim }, signal));
-  if (key === undefined) throw new Error('the claim expired');
-  return key;
+/** Requested only if the commit is not here yet, and not stored. */
+async function accessFor(link: Pick<Link, 'access'>, claim: string, signal: AbortSignal): Promise<Access> {
+  const access = await untilAnswered(signal, () => link.access({ claim }, signal));
+  if (access === undefined) throw new Error('the claim expired');
+  return access;
 }
 
 function failureOf(name: string, { exitStatus, reason }: Ended): string {

@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { keepReserve, reserveOf, type DiskReserve } from '../lib/disk-reserve.ts';
+import type { TlsTrust } from '../lib/tls-trust.ts';
 import type { Link } from '../protocol/index.ts';
 import { readEnvironmentFile } from '../domain/environment-file.ts';
 import { openCacheStore } from './cache-store.ts';
@@ -31,6 +32,10 @@ export interface RunnerServicesOptions {
   link: Link;
   /** How much compiled software is kept unpacked. */
   dependencyCacheBytes: number;
+  /** Private ranges that git may call over HTTPS. */
+  gitAllow?: readonly string[];
+  /** Whose certificates git and registries may have. */
+  trust?: TlsTrust;
   /** Private ranges whose registries may be called, the largest image, and how much of images is kept unpacked. */
   registryAllow?: readonly string[];
   imageBytes: number;
@@ -86,6 +91,8 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     timeoutMs: options.fetchTimeoutMs,
     checkoutBytes: options.checkoutBytes,
     allowedAddresses: options.buildAllow ?? [],
+    gitAllow: options.gitAllow ?? [],
+    authorities: options.trust?.authorities(),
     disk,
     log,
   });
@@ -106,6 +113,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     sandboxes,
     toolSandboxes: gitSandboxes,
     allow: options.registryAllow ?? [],
+    trust: options.trust,
     imageBytes: options.imageBytes,
     mostBytes: options.imageCacheBytes,
     timeoutMs: options.fetchTimeoutMs,
@@ -160,7 +168,7 @@ function heldBack(link: Link, disk: DiskReserve): RunnerServices['link'] {
     },
     store: (claim, content, signal) => link.store(claim, content, signal),
     keep: (claim, content, signal) => link.keep(claim, content, signal),
-    key: (says, signal) => link.key(says, signal),
+    access: (says, signal) => link.access(says, signal),
     tests: (batch, signal) => link.tests(batch, signal),
   };
 }

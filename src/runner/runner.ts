@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises';
+import { chmod, mkdir } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import { messageOf } from '../lib/error-code.ts';
 import { fetchSlots, type SlotKind } from '../domain/runner-slots.ts';
@@ -66,7 +66,9 @@ const goodEnds: ReadonlySet<Outcome['kind']> = new Set(['fetched', 'checked', 'c
 
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const { link, folder, services, log } = options;
-  await mkdir(folder, { recursive: true, mode: 0o711 });
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  // Builds leave set-user-id programs there, which other users of the machine must not be able to start.
+  await chmod(folder, 0o700);
   const { spool } = foldersOf(folder);
   await mkdir(spool, { recursive: true, mode: 0o700 });
 

@@ -166,7 +166,7 @@ async function runOver(
     home,
     tmp: [join(files, wholeRun.tmp)],
     mounts: [...software.mounts, ...(beside?.mounts ?? [])],
-    ...(image && { ...inImage(image, order.root), overImage: [join(files, wholeRun.image)] }),
+    ...(image && { ...inImage(image, order.root), changedImage: files }),
     limits: within,
     output: (chunk) => io.sendFrame('d', chunk),
     ...(terminal && { terminal: { size: terminal, onOpen: (opened) => void pass(io, input, opened).catch(() => {}) } }),

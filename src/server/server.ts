@@ -41,6 +41,7 @@ import { publicAddressFilter } from '../lib/address-filter.ts';
 import { startSender } from '../outbound-webhooks/sender.ts';
 import { retryPolicy, type RetryPolicy } from '../outbound-webhooks/retry-policy.ts';
 import { createResolve, type Resolve } from '../lib/resolve.ts';
+import { createTlsTrust } from '../lib/tls-trust.ts';
 import { addPages } from '../ui/index.ts';
 import { addressOf, tlsFor } from './addresses.ts';
 import { connectionLimits, limitsOf, unpackLimitsOf } from './limits.ts';
@@ -197,7 +198,11 @@ export async function startServer({
     ...store,
     name: `server ${hostname()}:${config.data_dir}`,
     retryPolicy: { ...retryPolicy, ...webhooks.retryPolicy },
-    callRules: { mayCall: publicAddressFilter(config.webhook_allow), resolve: webhooks.resolve ?? createResolve() },
+    callRules: {
+      mayCall: publicAddressFilter(config.webhook_allow),
+      resolve: webhooks.resolve ?? createResolve(),
+      trust: createTlsTrust(config.trust_file),
+    },
     origin: publicUrl(config.base_url, address),
     attempted: (outcome) => metrics.called(outcome),
     trouble: (error) => log.error({ err: error }, 'webhook delivery failed'),

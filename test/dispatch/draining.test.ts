@@ -66,7 +66,7 @@ describeService('a runner that is drained', (service) => {
     await using runner = await opened(registered(service));
     const shown = async (): Promise<Fields | undefined> =>
       (await operator.get('/runners')).list.find(({ name }) => name === runner.name);
-    await runner.link.key({ claim: randomName() }, patient);
+    await runner.link.access({ claim: randomName() }, patient);
     await service.store.db.transaction((trx) =>
       trx
         .updateTable('runner_heartbeats')

@@ -61,7 +61,7 @@ describeService('a runner that wants more than its due', (service) => {
     assert.deepEqual(await link.log({ claim, offset: 0, bytes: Buffer.from('forged\n') }, patient), { gone: true });
     assert.deepEqual(await link.extend({ claims: [claim] }, patient), { [claim]: 'gone' });
     assert.deepEqual(await link.store(claim, piecesOf('forged'), patient), { gone: true });
-    assert.equal(await link.key({ claim }, patient), undefined);
+    assert.equal(await link.access({ claim }, patient), undefined);
     assert.equal(await link.next({ claim }, patient), undefined);
     for (const outcome of [{ kind: 'uncompilable' }, { kind: 'lost', message: 'x' }] as const)
       assert.deepEqual(await link.finish({ claim, outcome, logSize: 0 }, patient), { gone: true });
@@ -106,8 +106,8 @@ describeService('a runner that wants more than its due', (service) => {
     const { claim } = order;
     assert.doesNotMatch(JSON.stringify(order), /PRIVATE KEY/);
     assert.deepEqual(order.work.secrets, ['correct horse']);
-    assert.match((await honest.link.key({ claim }, patient)) ?? '', /PRIVATE KEY/);
-    assert.equal(await hostile.link.key({ claim }, patient), undefined);
+    assert.match((await honest.link.access({ claim }, patient))?.privateKey ?? '', /PRIVATE KEY/);
+    assert.equal(await hostile.link.access({ claim }, patient), undefined);
     await assert.rejects(
       honest.link.finish({ claim, outcome: { kind: 'pushed' }, logSize: 0 }, patient),
       RejectedError,
@@ -115,7 +115,7 @@ describeService('a runner that wants more than its due', (service) => {
     );
     assert.deepEqual(await honest.link.store(claim, piecesOf('a suite stores nothing'), patient), { gone: true });
     await honest.link.finish({ claim, outcome: { kind: 'exited', status: 0 }, logSize: 0 }, patient);
-    assert.equal(await honest.link.key({ claim }, patient), undefined);
+    assert.equal(await honest.link.access({ claim }, patient), undefined);
     const late = { claim, offset: 0, bytes: Buffer.from('late\n') };
     assert.deepEqual(await honest.link.log(late, patient), { gone: true });
     assert.deepEqual(await honest.link.extend({ claims: [claim] }, patient), { [claim]: 'gone' });

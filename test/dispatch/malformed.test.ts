@@ -71,7 +71,7 @@ describeServiceOnOne('a message that makes no sense', (service) => {
   /** What once went wrong, or comes to mind. */
   const kept = (): Message[] => [
     ...[undefined, null, 7, {}, 'toString', '__proto__', 'nothing'].map((call) => ({ call })),
-    ...['next', 'extend', 'finish', 'key', 'log', 'tests', 'polled', 'shells', 'shellOutput'].flatMap((call) => [
+    ...['next', 'extend', 'finish', 'access', 'log', 'tests', 'polled', 'shells', 'shellOutput'].flatMap((call) => [
       { call },
       { call, fields: { claim: { toString: 1 }, claims: { length: 1 } } },
       { call, bytes: Buffer.from('x') },
@@ -80,7 +80,7 @@ describeServiceOnOne('a message that makes no sense', (service) => {
     ...['', 'short', 'x'.repeat(65), '__proto__', `${'a'.repeat(16)}\0`, '\ud800'.repeat(16), 7, null, []].flatMap(
       (odd) => [
         { call: 'next', fields: { claim: odd } },
-        { call: 'key', fields: { claim: odd } },
+        { call: 'access', fields: { claim: odd } },
         { call: 'extend', fields: { claims: [odd] } },
         { call: 'extend', fields: { claims: odd === null ? odd : [claim, odd] } },
         finish({ claim: odd, logSize: 0 }),
@@ -160,7 +160,7 @@ describeServiceOnOne('a message that makes no sense', (service) => {
       assert.equal(code, 1007, String(message));
     }
     assertUnharmed();
-    await assertAnswered({ call: 'key', fields: { claim } });
+    await assertAnswered({ call: 'access', fields: { claim } });
   });
 
   test('whatever it is, never makes the service fail [promise: runner-claims]', async () => {
@@ -192,7 +192,7 @@ describeServiceOnOne('a message that makes no sense', (service) => {
     );
     const messages: fc.Arbitrary<Message> = fc.oneof(
       fc
-        .tuple(fc.constantFrom('extend', 'finish', 'key'), body)
+        .tuple(fc.constantFrom('extend', 'finish', 'access'), body)
         .map(([call, value]) => ({ call, fields: { ...(value as object) } })),
       // One with a good claim would wait: there is nothing to do.
       odd.map((value) => ({ call: 'next', fields: { claim: value ?? null } })),
@@ -232,6 +232,6 @@ describeServiceOnOne('a message that makes no sense', (service) => {
     const own = await RawRunner.open(service, runner.token);
     own.socket.send('{"id":1,"call":"log"', { fin: false });
     own.close();
-    await assertAnswered({ call: 'key', fields: { claim } });
+    await assertAnswered({ call: 'access', fields: { claim } });
   });
 });

@@ -51,7 +51,7 @@ describeService('the token of a runner', (service, database) => {
       finish(link, { claim, work, logOffset: 0, logLimit: 0 }),
       link.read(work.archive.digest, 0, patient),
       link.store(claim, content(), patient),
-      link.key({ claim }, patient),
+      link.access({ claim }, patient),
     ];
     await Promise.all(everything.map((call) => assert.rejects(call, RefusedError)));
   };

@@ -87,7 +87,7 @@ describeWithRunner(
       assert.deepEqual(await runner.dispatch.log(runner.self, { claim, offset: 0, bytes: Buffer.from('x') }), {
         gone: true,
       });
-      assert.equal(await runner.dispatch.key(runner.self, { claim }), undefined);
+      assert.equal(await runner.dispatch.access(runner.self, { claim }), undefined);
       assert.deepEqual(
         await runner.dispatch.finish(runner.self, { claim, outcome: { kind: 'timed_out' }, logSize: 0 }),
         {

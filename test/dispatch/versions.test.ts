@@ -42,7 +42,7 @@ describeService('a runner that speaks another protocol', (service) => {
     link.close();
     // With the right protocol it is well again.
     const again = linkOf(far, protocolNumber);
-    await again.key({ claim: randomName() }, patient);
+    await again.access({ claim: randomName() }, patient);
     assert.deepEqual([(await shown(far))?.state, (await shown(far))?.trouble], ['idle', '']);
     again.close();
   });

@@ -111,7 +111,7 @@ describeService('work that nobody can take', (service) => {
   test('says so where those who are there work for others', async () => {
     const bob = await service.user();
     const bound = await registered(service, [bob]);
-    await bound.link.key({ claim: randomName() }, patient);
+    await bound.link.access({ claim: randomName() }, patient);
     const waiting = `/projects/${project.id}/build_requests/${(await alice.requestBuild(project)).id}`;
     assert.equal(await reasonOf(waiting), 'none of the runners that are connected works for this account');
     const own = await bob.createProject();

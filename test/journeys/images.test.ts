@@ -49,7 +49,7 @@ onOneDatabase((database) => {
       'greetings',
       'Look around',
       '/build',
-      'build',
+      'root',
       'green square true /home/build in an image',
       'ls: /usr: No such file or directory',
       '',

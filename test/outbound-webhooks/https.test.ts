@@ -52,7 +52,7 @@ describe('a receiver over HTTPS', () => {
 
     const trusted = join(folder(), 'ca.pem');
     writeFileSync(trusted, certificate.cert);
-    const { state, status, answer } = await greetingTo(`https://localhost:${port}/`, { NODE_EXTRA_CA_CERTS: trusted });
+    const { state, status, answer } = await greetingTo(`https://localhost:${port}/`, { HEADRACE_TRUST_FILE: trusted });
     assert.deepEqual([state, status, answer], ['delivered', 200, 'sealed']);
   });
 });

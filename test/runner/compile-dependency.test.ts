@@ -40,7 +40,7 @@ describe('compiling', () => {
         return { digest: keep(Buffer.concat(pieces)) };
       },
       keep: () => assert.fail('a compile leaves no artifacts'),
-      key: () => assert.fail('a compile needs no key'),
+      access: () => assert.fail('a compile needs no key'),
       tests: () => assert.fail('a compile has no tests'),
     };
     const log = (): void => {};

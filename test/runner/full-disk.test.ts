@@ -41,7 +41,7 @@ describe('a runner on a disk without room above its reserve', () => {
       })(),
     store: async () => ({ gone: true }),
     keep: async () => ({ gone: true }),
-    key: async () => undefined,
+    access: async () => undefined,
     leave: async () => {},
     registry: async () => undefined,
     gone: async () => [],

@@ -275,7 +275,8 @@ describe('images', () => {
       '/tmp:',
       'w',
       '127.0.0.1 localhost build',
-      // Who is who is the image's to say; where it has a device, there is a file with the one line that every image gets.
+      // Who is who is the image's to say; where it has a device, there is a file with what every image gets.
+      'root:x:0:0:root:/root:/bin/sh',
       'build:x:1000:1000:build:/home/build:/bin/sh',
       'cat: read error: Is a directory',
       'build',

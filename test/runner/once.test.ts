@@ -51,7 +51,7 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
     read: nothing,
     store: nothing,
     keep: nothing,
-    key: nothing,
+    access: nothing,
     registry: nothing,
     gone: async () => [],
     stale: async () => [],

@@ -46,7 +46,7 @@ async function perform(t: TestContext, finish: Link['finish']): Promise<string> 
     read: () => assert.fail('there is nothing to read'),
     store: () => assert.fail('there is nothing to store'),
     keep: () => assert.fail('there is nothing to keep'),
-    key: () => assert.fail('there is nothing to open'),
+    access: () => assert.fail('there is nothing to open'),
     leave: async () => {},
     registry: () => assert.fail('there is nothing to open'),
     gone: async () => [],

@@ -24,7 +24,7 @@ test('a registry is looked at without the help of a program unless the machine s
   mkdirSync(join(etc, 'containers'));
   const seen = configurations.map(([why, text]) => {
     writeFileSync(join(etc, 'containers/registries.conf'), text);
-    return [why, readRegistryTrust(etc).contextFor('registry.example:5000') !== undefined];
+    return [why, readRegistryTrust({ etc }).contextFor('registry.example:5000') !== undefined];
   });
   assert.deepEqual(
     seen,

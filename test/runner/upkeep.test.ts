@@ -51,7 +51,7 @@ test('a runner without work removes the mirrors that nobody used for a month', a
     read: () => assert.fail('there is nothing to read'),
     store: () => assert.fail('there is nothing to store'),
     keep: () => assert.fail('there is nothing to keep'),
-    key: () => assert.fail('there is nothing to open'),
+    access: () => assert.fail('there is nothing to open'),
     leave: async () => {},
     registry: () => assert.fail('there is nothing to open'),
     gone: async () => [],

@@ -6,6 +6,8 @@ export interface TarEntry {
   content?: string | Buffer;
   /** Its permissions; 0755 if it is missing. */
   mode?: number;
+  /** Its user and its group; root if they are missing. */
+  owner?: [number, number];
   /** The size in the header, where it differs from the length of the content. */
   size?: number;
 }
@@ -29,12 +31,11 @@ export function tarOf(entries: TarEntry[]): Buffer {
   return Buffer.concat([...blocks, Buffer.alloc(1024)]);
 }
 
-function header({ name, type = 'file', target = '', mode = 0o755 }: TarEntry, size: number): Buffer {
+function header({ name, type = 'file', target = '', mode = 0o755, owner = [0, 0] }: TarEntry, size: number): Buffer {
   const block = Buffer.alloc(512);
   block.write(name, 0, 100);
   block.write(`${mode.toString(8).padStart(7, '0')}\0`, 100);
-  block.write('0000000\0', 108);
-  block.write('0000000\0', 116);
+  owner.forEach((id, at) => block.write(`${id.toString(8).padStart(7, '0')}\0`, 108 + 8 * at));
   if (size < 8 ** 11) block.write(`${size.toString(8).padStart(11, '0')}\0`, 124);
   else {
     block[124] = 0x80; // larger numbers are binary

@@ -169,7 +169,13 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
     await put('dependency_pins', { suite_dependency_id: 1n, relation_id: null, position: 0, ...pinned, digest: null });
     await put('dependency_pins', { suite_dependency_id: 1n, relation_id: null, position: 1, ...pinned });
     await put('dependency_pins', { suite_dependency_id: null, relation_id: 2n, position: 0, ...pinned });
-    const branches = { repository_url: 'g@h:p', clone_url: 'ssh://g@h:22/p', local_branch: 'main', remote_branch: 'main', suite_id: suite };
+    const branches = {
+      repository_url: 'g@h:p',
+      clone_url: 'ssh://g@h:22/p',
+      local_branch: 'main',
+      remote_branch: 'main',
+      suite_id: suite,
+    };
     await put('deploy_strategies', { id: 1n, project_id: project, name: 'n', strategy_type: 'git', ...branches });
     const person = { scm_author_name: awkward, scm_author_email: 'e', scm_authored_date: '2026-01-01T00:00:00+05:30' };
     await put('commits', {

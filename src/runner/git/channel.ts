@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { HttpsCredential } from '../../protocol/index.ts';
 
 /** Joins a program in a session to a command on its remote. */
 export interface Channel {
@@ -17,6 +18,15 @@ export type OpenChannel = (socket: Socket, onChunk: (chunk: Buffer) => Promise<v
 export interface Way {
   /** Commands of the remote. */
   services?: Partial<Record<Service, OpenChannel>>;
-  /** Public addresses over HTTPS, from which this many bytes may come. */
-  publicBytes?: number;
+  https?: HttpsWay;
+}
+
+/** Addresses that may be called over HTTPS. */
+export interface HttpsWay {
+  /** How many bytes may come from there. */
+  bytes: number;
+  /** The one host and port that may be called, where nothing else is needed: redirects lead nowhere else. */
+  only?: string;
+  /** What opens the repository at this address. */
+  credential?: HttpsCredential & { url: string };
 }

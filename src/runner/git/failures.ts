@@ -202,7 +202,7 @@ const advice: Record<RemoteFailure, (circumstances: Circumstances) => string> = 
     `(as a deploy key; to deploy there, one that may write), then try again. ${whichKey(key)}`,
   host_unreachable: ({ host, url }) =>
     `The host ${host} does not answer. ` +
-    `Check the name in ${url}, that the host is up, and that this machine may reach it over SSH.`,
+    `Check the name in ${url}, that the host is up, and that this machine may reach it over ${url.startsWith('https:') ? 'HTTPS' : 'SSH'}.`,
   host_key_changed: ({ host }) =>
     `The host ${host} identifies itself with another key than before. ` +
     'Either it was set up anew, or somebody stands in between. If the change is legitimate, ' +

@@ -1,10 +1,11 @@
 import type { ProxyTrouble } from '../filtering-proxy.ts';
+import type { HttpsWay } from './channel.ts';
 import { noRoom } from './failures.ts';
 import { containsAny } from './phrases.ts';
 
 /*
  * How git runs here: without the configuration of the machine or a user, without prompts, hooks or programs that a
- * repository names, and with no protocol but ssh, or https for what is public. It does not even start ssh, but a relay
+ * repository names, and with no protocol but ssh, or https where the address is one. It does not even start ssh, but a relay
  * to an ssh outside the sandbox.
  */
 
@@ -77,6 +78,21 @@ export function gitEnvironment(relay: string, protocol: 'ssh' | 'https'): Record
     GIT_SSH_COMMAND: relay,
     GIT_SSH_VARIANT: 'ssh',
   };
+}
+
+/**
+ * Has git and git-lfs send a credential with what they ask of one repository, and with nothing else: neither another host
+ * nor another repository of this one is sent it. No command line and no file has it.
+ */
+export function credentialEnvironment({ url, username, password }: NonNullable<HttpsWay['credential']>) {
+  const basic = Buffer.from(`${username}:${password}`).toString('base64');
+  const plain = url.replace(/(?:\.git)?\/*$/, '');
+  const places = [plain, `${plain}.git`];
+  const settings = places.flatMap((place, at) => [
+    [`GIT_CONFIG_KEY_${at}`, `http.${place}.extraHeader`],
+    [`GIT_CONFIG_VALUE_${at}`, `Authorization: Basic ${basic}`],
+  ]);
+  return { GIT_CONFIG_COUNT: String(places.length), ...(Object.fromEntries(settings) as Record<string, string>) };
 }
 
 /** git's messages when the machine lacks room or memory. */

@@ -6,7 +6,7 @@ import { pathExists } from '../../lib/path-exists.ts';
 import { run } from '../../lib/processes.ts';
 import { FetchError } from './failures.ts';
 import { git, GitError } from './git.ts';
-import { connected, mirrorOf, sshRemote, type Source, type GitServices } from './obtain.ts';
+import { connected, credentialOf, mirrorOf, sshRemote, type Source, type GitServices } from './obtain.ts';
 import { whyUnavailable, type Unavailable } from './public-failures.ts';
 import { setOldTimes } from './old-times.ts';
 import type { Session } from './session.ts';
@@ -93,16 +93,17 @@ export async function bringLargeFiles(services: GitServices, pointed: PointedTre
   };
   if (missing === 0) return fill(address.url);
   narrator.line(`Fetching ${missing} files of Git LFS.`);
-  const publicBytes = services.checkoutBytes;
+  const https = { bytes: services.checkoutBytes };
   if (source.isFork || address.scheme === 'https') {
     const url = publicLfsUrl(address);
-    if (url !== undefined) return fill(url, { publicBytes });
+    const credential = source.isFork ? undefined : await credentialOf(source);
+    if (url !== undefined) return fill(url, { https: { ...https, ...(credential && { credential }) } });
     return miss(pointers, { why: `no https address follows from ${address.url}`, isLasting: true });
   }
   try {
     return await connected(services, source, (ssh, known) => {
       const { services: commands } = sshRemote(services, known, ssh).way('git-lfs-transfer', 'git-lfs-authenticate');
-      return fill(address.url, { ...(commands && { services: commands }), publicBytes });
+      return fill(address.url, { ...(commands && { services: commands }), https });
     });
   } catch (error) {
     if (!(error instanceof FetchError) || error.kind === 'disk_full') throw error;
@@ -159,7 +160,7 @@ async function writeAgain(
     const left = (await findPointers(session)).pointers;
     const hasNone = way?.services !== undefined && left.length === pointers.length;
     const other = hasNone ? `the host ${source.address.host} has no Git LFS over SSH` : 'its host does not give it out';
-    return { left, why: whyUnavailable(output, filtered.troubles, { why: other, isLasting: true }) };
+    return { left, why: whyUnavailable(output, filtered.troubles, undefined, { why: other, isLasting: true }) };
   });
 }
 

@@ -5,7 +5,7 @@ import type { Limiter } from '../../lib/limiter.ts';
 import type { Connections } from './connections.ts';
 import { FetchError } from './failures.ts';
 import { talk, type Remote } from './mirror.ts';
-import { sourceOf, sshRemote, type GitServices, type Source } from './obtain.ts';
+import { httpsRemote, sourceOf, sshRemote, type GitServices, type Source } from './obtain.ts';
 import { withoutLog, type UnloggedRequest } from './without-log.ts';
 
 /* Lists the branches and tags of a repository, over a connection that stays open until the next poll. */
@@ -37,6 +37,8 @@ export interface ListServices extends Pick<GitServices, 'sessions' | 'longestSil
 const memoryBytes = 256 * 1024 * 1024;
 /** A tag with a message has two lines. */
 const mostOutput = 2 * bytes.refListing;
+/** Over HTTPS, with what belongs to the protocol. */
+const mostSent = 2 * mostOutput;
 
 export async function listRefs(services: ListServices, request: ListRequest): Promise<Listed> {
   const { host } = sourceOf({ ...request, writeLog: () => {} }).address;
@@ -56,6 +58,7 @@ type Reached = Source & { privateKey: string };
 async function ask(services: ListServices, source: Reached, keepMs: number): Promise<Refs> {
   const { connections, connecting, mostOpen } = services;
   const { address, signal } = source;
+  if (address.scheme === 'https') return list(services, await httpsRemote(services, source, mostSent));
   const isOpen = connections.isOpen(source);
   const release = isOpen ? undefined : await connecting.take(address.host, signal);
   const isKept = isOpen || connections.count() < mostOpen;

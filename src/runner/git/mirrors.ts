@@ -5,7 +5,7 @@ import type { DiskReserve } from '../../lib/disk-reserve.ts';
 import type { Sandboxes } from '../sandbox/types.ts';
 import { mostOpenFiles } from '../../lib/descriptors.ts';
 import { createLimiter } from '../../lib/limiter.ts';
-import { outsideAddressFilter, type AddressRules } from '../../lib/address-filter.ts';
+import { outsideAddressFilter, publicAddressFilter, type AddressRules } from '../../lib/address-filter.ts';
 import { createResolve } from '../../lib/resolve.ts';
 import { checkout, type CheckoutRequest, type Misses } from './checkout.ts';
 import { collect, forget, type Collected } from './collect.ts';
@@ -45,8 +45,12 @@ export interface MirrorsOptions {
   memoryBytes?: number;
   /** Private ranges that may be called for what repositories name. */
   allowedAddresses?: readonly string[];
-  /** Other rules for public addresses and trusted certificates. */
-  https?: Partial<AddressRules & { ca: string }>;
+  /** HEADRACE_GIT_ALLOW: private ranges, and addresses of this machine, that may be called over HTTPS. */
+  gitAllow?: readonly string[];
+  /** The authorities that are trusted for HTTPS, where these are not the machine's own alone. */
+  authorities?: string | undefined;
+  /** Other rules for addresses. */
+  rules?: Partial<AddressRules>;
   /** Fetched data stays above its reserve. */
   disk?: Pick<DiskReserve, 'room'>;
   log?: (message: string) => void;
@@ -113,11 +117,10 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const run = await openRunFolder(dir);
   const folder = run.path;
-  const rules = {
-    mayCall: outsideAddressFilter(options.allowedAddresses ?? []),
-    resolve: createResolve(),
-    ...options.https,
-  };
+  const mayCallNamed = outsideAddressFilter(options.allowedAddresses ?? []);
+  const isAllowed = publicAddressFilter(options.gitAllow ?? []);
+  const rules = { mayCall: mayCallNamed, resolve: createResolve(), ...options.rules };
+  const httpsRules = { ...rules, mayCall: (address: string) => rules.mayCall(address) || isAllowed(address) };
   const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, connectionMs, rules });
   const pollFolder = join(folder, 'polling');
   await mkdir(pollFolder, { mode: 0o700 });
@@ -128,8 +131,8 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
     isolation,
     folder,
     limits,
-    proxy: { rules, connectMs, silenceMs: 4 * connectMs },
-    ca: options.https?.ca,
+    proxy: { rules: httpsRules, connectMs, silenceMs: 4 * connectMs },
+    authorities: options.authorities,
     disk: options.disk,
   });
   const polling = {

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { destinationOf, parseGitAddress, type GitAddress } from '../../domain/git-address.ts';
+import { destinationOf, hostAndPort, parseGitAddress, type GitAddress } from '../../domain/git-address.ts';
 import { pathExists } from '../../lib/path-exists.ts';
 import { parseSshPrivateKey } from '../../lib/ssh-private-key.ts';
-import type { OpenChannel, Service } from './channel.ts';
+import type { HttpsCredential } from '../../protocol/index.ts';
+import type { HttpsWay, OpenChannel, Service } from './channel.ts';
 import { descends, isAmbiguous, findCandidates, type Found } from './commits.ts';
 import type { Connections } from './connections.ts';
 import { blamesItself, explain, FetchError, recognize, tooSlow, type RemoteFailure } from './failures.ts';
@@ -12,7 +13,7 @@ import { fetchSpecial, mirrorAt, noteUse, rebuild, update, whileLocked, writeTo 
 import type { Mirror, Remote } from './mirror.ts';
 import { presentBranches } from './present-branches.ts';
 import { logWriter, type LogWriter, type WriteLog } from './narrator.ts';
-import { notObtained, whyUnavailable } from './public-failures.ts';
+import { notObtained, whyUnavailable, type Unavailable } from './public-failures.ts';
 import { isBranchOrTag, type WantedRef } from './refs.ts';
 import type { Session } from './session.ts';
 import type { Sessions } from './sessions.ts';
@@ -36,6 +37,9 @@ export interface GitServices {
  */
 export type KeySource = string | (() => Promise<string>);
 
+/** The same for what opens the project's own repository over HTTPS; none where anybody may read it. */
+export type CredentialSource = HttpsCredential | (() => Promise<HttpsCredential | undefined>);
+
 /** A project's repository, or a submodule of it. */
 export interface Source {
   projectId: string;
@@ -45,6 +49,7 @@ export interface Source {
   /** The wanted commit comes from a fork: a stranger chose everything in it. */
   isFork: boolean;
   privateKey: KeySource;
+  credential?: CredentialSource | undefined;
   narrator: LogWriter;
   signal: AbortSignal;
 }
@@ -54,6 +59,7 @@ export interface SourceRequest {
   /** As domain/git-address.ts reads it. */
   repositoryUrl: string;
   privateKey: KeySource;
+  credential?: CredentialSource | undefined;
   /** Where this is not known, the commit counts as a fork's. */
   isFork?: boolean;
   /** Takes the log as it grows. */
@@ -62,7 +68,7 @@ export interface SourceRequest {
 }
 
 export function sourceOf(request: SourceRequest): Source {
-  const { projectId, repositoryUrl: url, privateKey, isFork = true, writeLog, signal } = request;
+  const { projectId, repositoryUrl: url, privateKey, credential, isFork = true, writeLog, signal } = request;
   if (!/^[\w-]{1,64}$/.test(projectId)) throw new Error(`${JSON.stringify(projectId)} cannot name a project`);
   const address = parseGitAddress(url);
   if (address === undefined) {
@@ -71,7 +77,8 @@ export function sourceOf(request: SourceRequest): Source {
       `The address ${JSON.stringify(url)} is not of the form user@host:path, ssh://user@host:port/path or https://host/path.`,
     );
   }
-  return { projectId, address, home: address, isFork, privateKey, narrator: logWriter(writeLog), signal };
+  const narrator = logWriter(writeLog);
+  return { projectId, address, home: address, isFork, privateKey, credential, narrator, signal };
 }
 
 /**
@@ -94,7 +101,7 @@ export async function reach<T>(
   source: Source,
   work: (remote: Remote) => Promise<T>,
 ): Promise<T> {
-  if (source.address.scheme === 'https') return work(publicRemote(services, source));
+  if (source.address.scheme === 'https') return work(await httpsRemote(services, source, services.checkoutBytes));
   return connected(services, source, (ssh, known) => work(sshRemote(services, known, ssh)));
 }
 
@@ -141,12 +148,17 @@ export async function connected<T>(
   return connections.use({ ...known, isNamed }, (ssh) => work(ssh, known));
 }
 
-/** A public repository is requested over HTTPS, and without the project's key. */
-function publicRemote({ checkoutBytes, longestSilenceMs }: GitServices, source: Source): Remote {
+/** A repository over HTTPS. A submodule is fetched as anybody would, whatever opens the project's own. */
+export async function httpsRemote(
+  { longestSilenceMs }: Pick<GitServices, 'longestSilenceMs'>,
+  source: Source,
+  bytes: number,
+): Promise<Remote> {
   const { address, narrator, signal } = source;
+  const credential = await credentialOf(source);
   return {
     url: address.url,
-    way: () => ({ publicBytes: checkoutBytes }),
+    way: () => ({ https: { bytes, only: hostAndPort(address), ...(credential && { credential }) } }),
     narrator,
     signal,
     longestSilenceMs,
@@ -156,10 +168,33 @@ function publicRemote({ checkoutBytes, longestSilenceMs }: GitServices, source: 
       if (kind === 'malformed_repository' || kind === 'commit_withheld') return reason(source, kind);
       const output = stderr.toString();
       if (blamesItself(output) && !containsAny(output, [notObtained])) return undefined;
-      const { why, isLasting } = whyUnavailable(output, troubles);
-      return new FetchError(isLasting ? 'not_public' : 'host_unreachable', why);
+      const unavailable = whyUnavailable(output, troubles, credential && 'the token of its forge');
+      return isOwn(source) ? ownUnavailable(address, unavailable) : submoduleUnavailable(unavailable);
     },
   };
+}
+
+const isOwn = ({ address, home }: Source): boolean => address.url === home.url;
+
+/** What opens the project's own repository over HTTPS, and no other: a submodule is named by whoever can push. */
+export async function credentialOf(source: Source): Promise<HttpsWay['credential']> {
+  const { address, credential } = source;
+  const known = isOwn(source) ? await (typeof credential === 'function' ? credential() : credential) : undefined;
+  return known && { ...known, url: address.url };
+}
+
+/** A checkout tells it in a sentence of its own. */
+function submoduleUnavailable({ why, isLasting }: Unavailable): FetchError {
+  return new FetchError(isLasting ? 'not_public' : 'host_unreachable', why);
+}
+
+function ownUnavailable({ url, host, path }: GitAddress, { why, isLasting, isRefused }: Unavailable): FetchError {
+  const kind = isRefused ? 'repository_not_found' : isLasting ? 'not_public' : 'host_unreachable';
+  const help = isRefused
+    ? ` Check the address. If the repository is private, enter the address that it has over SSH, such as git@${host}:${path.slice(1)}, ` +
+      'and install the key of the project there.'
+    : '';
+  return new FetchError(kind, `The repository ${url} cannot be fetched: ${why}.${help}`);
 }
 
 /** Uses a commit in the session that found it. */

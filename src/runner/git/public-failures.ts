@@ -5,9 +5,12 @@ import { containsAny } from './phrases.ts';
 export interface Unavailable {
   why: string;
   isLasting: boolean;
+  /** Whether the host refuses it, or says that it is not there. */
+  isRefused?: boolean;
 }
 
 export const notPublic = 'its address is not public, and the operator of this runner has not allowed it';
+const elsewhere = 'it redirects to another host, which is not followed';
 const tooMuch = 'its host sends more than expected: it may not be larger than a checkout (HEADRACE_CHECKOUT_SIZE)';
 export const silent: Unavailable = { why: 'its host does not answer', isLasting: false };
 
@@ -26,12 +29,18 @@ const signs: readonly [phrases: readonly string[], why: string, isLasting: boole
 ];
 
 /** What the end of a git or git-lfs that called public addresses means. */
-export function whyUnavailable(output: string, troubles: readonly ProxyTrouble[], other = silent): Unavailable {
+export function whyUnavailable(
+  output: string,
+  troubles: readonly ProxyTrouble[],
+  asked = 'anonymous access',
+  other = silent,
+): Unavailable {
   if (troubles.includes('forbidden')) return { why: notPublic, isLasting: true };
+  if (troubles.includes('elsewhere')) return { why: elsewhere, isLasting: true };
   if (troubles.includes('too_much')) return { why: tooMuch, isLasting: true };
   if (troubles.includes('unreachable')) return silent;
   const status = statusIn(output);
-  if (status !== undefined) return refusal(status);
+  if (status !== undefined) return refusal(status, asked);
   const [, why, isLasting] = signs.find(([phrases]) => containsAny(output, phrases)) ?? [];
   return why === undefined || isLasting === undefined ? other : { why, isLasting };
 }
@@ -44,11 +53,12 @@ function statusIn(output: string): number | undefined {
   return first === undefined && second === undefined ? undefined : Number(first ?? second);
 }
 
-function refusal(status: number): Unavailable {
+function refusal(status: number, asked: string): Unavailable {
   if (status === 429 || status >= 500) return { why: `its host answers ${status}`, isLasting: false };
   const isRefused = [401, 403, 404, 410].includes(status);
   return {
-    why: isRefused ? `its host refuses anonymous access (${status})` : `its host answers ${status}`,
+    why: isRefused ? `its host refuses ${asked} (${status})` : `its host answers ${status}`,
     isLasting: true,
+    isRefused,
   };
 }

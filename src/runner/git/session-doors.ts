@@ -11,20 +11,20 @@ import type { OpenSession } from './session.ts';
  *
  *   runner            session.pl takes requests from it
  *   git-upload-pack…  one for each command of the remote that this session may run there
- *   proxy             leads to public addresses, in sessions that may call them
+ *   proxy             leads to addresses that may be called over HTTPS, in sessions that need that
  */
 export interface Doors {
-  /** What went wrong with connections to public addresses so far. */
+  /** What went wrong with connections over HTTPS so far. */
   readonly troubles: readonly ProxyTrouble[];
   close(): Promise<void>;
 }
 
 export interface DoorsOptions {
   way: Way | undefined;
-  /** What public addresses are, and how long they may take. */
+  /** Which addresses may be called, and how long they may take. */
   proxy: Pick<FilteringProxyOptions, 'rules' | 'connectMs' | 'silenceMs'>;
-  /** Replaces the authorities that this machine trusts. */
-  ca: string | undefined;
+  /** The authorities that are trusted, where these are not the machine's own. */
+  authorities: string | undefined;
   signal: AbortSignal;
   session: Pick<OpenSession, 'attach' | 'join'>;
 }
@@ -34,7 +34,7 @@ export const authoritiesFile = 'authorities.pem';
 
 /** Makes the folder; its path must be short, because that of a socket may have 107 bytes. */
 export async function openDoors(folder: string, options: DoorsOptions): Promise<Doors> {
-  const { way, proxy, ca, signal, session } = options;
+  const { way, proxy, authorities, signal, session } = options;
   const opened = new AsyncDisposableStack();
   // Remains are removed with the parent folder.
   opened.defer(() => rm(folder, { recursive: true, force: true }).catch(() => {}));
@@ -52,9 +52,10 @@ export async function openDoors(folder: string, options: DoorsOptions): Promise<
     await listen(runnerSocket, (socket) => session.attach(socket));
     for (const [service, open] of Object.entries(way?.services ?? {}))
       await listen(service, (socket) => session.join(socket, open));
-    if (way?.publicBytes === undefined) return { troubles: [], close: () => opened.disposeAsync() };
-    if (ca !== undefined) await writeFile(join(folder, authoritiesFile), ca);
-    const addressFilter = await openFilteringProxy({ ...proxy, folder, mostBytes: way.publicBytes, signal });
+    if (way?.https === undefined) return { troubles: [], close: () => opened.disposeAsync() };
+    if (authorities !== undefined) await writeFile(join(folder, authoritiesFile), authorities);
+    const { bytes: mostBytes, only } = way.https;
+    const addressFilter = await openFilteringProxy({ ...proxy, folder, mostBytes, only, signal });
     opened.defer(() => addressFilter.close());
     return { troubles: addressFilter.troubles, close: () => opened.disposeAsync() };
   } catch (error) {

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { Mask } from '../../domain/masking.ts';
 import { keepTail, type Tail } from '../../lib/tail.ts';
 import type { ProxyTrouble } from '../filtering-proxy.ts';
 import type { Channel, OpenChannel } from './channel.ts';
@@ -72,13 +73,15 @@ interface SessionOptions {
   directory: string;
   store: string;
   troubles: () => readonly ProxyTrouble[];
+  /** Hides what the session was trusted with, should a host say it back. */
+  mask: Mask;
   /** Aborted when no caller waits for the log any more. */
   signal: AbortSignal;
   /** Ends the sandbox, for a reason that waiting callers get. */
   end: (reason: Error) => void;
 }
 
-export function openSession({ directory, store, troubles, signal, end }: SessionOptions): OpenSession {
+export function openSession({ directory, store, troubles, mask, signal, end }: SessionOptions): OpenSession {
   const attached = Promise.withResolvers<Socket>();
   const released = Promise.withResolvers<void>();
   signal.addEventListener('abort', () => released.resolve(), { once: true });
@@ -91,6 +94,11 @@ export function openSession({ directory, store, troubles, signal, end }: Session
       to.timeout?.refresh();
     }
   };
+  const hearError = async (now: Running, chunk: Buffer): Promise<void> => {
+    if (chunk.length === 0) return;
+    now.said.add(chunk);
+    await passOn(now, chunk);
+  };
   let gone: { reason: unknown } | undefined;
   let running: Running | undefined;
 
@@ -102,11 +110,11 @@ export function openSession({ directory, store, troubles, signal, end }: Session
       if (now.left < 0) throw new FrameError('more output than allowed');
       now.output.push(Buffer.from(bytes));
     } else if (letter === 'e') {
-      now.said.add(bytes);
-      await passOn(now, Buffer.from(bytes));
+      await hearError(now, mask.push(Buffer.from(bytes)));
     } else if (letter === 'x') {
       const [, status, truncated] = /^(\d{1,3}) ([01])$/.exec(bytes.toString('latin1')) ?? [];
       if (status === undefined) throw new FrameError('a malformed end');
+      await hearError(now, mask.flush());
       running = undefined;
       now.ended.resolve({ status: Number(status), truncated: truncated === '1' });
     } else {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { createMask } from '../../domain/masking.ts';
 import type { DiskReserve } from '../../lib/disk-reserve.ts';
 import { randomName } from '../../lib/random-name.ts';
 import { proxySocket } from '../filtering-proxy.ts';
@@ -9,7 +10,7 @@ import { quote } from '../sandbox/steps.ts';
 import type { Ended, Job, Limits, Mount, Sandboxes } from '../sandbox/types.ts';
 import type { Way } from './channel.ts';
 import { limitReached } from './failures.ts';
-import { GitError, gitEnvironment } from './git.ts';
+import { credentialEnvironment, GitError, gitEnvironment } from './git.ts';
 import { openSession, type Session } from './session.ts';
 import { authoritiesFile, openDoors, runnerSocket, type Doors, type DoorsOptions } from './session-doors.ts';
 import { sourceFile } from '../../lib/source-files.ts';
@@ -27,9 +28,9 @@ export interface SessionsOptions {
   /** For the sockets; no other user may enter it. */
   folder: string;
   limits: Limits;
-  /** For sessions that may call public addresses. */
+  /** For sessions that call addresses over HTTPS. */
   proxy: DoorsOptions['proxy'];
-  ca?: DoorsOptions['ca'];
+  authorities?: DoorsOptions['authorities'];
   /** Written data stays above its reserve. */
   disk?: Pick<DiskReserve, 'room'> | undefined;
 }
@@ -65,7 +66,15 @@ const sessionProgram = source('git/session.pl');
 const relayProgram = source('git/relay.pl');
 const proxyRelayProgram = source('proxy-relay.pl');
 
-export function openSessions({ sandboxes, isolation, folder, limits, proxy, ca, disk }: SessionsOptions): Sessions {
+export function openSessions({
+  sandboxes,
+  isolation,
+  folder,
+  limits,
+  proxy,
+  authorities,
+  disk,
+}: SessionsOptions): Sessions {
   const leaving = new Set<Promise<void>>();
   let count = 0;
 
@@ -80,7 +89,7 @@ export function openSessions({ sandboxes, isolation, folder, limits, proxy, ca, 
         ...(access === 'write' ? { writable: directory } : { layers: [directory] }),
       });
     if (store !== undefined) mounts.push({ at: inside.store, writable: store });
-    if (way?.publicBytes !== undefined) mounts.push(...machineTrust());
+    if (way?.https !== undefined) mounts.push(...machineTrust());
     return { ...inside, mounts };
   }
 
@@ -89,15 +98,16 @@ export function openSessions({ sandboxes, isolation, folder, limits, proxy, ca, 
     { sockets }: Inside,
     bounds: string,
   ): Pick<Job, 'steps' | 'environment'> {
-    const isPublic = way?.publicBytes !== undefined;
+    const https = way?.https;
     const at = (name: string): string => quote(join(sockets, name));
-    const proxied = isPublic ? `perl -e ${proxyRelayProgram} ${at(proxySocket)} '' '' ` : '';
+    const proxied = https ? `perl -e ${proxyRelayProgram} ${at(proxySocket)} '' '' ` : '';
     const command = `${bounds}exec ${proxied}perl -e ${sessionProgram} ${at(runnerSocket)} 2>/dev/null`;
     return {
       steps: [{ name: 'git', command }],
       environment: {
-        ...gitEnvironment(`exec perl -e ${relayProgram} ${quote(sockets)}`, isPublic ? 'https' : 'ssh'),
-        ...(isPublic && ca !== undefined ? { GIT_SSL_CAINFO: join(sockets, authoritiesFile) } : {}),
+        ...gitEnvironment(`exec perl -e ${relayProgram} ${quote(sockets)}`, https ? 'https' : 'ssh'),
+        ...(https && authorities !== undefined ? { GIT_SSL_CAINFO: join(sockets, authoritiesFile) } : {}),
+        ...(https?.credential && credentialEnvironment(https.credential)),
       },
     };
   }
@@ -112,8 +122,10 @@ export function openSessions({ sandboxes, isolation, folder, limits, proxy, ca, 
     const inside = placesFor(request, own);
     const signal = AbortSignal.any([request.signal, ending.signal]);
     const end = (reason: Error): void => ending.abort(reason);
-    const session = openSession({ ...inside, troubles: () => doors.troubles, signal, end });
-    const doors: Doors = await openDoors(own, { way, proxy, ca, signal: request.signal, session });
+    const { username = '', password = '' } = way?.https?.credential ?? {};
+    const mask = createMask([password, `${username}:${password}`]);
+    const session = openSession({ ...inside, mask, troubles: () => doors.troubles, signal, end });
+    const doors: Doors = await openDoors(own, { way, proxy, authorities, signal: request.signal, session });
     const ownLimits = { ...limits, ...request.limits };
     const ended = sandboxes.run({
       id: randomName(),

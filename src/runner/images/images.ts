@@ -6,6 +6,7 @@ import { publicAddressFilter } from '../../lib/address-filter.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { createResolve } from '../../lib/resolve.ts';
 import { treeSize } from '../../lib/tree-size.ts';
+import type { TlsTrust } from '../../lib/tls-trust.ts';
 import type { ImageOrder, Link, RegistryAccess } from '../../protocol/index.ts';
 import { untilAnswered } from '../retry.ts';
 import { present } from '../sandbox/machine.ts';
@@ -26,6 +27,7 @@ import {
   type Manifest,
 } from './manifest.ts';
 import { openRegistryCheck } from './registry-check.ts';
+import { readRegistryTrust } from './registry-trust.ts';
 import { openImageTools, type RegistrySource } from './tools.ts';
 
 /**
@@ -69,6 +71,8 @@ export interface ImagesOptions {
   toolSandboxes: Sandboxes;
   /** Private ranges whose registries may be called. */
   allow: readonly string[];
+  /** Whose certificates count beside those that the machine's configuration for containers names. */
+  trust?: TlsTrust | undefined;
   /** The largest image, and the most bytes that unused images may take up. */
   imageBytes: number;
   mostBytes: number;
@@ -82,8 +86,15 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
   const store = await openImageStore(options.folder, options.mostBytes, log);
   await mkdir(options.sockets, { recursive: true, mode: 0o700 });
   const rules = { mayCall: publicAddressFilter(options.allow), resolve: createResolve() };
-  const registryCheck = openRegistryCheck(rules);
-  const tools = openImageTools({ sandboxes: options.toolSandboxes, folder: options.sockets, rules, timeoutMs, log });
+  const registryCheck = openRegistryCheck(rules, readRegistryTrust({ added: options.trust?.added }));
+  const tools = openImageTools({
+    sandboxes: options.toolSandboxes,
+    folder: options.sockets,
+    rules,
+    authorities: options.trust?.authorities(),
+    timeoutMs,
+    log,
+  });
 
   const checked = async (source: RegistrySource, digest: string, signal: AbortSignal): Promise<Buffer> => {
     const bytes = await tools.fetchManifest(source, signal);

@@ -4,7 +4,7 @@ import type { SecureContext } from 'node:tls';
 import { allowedLookup, type AddressRules } from '../../lib/address-filter.ts';
 import type { RegistryAccess } from '../../protocol/index.ts';
 import type { RegistrySource } from './tools.ts';
-import { readRegistryTrust, type RegistryTrust } from './registry-trust.ts';
+import type { RegistryTrust } from './registry-trust.ts';
 
 /**
  * Asks a registry which digest a reference stands for, with the credentials of an account. It serves one question alone:
@@ -26,7 +26,7 @@ const accepted = [
   'application/vnd.docker.distribution.manifest.v2+json',
 ].join(', ');
 
-export function openRegistryCheck(rules: AddressRules, trust: RegistryTrust = readRegistryTrust()): RegistryCheck {
+export function openRegistryCheck(rules: AddressRules, trust: RegistryTrust): RegistryCheck {
   return {
     async digestOf({ reference, access }, signal) {
       const { host, name, tag = 'latest', digest } = reference;

@@ -13,10 +13,16 @@ export interface RegistryTrust {
   contextFor(host: string): SecureContext | undefined;
 }
 
+interface RegistryTrustOptions {
+  etc?: string;
+  added?: string | undefined;
+}
+
 const bundles = ['ssl/certs/ca-certificates.crt', 'pki/tls/certs/ca-bundle.crt'];
 const mostHosts = 100;
 
-export function readRegistryTrust(etc = '/etc'): RegistryTrust {
+/** `added` are the authorities that the operator names for all that is called. */
+export function readRegistryTrust({ etc = '/etc', added = '' }: RegistryTrustOptions = {}): RegistryTrust {
   const known = new Map<string, { stamp: string; context: SecureContext | undefined }>();
 
   const filesFor = (host: string): string[] => [
@@ -33,7 +39,7 @@ export function readRegistryTrust(etc = '/etc'): RegistryTrust {
       const before = known.get(host);
       if (before?.stamp === stamp) return before.context;
       if (known.size >= mostHosts) known.clear();
-      const context = contextOf(host, files);
+      const context = contextOf(host, files, added);
       known.set(host, { stamp, context });
       return context;
     },
@@ -54,12 +60,12 @@ function stampOf(file: string): string {
   return found ? `${file} ${found.ino} ${found.size} ${found.mtimeMs}` : '';
 }
 
-function contextOf(host: string, files: readonly string[]): SecureContext | undefined {
+function contextOf(host: string, files: readonly string[], added: string): SecureContext | undefined {
   if (files.some((file) => /\.(?:cert|key)$/.test(file))) return undefined;
   try {
     if (files.some((file) => file.includes('registries.conf') && covers(readText(file), host))) return undefined;
     const trusted = files.filter((file) => file.endsWith('.crt')).map(readText);
-    return createSecureContext({ ca: trusted.filter((text) => text !== '') });
+    return createSecureContext({ ca: [...trusted, added].filter((text) => text !== '') });
   } catch {
     return undefined; // the program that pulls tells what is wrong with it
   }

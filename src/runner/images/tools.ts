@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DiskFullError } from '../../lib/disk-reserve.ts';
 import type { ImageReference } from '../../domain/image-reference.ts';
@@ -70,6 +70,8 @@ export interface ImageToolsOptions {
   /** For sockets; no other user may enter it. */
   folder: string;
   rules: AddressRules;
+  /** The authorities that are trusted, where these are not the machine's own. */
+  authorities?: string | undefined;
   timeoutMs: number;
   log: (message: string) => void;
 }
@@ -79,10 +81,18 @@ const limits: Limits = { memoryBytes: 2 * 1024 ** 3, processes: 512, timeoutMs: 
 const relayProgram = quote(readFileSync(sourceFile('runner/proxy-relay.pl'), 'utf8'));
 const accountsProgram = quote(readFileSync(sourceFile('runner/images/accounts.pl'), 'utf8'));
 const socketPlace = '/run/headrace/proxy';
+const authoritiesFile = 'authorities.pem';
 const layoutPlace = '/run/headrace/layout';
 const authFile = '/dev/shm/auth.json'; // in memory, and gone with the sandbox
 
-export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: ImageToolsOptions): ImageTools {
+export function openImageTools({
+  sandboxes,
+  folder,
+  rules,
+  authorities,
+  timeoutMs,
+  log,
+}: ImageToolsOptions): ImageTools {
   const run = async (
     what: Omit<Job, 'id' | 'limits' | 'output' | 'environment'> & Partial<Job>,
   ): Promise<ToolOutput> => {
@@ -110,6 +120,7 @@ export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: Ima
     let proxy: FilteringProxy | undefined;
     try {
       await mkdir(own, { mode: 0o755 });
+      if (authorities !== undefined) await writeFile(join(own, authoritiesFile), authorities);
       proxy = await openFilteringProxy({ folder: own, rules, mostBytes: what.mostBytes, signal: what.signal });
       const [address, port] = loopbackOf(reference.host);
       const relay = `perl -e ${relayProgram} ${socketPlace}/${proxySocket} ${quote(address)} ${quote(port)}`;
@@ -124,7 +135,10 @@ export function openImageTools({ sandboxes, folder, rules, timeoutMs, log }: Ima
             ].join('\n'),
           },
         ],
-        environment: { REGISTRY_AUTH: authOf(access) },
+        environment: {
+          REGISTRY_AUTH: authOf(access),
+          ...(authorities !== undefined && { SSL_CERT_FILE: `${socketPlace}/${authoritiesFile}` }),
+        },
         workspace: what.workspace,
         mounts: [{ at: socketPlace, layers: [own] }, ...machineTrust()],
         limits: { ...limits, timeoutMs: what.timeoutMs },

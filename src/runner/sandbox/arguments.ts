@@ -34,7 +34,8 @@ export function sandboxArguments(network: Network, users: SandboxUsers): string[
     ['--proc', '/proc'],
     // Root of a sandbox owns some of what stands there.
     users.user ? ['--ro-bind', '/proc/sys', '/proc/sys'] : [],
-    ['--remount-ro', '/'],
+    // Otherwise the root is in memory, and nobody's.
+    users.user && users.hasManyIds ? [] : ['--remount-ro', '/'],
   ].flat();
 }
 

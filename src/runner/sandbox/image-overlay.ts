@@ -13,8 +13,8 @@ export interface ImageOverlay {
 
 export interface ShownImage {
   tree: string;
-  /** Layers over the files of the image, bound in the run's namespaces, later ones on top. */
-  layers: readonly string[];
+  /** Layers below and above the files of the image, bound in the run's namespaces. */
+  layers: { below: readonly string[]; above: readonly string[] };
   /** Directories that stand over the image's files: a link that it has there leads nowhere. */
   directories: readonly string[];
 }
@@ -45,7 +45,7 @@ export function openImageOverlay({ folder, namespaces, directories, overImages, 
     }
   };
   return {
-    show: async ({ tree, layers, directories: ways }) => {
+    show: async ({ tree, layers: { below, above }, directories: ways }) => {
       directories.make('image-changes');
       directories.make('image-work');
       if (ways.length > 0) await directories.settled();
@@ -57,8 +57,9 @@ export function openImageOverlay({ folder, namespaces, directories, overImages, 
         namespaces.bind(folder, own, 'rw', 'image'),
         namespaces.bind(overImages, over, 'ro', 'image'),
         namespaces.bind(tree, boundTree, 'ro', 'image'),
-        namespaces.overlay(place, { lower: [boundTree, over, ...layers], upper }),
-        namespaces.image(place, boundTree, tree, tops),
+        namespaces.overlay(place, { lower: [...below, boundTree, over, ...above], upper }),
+        // With something below it, there may be more at the top than the image has.
+        below.length > 0 ? namespaces.image(place, place, '', tops) : namespaces.image(place, boundTree, tree, tops),
       ];
     },
   };

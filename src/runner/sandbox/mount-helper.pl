@@ -41,7 +41,7 @@
 #       belongs to whoever runs, "image" for the files of an image, which keep the owners that it gave them; empty for no translation.
 #   image DIRECTORY TREE PATH OVER
 #       the entries of this directory replace all of the root but the sandbox's own places. It is an overlay of TREE, where
-#       the unpacked files of an image are bound, whose path is PATH, and of OVER, a list of further directories at its top,
+#       the unpacked files of an image are bound, whose path is PATH (empty if they are not known by it), and of OVER, a list of further directories at its top,
 #       with \x01 as separator. The sandbox must be open and wait.
 #   start                          the forked process becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
@@ -257,7 +257,7 @@ sub reap {
 }
 
 my %for_run = (
-    furnish   => sub { furnish(@_) ? step_files( $runs{$inside} ) : 0 },
+    furnish   => sub { furnish( @_, defined $runs{$inside}{range} ) ? step_files( $runs{$inside} ) : 0 },
     directory => \&make_directory,
     overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
     bind      => \&bind_at,

@@ -195,9 +195,13 @@ sub mounts_in {
 
 # The root is not visible to any process yet, and its parts have their flags already: each place takes one mount.
 sub furnish {
-    my ( $folder, $uid, $gid ) = @_;
-    mkdir($root) && mount_at( $root, $root, 'none', $MS_BIND, '' ) && mount_at( 'none', $root, 'none', $MS_SHARED, '' )
-      or return 0;
+    my ( $folder, $uid, $gid, $has_users ) = @_;
+    mkdir $root or return 0;
+    # Root of a sandbox may add to the top of it, on disk.
+    my $made = $has_users
+      ? make_directory( "$folder/root", '755', $uid, $gid ) && bind_at( "$folder/root", $root, 'rw', 'image' )
+      : mount_at( $root, $root, 'none', $MS_BIND, '' );
+    $made && mount_at( 'none', $root, 'none', $MS_SHARED, '' ) or return 0;
     mkdir "$root/$_" or return 0 for @mounts, @directories;
     symlink $_->[1], "$root/$_->[0]" or return 0 for @links;
     mount_at( "$base/$_", "$root/$_", 'none', $MS_BIND | $MS_REC, '' ) or return 0 for @mounts;
@@ -234,7 +238,7 @@ my %seen;
 sub look_through {
     my ( $tree, $path, $over ) = @_;
     my $known = "$over\0$path";
-    return $seen{$known} if $seen{$known};
+    return $seen{$known} if $path ne '' && $seen{$known};
     opendir my $place, $tree or return;
     my $names = entries_of($place) or return;
     my %entries;

@@ -108,8 +108,8 @@ export interface Job {
   user?: RunUser | undefined;
   /** The files of an image, which stand in the sandbox instead of the machine's programs; the run may change its view. */
   image?: string | undefined;
-  /** Directories that lie over the files of the image as layers, later ones on top. */
-  overImage?: readonly string[];
+  /** A directory that `keepWhole` made: what that run changed in the same image is there. */
+  changedImage?: string;
   /** Directories that lie below the run's home, and below /tmp, as layers, later ones on top. */
   home?: readonly string[];
   tmp?: readonly string[];
@@ -172,7 +172,13 @@ export interface RunFiles {
 export type RunLayers = Record<'workspace' | 'home', { below: readonly string[]; made: string }>;
 
 /** Where the parts of a run stand in the directory that `keepWhole` made. Each is a layer. */
-export const wholeRun = { workspace: 'changes', home: 'home', tmp: 'tmp', image: 'image-changes' } as const;
+export const wholeRun = {
+  workspace: 'changes',
+  home: 'home',
+  tmp: 'tmp',
+  image: 'image-changes',
+  root: 'root',
+} as const;
 
 export interface Inspection extends Pick<Job, 'limits' | 'output' | 'signal'> {
   command: string;

@@ -1,4 +1,4 @@
-import { chmodSync, lchownSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node:fs';
+import { chmodSync, existsSync, lchownSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
@@ -6,7 +6,7 @@ import type { Machine } from './machine.ts';
 import { helperDirectory, type Owners } from './mount-helper.ts';
 import type { RunDirectory } from './run-directories.ts';
 import type { Sandbox } from './sandbox.ts';
-import { CannotMountError, sandboxPaths, type Job, type Mount } from './types.ts';
+import { CannotMountError, sandboxPaths, wholeRun, type Job, type Mount } from './types.ts';
 
 /**
  * Mounts the workspace and the software of a run on the root of its sandbox.
@@ -47,14 +47,15 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
 
   async function image(tree: string): Promise<void> {
     await sandbox.process.settled();
-    const layers = (job.overImage ?? []).map((path) => layer(path, 'ro', 'image'));
-    (
-      await sandbox.image.show({
-        tree,
-        layers,
-        directories: mounts.filter(({ file }) => file === undefined).map(({ at }) => at),
-      })
-    ).forEach(mounting);
+    const { changedImage: changed } = job;
+    const kept = (part: 'image' | 'root'): string[] => {
+      const path = changed === undefined ? undefined : join(changed, wholeRun[part]);
+      // Only runs with many users have a root of their own.
+      return path === undefined || (part === 'root' && !existsSync(path)) ? [] : [layer(path, 'ro', 'image')];
+    };
+    const layers = { below: kept('root'), above: kept('image') };
+    const ways = mounts.filter(({ file }) => file === undefined).map(({ at }) => at);
+    (await sandbox.image.show({ tree, layers, directories: ways })).forEach(mounting);
   }
 
   async function workspace(target: string): Promise<void> {

@@ -14,18 +14,21 @@ import { sandboxPaths, wholeRun, type Beside, type Job, type RunFiles } from '..
  * the service's sandbox, so that to begin with it costs a few mounts, whatever it holds. The runner never looks inside.
  */
 
-/** The parts of a sandbox in which data can be, with the directory that each lies at. */
-const places = { home: sandboxPaths.home, tmp: '/tmp', image: '' } as const;
-type Part = keyof typeof places;
-const allParts = Object.keys(places) as Part[];
-
-/** Where data lies: in which part of the sandbox, and how it is called there. */
-function placeOf(path: string): { part: Part; names: string[] } {
-  const part = allParts.find((one) => path === places[one] || path.startsWith(`${places[one]}/`)) ?? 'image';
-  return { part, names: path.slice(places[part].length).split('/').filter(Boolean) };
+/** Where data lies: in the home, in /tmp, or in the files of the image, and how it is called there. */
+function placeOf(path: string): { part: 'home' | 'tmp' | 'image'; names: string[] } {
+  const [part, at] = (
+    [
+      ['home', sandboxPaths.home],
+      ['tmp', '/tmp'],
+    ] as const
+  ).find(([, place]) => path === place || path.startsWith(`${place}/`)) ?? ['image', ''];
+  return { part, names: path.slice(at.length).split('/').filter(Boolean) };
 }
 
-export type DataLayers = Pick<Job, 'overImage' | 'home' | 'tmp'>;
+/** The parts of a sandbox: a directory at the top that the image does not have stands in a part of its own. */
+const parts = ['home', 'tmp', 'image', 'root'] as const;
+
+export type DataLayers = Pick<Job, 'changedImage' | 'home' | 'tmp'>;
 
 /** A tree in the store has a number for its name. */
 function treeFor(digest: string): { name: string; digest: string; bytes: number } {
@@ -42,11 +45,12 @@ export async function findData(
   const tree = treeFor(digest);
   if (!store.has(project, tree)) return undefined;
   const taken = await store.take(project, tree, signal);
-  const of = async (part: Part): Promise<string[]> => {
-    const path = join(taken.path, part);
+  const of = async (part: 'home' | 'tmp'): Promise<string[]> => {
+    const path = join(taken.path, wholeRun[part]);
     return (await pathExists(path, 'directory')) ? [path] : [];
   };
-  const layers = { overImage: await of('image'), home: await of('home'), tmp: await of('tmp') };
+  const hasImage = await pathExists(join(taken.path, wholeRun.image), 'directory');
+  const layers = { home: await of('home'), tmp: await of('tmp'), ...(hasImage && { changedImage: taken.path }) };
   return { layers, [Symbol.dispose]: () => taken[Symbol.dispose]() };
 }
 
@@ -60,15 +64,13 @@ export async function keepData(
   await using making = await store.begin();
   const whole = join(dirname(making.tree), 'whole');
   await left.keepWhole(whole);
-  for (const part of allParts) {
-    const wanted = data.map(placeOf).filter((place) => place.part === part);
+  const wanted = data.map(placeOf);
+  for (const part of parts) {
+    const of = wanted.filter((place) => place.part === (part === 'root' ? 'image' : part)).map(({ names }) => names);
     const from = join(whole, wholeRun[part]);
-    if (wanted.length === 0 || !(await pathExists(from, 'directory'))) continue;
-    await prune(
-      from,
-      wanted.map(({ names }) => names),
-    );
-    const to = join(making.tree, part);
+    if (of.length === 0 || !(await pathExists(from, 'directory'))) continue;
+    await prune(from, of);
+    const to = join(making.tree, wholeRun[part]);
     await removeTree(to); // an empty one, if there is one
     await rename(from, to);
   }

@@ -136,7 +136,7 @@ test('a fork’s work tree holds its own history, and nothing of other branches,
 test('a fork’s large files are asked for without the key, and none that another commit brought is given to it [promise: fork-sources]', async (t) => {
   const looked: string[] = [];
   const resolve = async (host: string) => (looked.push(host), [{ address: '10.1.2.3', family: 4 }]);
-  const place = await workplace(t, { https: { resolve, mayCall: publicAddressFilter([]) } });
+  const place = await workplace(t, { rules: { resolve, mayCall: publicAddressFilter([]) } });
   const { host, repository, folder } = place;
   const content = 'of the project alone';
   const oid = createHash('sha256').update(content).digest('hex');
@@ -167,7 +167,8 @@ test('a public submodule of a fork comes without credentials, and is told of whe
   const open = await startHttpsGitHost();
   t.after(() => open.close());
   const place = await workplace(t, {
-    https: { ca: open.ca, mayCall: publicAddressFilter(['127.0.0.1/32', '::1/128']) },
+    authorities: open.ca,
+    rules: { mayCall: publicAddressFilter(['127.0.0.1/32', '::1/128']) },
   });
   const { repository } = place;
   const lib = await createRepository(join(open.folder, 'lib.git'));

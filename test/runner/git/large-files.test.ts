@@ -43,7 +43,8 @@ async function placeWithLfs(t: TestContext): Promise<Place> {
   const store = await startHttpsGitHost({ name: 'files.test' });
   t.after(() => store.close());
   const place = await workplace(t, {
-    https: { ca: store.ca, mayCall: publicAddressFilter(['127.0.0.1/32']), resolve },
+    authorities: store.ca,
+    rules: { mayCall: publicAddressFilter(['127.0.0.1/32']), resolve },
   });
   const offer = {
     href: store.url('app.git/info/lfs'),

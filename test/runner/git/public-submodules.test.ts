@@ -30,7 +30,8 @@ async function publicPlace(t: TestContext, options: Partial<MirrorsOptions> = {}
   t.after(() => open.close());
   const place = await workplace(t, {
     ...options,
-    https: { ca: open.ca, mayCall: publicAddressFilter(loopback), ...options.https },
+    authorities: open.ca,
+    rules: { mayCall: publicAddressFilter(loopback), ...options.rules },
   });
   const lib = await createRepository(join(open.folder, 'lib.git'));
   let count = 0;
@@ -185,7 +186,8 @@ test('a host whose certificate nobody vouches for is not spoken to', async (t) =
   const sha = await naming(open.url('lib.git'), await lib.commit());
   const distrustful = await openMirrors({
     dir: join(folder, 'other'),
-    https: { mayCall: publicAddressFilter(loopback) },
+    authorities: undefined,
+    rules: { mayCall: publicAddressFilter(loopback) },
   });
   const { sentences } = await distrustful.checkout({ ...project, sha, into: join(folder, 'tree') });
   assert.match(sentences[0] ?? '', /certificate is not one that this runner trusts/);
@@ -195,7 +197,7 @@ test('a host whose certificate nobody vouches for is not spoken to', async (t) =
 test('private addresses are not called, by whatever way a repository leads there [promise: git-addresses]', async (t) => {
   const names = new Map([['rebinds.test', ['127.0.0.1']]]);
   const looked: string[] = [];
-  const resolve: NonNullable<NonNullable<MirrorsOptions['https']>['resolve']> = async (host) => {
+  const resolve: NonNullable<NonNullable<MirrorsOptions['rules']>['resolve']> = async (host) => {
     looked.push(host);
     const answers = names.get(host);
     // A name that says something public the first time, and something private ever after.
@@ -210,7 +212,7 @@ test('private addresses are not called, by whatever way a repository leads there
   ];
   const { open, lib, naming, checkOut } = await publicPlace(t, {
     connectSeconds: 1,
-    https: { resolve, mayCall: publicAddressFilter([]) },
+    rules: { resolve, mayCall: publicAddressFilter([]) },
   });
   const sha = await lib.commit();
   const urls = [
@@ -244,7 +246,7 @@ test('a public host cannot send us elsewhere, but to where everybody may go [pro
   t.after(() => inside.close());
   const { port } = inside.address() as AddressInfo;
   const { open, lib, naming, checkOut } = await publicPlace(t, {
-    https: { mayCall: publicAddressFilter(['127.0.0.1/32', '::1/128']) },
+    rules: { mayCall: publicAddressFilter(['127.0.0.1/32', '::1/128']) },
   });
   const sha = await lib.commit({ files: { a: '1' } });
   const query = '/info/refs?service=git-upload-pack';

@@ -112,7 +112,7 @@ test('a session that may call public addresses calls no others [promise: git-add
   await once(listener, 'listening');
   const { port } = listener.address() as AddressInfo;
   const call = (url: string): string[] => ['curl', '-sS', '-o', '/dev/null', '-w', '%{http_code}', '-m', '20', url];
-  const way = { publicBytes: 1000 };
+  const way = { https: { bytes: 1000 } };
   const troubles = await sessions.use({ directory, access: 'read', signal, way }, async ({ run }) => {
     for (const closed of [`https://inside.test:${port}`, `https://10.0.0.7:${port}`, `https://open.test:${port}`])
       assert.notEqual((await run(call(closed))).status, 0, closed);

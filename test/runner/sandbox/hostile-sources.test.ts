@@ -52,7 +52,7 @@ test('what a run is shown is never reached through a link [promise: build-files]
     'a layer of the home': (source) => ({ home: [source] }),
     'a layer of /tmp': (source) => ({ tmp: [source] }),
     'an image': (source) => ({ image: source }),
-    'a layer over an image': (source) => ({ image, overImage: [source] }),
+    'what another run changed in an image': (source) => ({ image, changedImage: source }),
   };
   for (const [what, shape] of Object.entries(shapes))
     for (const source of ['made/link', 'made/link/inner', 'made/file', 'made/file-link'].map((name) =>

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { untilGone } from '../../../src/runner/sandbox/descendants.ts';
 import { openMountHelper, type MountHelper } from '../../../src/runner/sandbox/mount-helper.ts';
 import { isRoot } from './support.ts';
 
@@ -77,3 +80,42 @@ test('a run that is over leaves no namespaces, and removing tells how it went, i
   const own = readlinkSync(`/proc/${pid}/ns/mnt`);
   assert.deepEqual([...new Set([pid, ...beside].flatMap(mountNamespacesHeldBy))], [own]);
 });
+
+test(
+  'no two runs have the same range of IDs, also of two runners, and it is said when all are in use [promise: build-user]',
+  { skip: !isRoot && 'only root has ranges to give' },
+  async (t) => {
+    const ids = { files: 1_913_000_000, first: 1_800_000_000, count: 2 };
+    const [one, other] = [await openHelper(t), await openHelper(t, () => {})];
+    const openRange = async (helper: MountHelper) => {
+      const command: [string, ...string[]] = ['sleep', '600'];
+      const as = { uid: 7, gid: 8 };
+      const run = helper.open({ ownNetwork: false, entrances: [], ids, as, descriptors: {}, command });
+      const { pid } = await run.start().catch(async (error: unknown) => {
+        await run.close();
+        throw error;
+      });
+      const { uid } = await run.user;
+      assert.match(readFileSync(`/proc/${pid}/uid_map`, 'utf8'), new RegExp(`^ +0 +${uid - 7} +65536\n$`));
+      return { pid, first: uid - 7, close: () => run.close() };
+    };
+    const isFull = /every range of user IDs on this machine is in use/;
+    const [mine, theirs] = [await openRange(one.helper), await openRange(other.helper)];
+    assert.deepEqual([mine.first, theirs.first].toSorted(), [ids.first, ids.first + 65_536]);
+    for (const { helper } of [one, other]) await assert.rejects(openRange(helper), isFull);
+    await mine.close();
+    const again = await openRange(other.helper);
+    assert.equal(again.first, mine.first);
+    // A runner that is killed takes its runs with it, and their ranges are free when they are gone.
+    process.kill(other.pid, 'SIGKILL');
+    for (const { pid } of [theirs, again]) await untilGone(pid);
+    await (await openRange(one.helper)).close();
+    // Whoever is left in a range keeps others out of it.
+    const left = [ids.first + 5, ids.first + 65_536].map((uid) => spawn('sleep', ['600'], { uid, gid: uid }));
+    await Promise.all(left.map((child) => once(child, 'spawn')));
+    await assert.rejects(openRange(one.helper), isFull);
+    left.forEach((child) => child.kill('SIGKILL'));
+    await Promise.all(left.map((child) => once(child, 'exit')));
+    await (await openRange(one.helper)).close();
+  },
+);

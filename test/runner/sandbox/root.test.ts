@@ -70,7 +70,7 @@ test(
     assert.equal(first.text, `70\n71\n71 5 80\n${seen('70:71')}touch: /data/x: Permission denied\n`);
     // What it left belongs to whoever runs next, in an image or not; the image's own files do not.
     const over = [join(kept, 'changes')];
-    const next = { workspace: { checkout, over }, image, overImage: [join(kept, 'image-changes')] };
+    const next = { workspace: { checkout, over }, image, changedImage: kept };
     const asRoot = await sh(`${look}; cat mine.txt new /data/of-app`, { ...next, user: rootUser });
     assert.equal(asRoot.text, `${seen('0:0')}changed\nnew\nn\n`);
     const without = await sh('id -u; stat -c %u:%g mine.txt new; echo more >>new && cat new', {
