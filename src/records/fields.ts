@@ -234,8 +234,8 @@ export function identifierOrNone(description: string): Field<bigint | null> {
 
 /** The same as text, blank for none: for lists of records, which are kept as JSON, where numbers have no 64 bits. */
 export function identifierText(description: string): Field<string> {
-  const { parse, schema } = identifierOrNone(description);
-  return optional('', schema, (raw) => String(parse(raw)));
+  const field = identifierOrNone(description);
+  return optional('', field.schema, (raw) => String(field.parse(raw)));
 }
 
 /** A list of identifiers, in the order sent; blank entries, with which a form empties a list, do not count. */

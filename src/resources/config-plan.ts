@@ -322,9 +322,9 @@ function shown(value: Value | undefined): string {
   return records.length === 0 ? texts.join(', ') : lines.join('\n');
 }
 
-/** A list inside a record in the form that a document in JSON has. */
-function textOf(said: ListedRecord[string]): string {
-  return typeof said === 'object' ? JSON.stringify(said) : String(said);
+/** A list inside a record, as a document in JSON has it. */
+function textOf(stated: ListedRecord[string]): string {
+  return typeof stated === 'object' ? JSON.stringify(stated) : String(stated);
 }
 
 function labelOf({ key }: Kind, entry: Entry): string {

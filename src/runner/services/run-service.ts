@@ -68,7 +68,7 @@ export function runService(
     output: (chunk) => log.push(chunk),
     signal,
   });
-  const ended = running.ended.finally(() => log.flush());
+  const ended = afterFlush(running.ended, log);
   ended.catch(() => {}); // `ready` and `stop` tell
   const ready = becomesReady({ parts, running, ended, begun: begun.promise, probed: probed.promise });
   ready.catch(() => {}); // it may end before anybody asks
@@ -81,6 +81,14 @@ export function runService(
       return !wasForced;
     },
   };
+}
+
+async function afterFlush(running: Promise<Ended>, log: ServiceLog): Promise<Ended> {
+  try {
+    return await running;
+  } finally {
+    await log.flush();
+  }
 }
 
 /** With a command that says whether it is ready, the service runs in the background of that. */
@@ -124,7 +132,8 @@ async function becomesReady({ parts, running, ended, begun, probed }: Becoming):
   const late = AbortSignal.timeout(seconds * 1000);
   const waiting = new AbortController();
   const listens = async (): Promise<void> => {
-    while (port > 0 && !waiting.signal.aborted && !(await running.listens(port)))
+    if (port === 0) return;
+    while (!waiting.signal.aborted && !(await running.listens(port)))
       await delay(lookEveryMs, undefined, { signal: waiting.signal }).catch(() => {});
   };
   const isOver = ended.then(({ exitStatus, reason }) => {

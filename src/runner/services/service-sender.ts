@@ -6,8 +6,8 @@ import type { LogSink } from './service-log.ts';
 
 /** Tells the server what the services of a build say, and how far they are. */
 export interface ServiceSender {
-  openLog(name: string): LogSink;
-  note(states: readonly ServiceState[]): void;
+  openLog: (name: string) => LogSink;
+  note: (states: readonly ServiceState[]) => void;
   /** Settles when the server has all that they said, with how they ended. */
   end(): Promise<ServiceState[]>;
   close(): Promise<void>;

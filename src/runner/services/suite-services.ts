@@ -27,7 +27,7 @@ export interface SuiteServices extends AsyncDisposable {
   /** Starts them; settles when all are ready. `job` is the build's, for what fills a service. */
   start(beside: Beside, job: BuildJob): Promise<void>;
   /** The build is over, and they go. */
-  over(): void;
+  over: () => void;
   /** Why the build was ended, if a service did so. */
   failure(): ServiceError | undefined;
   /** Masks these too, from now on. */
@@ -120,23 +120,19 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
     };
   };
   /** From when it is ready until the build is over, it has to live. */
-  const watch = (service: Service, running: RunningService): void => {
+  const watch = async (service: Service, running: RunningService): Promise<void> => {
     const { order, log } = service;
-    void running.ended.then(
-      async ({ exitStatus }) => {
-        const isAwaited = isOver || everything.aborted;
-        const status = exitStatus === null ? {} : { status: exitStatus };
-        change(service, { state: isAwaited ? 'stopped' : 'failed', to: elapsed(), ...status });
-        if (isAwaited) return;
-        const how = exitStatus === null ? 'was ended' : `ended with status ${exitStatus}`;
-        failure ??= new ServiceError(
-          'service_died',
-          `The service ${order.name} ${how} while the build ran.${withLastLines(log)}`,
-        );
-        dying.abort(failure);
-      },
-      (error: unknown) => dying.abort(error),
+    const { exitStatus } = await running.ended;
+    const isAwaited = isOver || everything.aborted;
+    const status = exitStatus === null ? {} : { status: exitStatus };
+    change(service, { state: isAwaited ? 'stopped' : 'failed', to: elapsed(), ...status });
+    if (isAwaited) return;
+    const how = exitStatus === null ? 'was ended' : `ended with status ${exitStatus}`;
+    failure ??= new ServiceError(
+      'service_died',
+      `The service ${order.name} ${how} while the build ran.${withLastLines(log)}`,
     );
+    dying.abort(failure);
   };
   /** Fills a service that is ready, by a command in the build's files. */
   const fill = async (beside: Beside, service: Service, job: BuildJob): Promise<void> => {
@@ -207,7 +203,7 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
       const running = await prepared(beside, service, at, job);
       change(service, { state: 'ready', ready: elapsed() });
       await print(`The service ${service.order.name} is ready.\n`);
-      watch(service, running);
+      watch(service, running).catch((error: unknown) => dying.abort(error));
     } catch (error) {
       change(service, { state: 'failed', to: elapsed() });
       throw error;
