@@ -121,7 +121,7 @@ async function starts(settings: NodeJS.ProcessEnv, name: DatabaseName): Promise<
 
 /** Builds that begin with the same files at the same time, and change them: whether they see the same, and only that. */
 async function sameForAll(): Promise<Figure> {
-  const change = 'test ! -e own && echo "$N" >own && echo "$N" >>d1/1';
+  const change = 'test ! -e own && echo "$N" >own && { echo; cat own; } >>d1/1';
   const project = await startLeaving({ HEADRACE_CONCURRENCY: String(atOnce) }, `${make}; ${digest}`, {
     command: `${change}; ${digest}; tail -n 1 d1/1 | cmp - own`,
     'matrix[]': `N=${Array.from({ length: atOnce }, (_, at) => at).join(',')}`,

@@ -2,6 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { copyFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Job, Sandboxes } from '../src/runner/sandbox/index.ts';
+import { rootUser } from '../src/runner/sandbox/types.ts';
 import { imageOf, shellLayer, startRegistry } from '../test/support/registry.ts';
 import { startBuilding } from './support/building.ts';
 import type { DatabaseName, Databases } from './support/databases.ts';
@@ -12,11 +13,12 @@ import { openBenchSandboxes } from './support/sandboxes.ts';
 const runs = 100;
 const builds = 60;
 
-/** From the order of a run to its end, in an image that the runner has and without one, in turns. */
-export async function startInImage(): Promise<Figure> {
+/** From the order of a run to its end, in an image that the runner has, also as its root, and without one, in turns. */
+export async function startInImage(): Promise<Figure[]> {
   // What a sandbox that is opened ahead has ready depends on the run before: so each kind has its own.
   await using one = await openBenchSandboxes(1);
   await using other = await openBenchSandboxes(1);
+  await using third = await openBenchSandboxes(1);
   const tree = join(one.folder, 'image');
   const checkout = join(one.folder, 'checkout');
   for (const place of ['bin', 'etc', 'usr/bin', 'usr/lib', 'opt', 'root', 'srv', 'sbin', 'lib', '../checkout'])
@@ -24,20 +26,28 @@ export async function startInImage(): Promise<Figure> {
   await copyFile('/bin/busybox', join(tree, 'bin/busybox'));
   await symlink('busybox', join(tree, 'bin/sh'));
   for (const folder of [tree, checkout]) await one.sandboxes.adopt(folder);
-  const [within, without]: [number[], number[]] = [[], []];
+  const [within, without, asRoot]: [number[], number[], number[]] = [[], [], []];
   for (let turn = 0; turn < runs; turn += 1) {
     without.push(await timeOf(other.sandboxes, { workspace: { checkout } }));
     within.push(await timeOf(one.sandboxes, { workspace: { checkout }, image: tree }));
+    asRoot.push(await timeOf(third.sandboxes, { workspace: { checkout }, image: tree, user: rootUser }));
   }
-  return {
+  const ofImage: Figure = {
     what: 'start in an image that the runner has, over one without (the sandbox alone)',
     value: median(within) / median(without),
     limit: { atMost: 1.15 },
     from: `${round(median(within))} ms against ${round(median(without))} ms, in turns`,
   };
+  const ofRoot: Figure = {
+    what: 'start in an image as root, over one as the user of builds (the sandbox alone)',
+    value: median(asRoot) / median(within),
+    limit: { atMost: 1.1 },
+    from: `${round(median(asRoot))} ms against ${round(median(within))} ms, in turns`,
+  };
+  return [ofImage, ofRoot];
 }
 
-async function timeOf(sandboxes: Sandboxes, of: Pick<Job, 'workspace' | 'image'>): Promise<number> {
+async function timeOf(sandboxes: Sandboxes, of: Pick<Job, 'workspace' | 'image' | 'user'>): Promise<number> {
   // The next sandbox is opened behind the last run; a runner has that time between two builds.
   await new Promise((resolve) => setTimeout(resolve, 50));
   const job: Job = {

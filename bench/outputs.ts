@@ -8,7 +8,7 @@ import type { Benchmark } from './support/report.ts';
 export const outputs: Benchmark = {
   name: 'outputs',
   async run(databases) {
-    const figures = [await startInImage(), ...(await caches())];
+    const figures = [...(await startInImage()), ...(await caches())];
     for (const database of ['SQLite', 'PostgreSQL'] as const)
       for (const measure of [buildsInImage, artifacts, reports]) figures.push(...(await measure(databases, database)));
     return figures;

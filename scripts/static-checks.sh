@@ -1,14 +1,15 @@
 # Sourced by scripts/test and scripts/check, with $root set and the project's programs on the PATH.
 
-# Formatting, lint with types, and types, side by side. Prettier and tsc skip what they have checked before.
+# Formatting, lint with types, and types, side by side. Prettier and tsc skip what they have checked before. $gently is a
+# command that lets others go first, if there are some.
 static_checks() {
-  prettier --check --log-level warn --cache --cache-strategy content . &
+  ${gently-} prettier --check --log-level warn --cache --cache-strategy content . &
   formatting=$!
-  oxlint --type-aware --deny-warnings &
+  ${gently-} oxlint --type-aware --deny-warnings &
   lint=$!
-  tsc --incremental --tsBuildInfoFile node_modules/.cache/types.tsbuildinfo &
+  ${gently-} tsc --incremental --tsBuildInfoFile node_modules/.cache/types.tsbuildinfo &
   types=$!
-  tsc -p src/ui/browser & # the scripts of pages run in a browser, without Node
+  ${gently-} tsc -p src/ui/browser & # the scripts of pages run in a browser, without Node
   browser=$!
   failed=0
   for check in $formatting $lint $types $browser; do wait "$check" || failed=1; done

@@ -58,7 +58,7 @@ export function mostOpenFiles(): number {
   return Number(files);
 }
 
-/** What runners are told too; none of it is a secret. */
+/** The settings that runners get too; none of them is a secret. */
 const ofRunners = {
   ssh_config: optionalText('the path of an OpenSSH client configuration', existsSync),
   log_level: choice('info', ['trace', 'debug', 'info', 'warn', 'error', 'fatal']),
@@ -230,8 +230,8 @@ function readPaths(value: string): string[] | undefined {
   return named.every((path) => isAbsolute(path) && normalize(path) === path) ? [...new Set(named)] : undefined;
 }
 
-/** Directories that the sandbox provides. A directory of the machine can stand neither there, nor below, nor above. */
-const sandboxPlaces =
+/** Directories that the sandbox provides. A directory of the machine can be neither there, nor below, nor above. */
+const sandboxDirectories =
   '/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /proc /sys /dev /tmp /run /build /home/build /var/run /var/tmp'.split(
     ' ',
   );
@@ -241,16 +241,14 @@ function whyNotShown(path: string, config: Config): string | undefined {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return 'there is no such directory';
   if (/["\\]/.test(path)) return 'its name has a quote or a backslash in it';
   const meant = realpathSync(path);
-  const taken = sandboxPlaces.find((place) =>
-    [path, meant].some((one) => isWithin(one, place) || isWithin(place, one)),
-  );
+  const taken = sandboxDirectories.find((own) => [path, meant].some((one) => isWithin(one, own) || isWithin(own, one)));
   if (taken !== undefined) return `builds have their own ${taken}, or see it anyway`;
   const blobs = config.blob_url?.startsWith('s3:') ? undefined : config.blob_url?.replace(/^file:\/\//, '');
   for (const secret of [config.data_dir, blobs, config.master_key_file, config.tls_key, config.ssh_config]) {
     if (secret === undefined) continue;
-    const place = resolve(secret);
-    const real = existsSync(place) ? realpathSync(place) : place;
-    if ([place, real].some((one) => isWithin(one, meant) || isWithin(one, path) || isWithin(meant, one)))
+    const secretPath = resolve(secret);
+    const real = existsSync(secretPath) ? realpathSync(secretPath) : secretPath;
+    if ([secretPath, real].some((one) => isWithin(one, meant) || isWithin(one, path) || isWithin(meant, one)))
       return `it holds ${secret}, or lies in it, which builds must not see`;
   }
   return undefined;

@@ -22,6 +22,8 @@ export class ApiError extends Error {
   readonly fields: FieldErrors;
   /** Additional headers of the answer. */
   readonly headers: Readonly<Record<string, string>> = {};
+  /** What happened, for people: where another service was asked, its own words too. */
+  readonly words: string | undefined = undefined;
 
   constructor(code: ErrorCode, field = 'generic') {
     super(`${field}: ${code}`);
@@ -35,6 +37,11 @@ export class ApiError extends Error {
     return Object.assign(new ApiError(code, field), { status, headers });
   }
 
+  /** The same, with words for people. */
+  static inWords(code: ErrorCode, field: string, words: string): ApiError {
+    return Object.assign(new ApiError(code, field), { words });
+  }
+
   /** Several fields are wrong at once. */
   static ofFields(fields: FieldErrors): ApiError {
     const codes = Object.values(fields).flat();
@@ -45,7 +52,7 @@ export class ApiError extends Error {
     return error;
   }
 
-  get body(): { error: FieldErrors } {
-    return { error: this.fields };
+  get body(): { error: FieldErrors; message?: string } {
+    return { error: this.fields, ...(this.words !== undefined && { message: this.words }) };
   }
 }

@@ -11,7 +11,7 @@ const [word = ''] = argv[0] === 'help' ? argv.slice(1) : argv;
 if (word === 'server' || program.commands.some((command) => command.name() === word)) {
   await program.perform(argv).catch(failWith);
 } else {
-  // Whoever asks how a build stands does not wait for anything of a server to be loaded.
+  // So a command for developers does not load the code of a server.
   const { main } = await import('./commands/main.ts');
   await main(argv);
 }

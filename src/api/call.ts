@@ -12,6 +12,7 @@ import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { UploadedDependency } from '../records/dependency.ts';
 import type { Broadcasts } from '../streams/broadcast.ts';
+import type { OpenForge } from '../forges/index.ts';
 import type { Observers } from '../lifecycle/write-context.ts';
 import type { ByteRelay } from '../streams/byte-relay.ts';
 import type { SearchThread } from '../streams/search.ts';
@@ -48,6 +49,8 @@ export interface Services {
   assembling: Map<bigint, Promise<UploadedDependency>>;
   /** Passes the bytes of shells between requests. */
   relay: ByteRelay;
+  /** Opens a forge, by the rules of this server's calls. */
+  openForge: OpenForge;
 }
 
 type Method = RouteDescription['method'];

@@ -13,7 +13,7 @@ import { arriving } from '../http/uploads.ts';
 import { admitAnybody, admitCaller, anybody, admit, type Admitted } from './admission.ts';
 import { noteDone } from './audit.ts';
 import type { Call, Services } from './call.ts';
-import { onlyOnce, readIdempotencyKey } from './idempotency.ts';
+import { isKnownKey, onlyOnce, readIdempotencyKey } from './idempotency.ts';
 import { holdRoom, isBounded, type Parents } from './room.ts';
 import { routesByName, type FindRoute, type Route } from './route.ts';
 
@@ -116,9 +116,11 @@ export async function perform(
   };
   const { caller } = admitted;
   const key = route.creates && caller ? readIdempotencyKey(request.headers) : undefined;
+  const isRepeated = key !== undefined && caller !== undefined && (await isKnownKey(services.db.read, caller.id, key));
+  const asked = route.ask && !isRepeated ? await answersFor(route, callOn(services.db.read), input) : {};
   const transaction = services.db.transaction<Answer & { status?: number }>(async (trx) => {
     const work = async (): Promise<Answer> => {
-      const call = callOn(trx);
+      const call = Object.assign(callOn(trx), asked);
       const answer = await handle(route, call, input);
       await note(trx, call, answer);
       if (route.isTrial?.(input as never)) throw new Undone(toAnswer(route, answer));
@@ -245,6 +247,14 @@ async function work(route: Route, call: AnyCall, input: unknown): Promise<unknow
     if (Object.keys(found).length > 0) throw ApiError.ofFields({ ...(await takenNames(route, call, input)), ...found });
   }
   return route.handle(call as never);
+}
+
+/** Others are asked only once nothing is wrong with the request itself. */
+async function answersFor(route: Route, call: AnyCall, input: unknown): Promise<object> {
+  await loaded(route, call);
+  const found = { ...(await takenNames(route, call, input)), ...(await verified(route, call, input)) };
+  if (Object.keys(found).length > 0) throw ApiError.ofFields(found);
+  return (await route.ask?.(call as never)) ?? {};
 }
 
 async function loaded(route: Route, call: AnyCall): Promise<AnyCall> {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { ApiError } from '../errors.ts';
-import type { Database, Transaction } from '../db/open.ts';
+import type { Database, Queries, Transaction } from '../db/open.ts';
 import { sealedLocation } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
 import type { Answer, Incoming } from '../http/route.ts';
@@ -24,6 +24,13 @@ export function readIdempotencyKey(headers: Incoming['headers']): string | undef
   if (typeof key !== 'string' || key.length > longest.idempotencyKey || !/^[\x21-\x7e]+$/.test(key))
     throw new ApiError('invalid_format', 'idempotency_key');
   return key;
+}
+
+/** Whether a request with this key was answered already: nothing is done for it again. */
+export async function isKnownKey(db: Queries, userId: bigint, key: string): Promise<boolean> {
+  const keys = db.selectFrom('idempotency_keys').select('id').where('user_id', '=', userId).where('key', '=', key);
+  const living = keys.where('created_at', '>=', BigInt(Date.now() - lifetime));
+  return (await living.executeTakeFirst()) !== undefined;
 }
 
 interface Attempt {

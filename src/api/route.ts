@@ -28,6 +28,7 @@ export interface Route<
   load?(call: never): Promise<object>;
   verify?(call: never, values: never): Promise<FieldErrors>;
   verifyNames?(call: never, values: never): Promise<FieldErrors>;
+  ask?(call: never): Promise<object>;
   handle(call: never): Promise<unknown>;
   isTrial?(values: never): boolean;
   follow?(call: never, made: never): Promise<unknown>;
@@ -95,6 +96,7 @@ interface Definition<
   Paged extends boolean,
   Streams extends readonly string[] | undefined,
   Begun,
+  Asked,
 > extends Omit<RouteDescription, 'status' | 'body' | 'query' | 'answer' | 'paged' | 'streams'> {
   method: M;
   path: Path;
@@ -118,9 +120,14 @@ interface Definition<
     call: Call<M, Path, Body, Query> & Context & Loaded,
     values: Partial<ValuesOf<Body>>,
   ): Promise<FieldErrors>;
+  /**
+   * Asks another service before the transaction begins, because that may take seconds: waiting in a transaction would block
+   * others. The result is added to the call. A route that is called by another asks nobody.
+   */
+  ask?(call: Omit<Call<M, Path, Body, Query>, 'db'> & { db: Queries } & Context & Loaded): Promise<Asked>;
   /** Returns what is answered; where the work continues after the transaction, what `follow` needs to know of it. */
   handle(
-    call: Call<M, Path, Body, Query> & Context & Loaded,
+    call: Call<M, Path, Body, Query> & Context & Loaded & Partial<NoInfer<Asked>>,
   ): Promise<[NoInfer<Begun>] extends [never] ? Handled<NoInfer<Answer>, Paged, Streams> : NoInfer<Begun>>;
   /** Whether the caller only wants to know what would be done: then it is done, answered, and undone. */
   isTrial?(values: Partial<ValuesOf<Body>>): boolean;
@@ -146,9 +153,10 @@ interface RouteConstructor<Context> {
     Paged extends boolean = false,
     const Streams extends readonly string[] | undefined = undefined,
     Begun = never,
+    Asked extends object = object,
   >(
-    definition: Definition<M, Path, Answer, Body, Query, Context, Loaded, Paged, Streams, Begun> &
-      Audited<M, Call<M, Path, Body, Query> & Context & Loaded>,
+    definition: Definition<M, Path, Answer, Body, Query, Context, Loaded, Paged, Streams, Begun, Asked> &
+      Audited<M, Call<M, Path, Body, Query> & Context & Loaded & Partial<NoInfer<Asked>>>,
   ): Route<M, Path, Answer>;
 }
 
@@ -170,7 +178,19 @@ export function uploadRoute<
   Loaded extends object = object,
 >(
   definition: Omit<
-    Definition<'GET', Path, Answer, NoFields, NoFields, WithCaller & WithUpload, Loaded, false, undefined, never>,
+    Definition<
+      'GET',
+      Path,
+      Answer,
+      NoFields,
+      NoFields,
+      WithCaller & WithUpload,
+      Loaded,
+      false,
+      undefined,
+      never,
+      object
+    >,
     'method'
   > & {
     method: M;

@@ -10,7 +10,7 @@ import { timestamp } from '../lib/timestamps.ts';
  */
 
 /** How an actor was authenticated. */
-export type Via = 'api_key' | 'token' | 'session' | 'command_line' | 'repository';
+export type Via = 'api_key' | 'token' | 'session' | 'command_line' | 'repository' | 'forge';
 
 /** Who acts, and from where. */
 export interface Doer {

@@ -7,7 +7,14 @@ import { isPaying, type Caller } from './callers.ts';
 /** A project that the caller may see. Its private key is only for the jobs that need it. */
 export interface VisibleProject extends Omit<
   ProjectRow,
-  'ssh_private_key' | 'last_event' | 'default_head_id' | 'default_branch' | 'passed_since' | 'failed_since'
+  | 'ssh_private_key'
+  | 'last_event'
+  | 'default_head_id'
+  | 'default_branch'
+  | 'passed_since'
+  | 'failed_since'
+  | 'forge_look_at'
+  | 'forge_mends'
 > {
   owned: boolean;
 }
@@ -43,6 +50,7 @@ export async function admitToProject(
     ])
     .select(['p.poll_interval', 'p.fork_builds', 'p.cancel_superseded', 'p.public_badge', 'p.config_file'])
     .select(['p.branch_secrets', 'p.report_left_out'])
+    .select(['p.forge_id', 'p.forge_repository', 'p.forge_state', 'p.forge_state_reason'])
     .innerJoin('users as o', 'o.id', 'p.owner_id')
     .select(['p.ssh_public_key', 'o.billing', 'o.suspended'])
     .where('p.id', '=', id)

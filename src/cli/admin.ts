@@ -78,7 +78,7 @@ export async function makeOperator({ config }: Call, email: string, state: strin
   await print(config, (store) => change(store, email, 'user.operator_changed', { operator }, facts));
 }
 
-/** The public address of the server on the data folder: where it listens, or would listen by these settings. */
+/** The public address of the server on the data folder: where it listens, or would listen with these settings. */
 function addressForPeople({ tls, host, port, data_dir: folder, base_url: base }: Config): string {
   const wouldListen = `${tls === 'off' ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
   const bound = addressOfServer(folder) ?? (isSocketPath(host) ? `unix:${host}` : wouldListen);

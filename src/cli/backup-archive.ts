@@ -19,7 +19,7 @@ export class ArchiveError extends Error {
   }
 }
 
-/** Lines are handed over in pieces of about this size: single lines would cost more than their compression. */
+/** Lines are passed on in pieces of about this size: single lines would cost more than their compression. */
 const pieceSize = 64 * 1024;
 const newline = 0x0a;
 
@@ -91,7 +91,7 @@ async function* splitLines(file: string): AsyncGenerator<Buffer> {
     const source = createReadStream(file);
     const plain = createZstdDecompress();
     source.on('error', (error) => plain.destroy(error));
-    plain.on('error', () => {}); // bytes behind the end may raise an error after the last read
+    plain.on('error', () => {}); // bytes after the end may raise an error after the last read
     for await (const chunk of source.pipe(plain) as AsyncIterable<Buffer>) {
       let from = 0;
       for (let at = chunk.indexOf(newline); at !== -1; at = chunk.indexOf(newline, from)) {

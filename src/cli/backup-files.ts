@@ -20,7 +20,7 @@ export function filesToKeep(config: Config, settingsFile: string, withKeys: bool
   return new Map(files.filter(([, path]) => existsSync(path)));
 }
 
-/** Blobs in the data folder belong to it. Those elsewhere are named; see blobLines. */
+/** Blobs in the data folder are files of it. Blobs elsewhere are only named; see blobLines. */
 function blobFiles(config: Config): [string, string][] {
   if (config.blob_url !== undefined) return [];
   const folder = join(config.data_dir, blobs);
@@ -46,7 +46,7 @@ async function* byteLines(pieces: AsyncIterable<Buffer>): AsyncGenerator<string>
   for await (const piece of pieces) yield JSON.stringify({ bytes: piece.toString('base64') });
 }
 
-/** Lines for the blobs that are elsewhere: an object that names each, and its bytes where they are taken along. */
+/** Lines for blobs that are elsewhere: an object that names each, and its bytes if the backup includes them. */
 export async function* blobLines(
   store: Blobs,
   areTaken: boolean,
@@ -70,7 +70,7 @@ export function digestIn(name: string): string | undefined {
 }
 
 /** The path for a file of a backup; undefined for an unknown name, which could be any path. */
-export function placeOf(name: string, config: Config): string | undefined {
+export function pathOf(name: string, config: Config): string | undefined {
   if (name === masterKeyName) return masterKeyFile(config);
   if (name === settingsName || tlsNames.includes(name)) return join(config.data_dir, name);
   const inside = name.startsWith(blobs) && name.split('/').every((part) => !['', '.', '..'].includes(part));

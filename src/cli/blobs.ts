@@ -10,12 +10,12 @@ import { openBlobs } from './store.ts';
 const atOnce = 8;
 
 export async function copy({ config }: Call, fromText: string, toText: string): Promise<void> {
-  const [fromPlace, toPlace] = [locationIn(fromText, 'FROM'), locationIn(toText, 'TO')];
-  if (JSON.stringify(fromPlace) === JSON.stringify(toPlace)) throw new Error('FROM and TO are the same place');
-  if ('folder' in fromPlace && !existsSync(fromPlace.folder)) throw new Error('FROM: there is no such folder');
+  const [fromLocation, toLocation] = [locationIn(fromText, 'FROM'), locationIn(toText, 'TO')];
+  if (JSON.stringify(fromLocation) === JSON.stringify(toLocation)) throw new Error('FROM and TO are the same place');
+  if ('folder' in fromLocation && !existsSync(fromLocation.folder)) throw new Error('FROM: there is no such folder');
   await using opened = new AsyncDisposableStack();
-  const from = await openLocation(fromPlace, config, opened);
-  const to = await openLocation(toPlace, config, opened);
+  const from = await openLocation(fromLocation, config, opened);
+  const to = await openLocation(toLocation, config, opened);
   await to.prove();
   const { copied, bytes, present, gone, damaged } = await copyBlobs(from, to);
   console.log(`copied ${copied} blobs (${bytes} bytes); ${present} were there already`);
@@ -28,10 +28,10 @@ function locationIn(text: string, label: string): BlobLocation {
   return readBlobLocation(/^[a-z0-9]+:/.test(text) ? text : resolve(text), label);
 }
 
-async function openLocation(place: BlobLocation, config: Config, opened: AsyncDisposableStack): Promise<Blobs> {
-  const folders = 'folder' in place ? [place.folder] : [];
+async function openLocation(location: BlobLocation, config: Config, opened: AsyncDisposableStack): Promise<Blobs> {
+  const folders = 'folder' in location ? [location.folder] : [];
   const disk = keepReserve({ folders, bytes: diskReserveBytes(config) });
-  const blobs = await openBlobs(place, disk, console.error);
+  const blobs = await openBlobs(location, disk, console.error);
   opened.defer(() => blobs.close());
   return blobs;
 }
@@ -39,13 +39,13 @@ async function openLocation(place: BlobLocation, config: Config, opened: AsyncDi
 export interface Copied {
   copied: number;
   bytes: number;
-  /** What was there before is not read again: a store only has complete blobs. */
+  /** Blobs that were there before are not read again: a store only has complete blobs. */
   present: number;
   gone: number;
   damaged: string[];
 }
 
-/** Both places list their blobs in the same order, so what is missing is seen without holding either list. */
+/** Both stores list their blobs in the same order, so missing ones are found without holding either list in memory. */
 export async function copyBlobs(from: Blobs, to: Blobs): Promise<Copied> {
   const counts: Copied = { copied: 0, bytes: 0, present: 0, gone: 0, damaged: [] };
   const working = new Set<Promise<void>>();
@@ -81,7 +81,7 @@ interface Named {
   size: number;
 }
 
-/** Each of the first list, and whether the second has the same. */
+/** Each blob of the first list, and whether the second list has it. */
 export async function* compared(
   first: AsyncIterable<Named>,
   second: AsyncIterable<Named>,

@@ -3,7 +3,7 @@ import { Command, only, repeated } from '../commands/program.ts';
 import { tagForm, tagRule } from '../domain/tags.ts';
 import type { Call } from './call.ts';
 
-/** Some options say what a setting would say, or where the settings are. */
+/** Options that set a setting, or name the file of the settings. */
 type SettingOptions = Record<string, string> & { tag?: string[] };
 
 type Run = (call: Call<never>, ...args: never[]) => Promise<void>;
@@ -17,7 +17,10 @@ const users = () => import('./admin.ts');
 const apps = () => import('./apps.ts');
 const runners = () => import('./runners.ts');
 
-/** Every command for operators. What they do is loaded on demand: a server need not hold the runner's code in memory. */
+/**
+ * Every command for operators. The code of a command is loaded on demand, so a server does not hold the runner's code
+ * in memory.
+ */
 export function operatorProgram(env: NodeJS.ProcessEnv): Command {
   const program = new Command('headrace').usage('COMMAND [--data-dir D] [--config F] [--help]');
   const add = <Name extends string>(usage: string, load: () => Promise<Record<Name, Run>>, name: Name): Command =>

@@ -2,7 +2,7 @@ import type { Config } from '../config.ts';
 import { unknownMigrations } from '../db/migrate.ts';
 import { ArchiveError, readArchive } from './backup-archive.ts';
 import { backupFormat, type BackupHeader } from './backup.ts';
-import { placeOf, settingsName } from './backup-files.ts';
+import { pathOf, settingsName } from './backup-files.ts';
 
 /** The contents of a backup, after it was read completely. */
 export interface BackupContents {
@@ -39,7 +39,7 @@ export async function checkBackup(file: string, config: Config): Promise<BackupC
     } else {
       const record = parseObject(line, file) as BackupRecord;
       if ('file' in record) {
-        if (placeOf(record.file, config) === undefined) {
+        if (pathOf(record.file, config) === undefined) {
           throw new Error(`${file} holds a file that no backup of Headrace has: ${JSON.stringify(record.file)}`);
         }
         current = record.file;

@@ -13,7 +13,7 @@ export interface FolderLock {
  * lock of a process that dies. Nothing is changed before the lock is held. The file names the process and its address.
  */
 export async function lockDataFolder(folder: string): Promise<FolderLock> {
-  const path = placeOf(folder);
+  const path = lockFileOf(folder);
   const lock = await tryLockFile(path, 'exclusive');
   if (!lock) {
     const { pid } = read(path);
@@ -33,11 +33,11 @@ export async function lockDataFolder(folder: string): Promise<FolderLock> {
 
 /** The address as in `listening on …`; undefined when no server runs on this folder. */
 export function addressOfServer(folder: string): string | undefined {
-  const { pid, address } = read(placeOf(folder));
+  const { pid, address } = read(lockFileOf(folder));
   return pid !== undefined && isAlive(pid) ? address : undefined;
 }
 
-function placeOf(folder: string): string {
+function lockFileOf(folder: string): string {
   return join(folder, 'server.lock');
 }
 

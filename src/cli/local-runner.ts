@@ -35,26 +35,25 @@ export function localRunnerPaths({ data_dir: dataDir }: Config): LocalRunnerPath
 
 export interface LocalRunner {
   stop(): Promise<void>;
-  /** Looks after it no more; it goes on with what it does, and the next server finds it. */
+  /** Stops watching it. It continues its jobs, and the next server finds it. */
   leave(): Promise<void>;
 }
 
 export interface Watcher {
-  /** There is no runner: the last one's work is lost. */
+  /** There is no runner: the jobs of the last one are lost. */
   onGone: () => void;
   /** The runner does not start, for this reason. */
   onTrouble: (error: Error) => void;
   /**
-   * A runner from before this server's start is of another version, or has other settings: it is stopped when this
-   * resolves.
+   * A runner that an earlier server started has another version, or other settings. It is stopped when this resolves.
    */
   onOther: (signal: AbortSignal) => Promise<void>;
 }
 
 /**
- * The runner that comes with a server. It is a separate process: it outlives a server that dies, and the next server
- * finds it by its socket, and replaces it when it has nothing to do if it was started with anything else than the next
- * one would be. Only a server that is stopped on purpose stops it. A runner that exits by itself is replaced.
+ * The runner that comes with a server. It is a separate process that outlives a server that dies, and the next server
+ * finds it by its socket. If it was started in another way than the next server would start it, it is replaced when it
+ * has no jobs. Only a server that is stopped on purpose stops it. A runner that exits by itself is replaced.
  */
 export function keepLocalRunner(config: Config, { onGone, onTrouble, onOther }: Watcher): LocalRunner {
   const paths = localRunnerPaths(config);
@@ -118,7 +117,7 @@ async function untilGone(link: Socket, signal: AbortSignal): Promise<void> {
   signal.addEventListener('abort', stop);
   const { promise, resolve } = Promise.withResolvers<void>();
   if (link.closed) resolve();
-  link.once('close', resolve).resume(); // an error, which comes before, is no reason to complain
+  link.once('close', resolve).resume(); // an error, which comes before, needs no message
   await promise;
   signal.removeEventListener('abort', stop);
 }
@@ -171,14 +170,14 @@ function startedAs(config: Config): string {
     .digest('hex');
 }
 
-/** A runner that does not say what it was started with is older than this. */
+/** Whether the running runner was started as this server would start it. */
 function isAsStarted(config: Config, { startedAs: file }: LocalRunnerPaths): boolean {
   return existsSync(file) && readFileSync(file, 'utf8') === startedAs(config);
 }
 
 /**
- * The runner gets only its own settings: the database's address holds a password, and the collector's headers a token.
- * Neither does it need what opens S3: it is handed what it may read.
+ * The runner gets only its own settings: the address of the database contains a password, and the collector's headers a
+ * token. It does not need the credentials of S3 either: the server gives it what it may read.
  */
 function environmentOf(config: Config): NodeJS.ProcessEnv {
   const plain = Object.entries(process.env).filter(([name]) => !/^(HEADRACE|OTEL_|AWS_)/.test(name));

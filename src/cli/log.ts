@@ -20,7 +20,7 @@ const longestCauses = 5;
 
 /**
  * The logged form of an error: its message, its code and its stack. Other properties are objects of the library that
- * threw it, with requests, connections and credentials.
+ * threw it, and may contain requests, connections and credentials.
  */
 export function serializeError(error: unknown, causes = longestCauses): WrittenError | string {
   if (!(error instanceof Error))

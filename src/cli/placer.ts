@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import type { Blob, Blobs } from '../db/blobs.ts';
 import { codeOf } from '../lib/error-code.ts';
 
-/** Puts the files and blobs of a backup where they belong, and can undo it. What was there before stays as it is. */
+/** Writes the files and blobs of a backup to their paths, and can undo that. What was there before stays. */
 export class RestoredFiles {
   readonly #undoing: (() => Promise<unknown>)[] = [];
 

@@ -10,7 +10,7 @@ import { recordAudit } from '../auth/audit.ts';
 import { openDatabase, type Database, type Transaction } from '../db/open.ts';
 import { readArchive } from './backup-archive.ts';
 import { firstIdAt } from '../lib/ids.ts';
-import { digestIn, masterKeyName, placeOf, settingsName } from './backup-files.ts';
+import { digestIn, masterKeyName, pathOf, settingsName } from './backup-files.ts';
 import { compared } from './blobs.ts';
 import { checkBackup, isRow, type BackupContents, type BackupRecord } from './check-backup.ts';
 import type { Call } from './call.ts';
@@ -23,7 +23,7 @@ export async function restore({ config, options }: Call, name: string): Promise<
   const contents = await checkBackup(file, config);
   refuseKeys(config, contents);
   makeDataFolder(config.data_dir);
-  const settingsPath = placeOfSettings(config, contents, options.config);
+  const settingsPath = pathOfSettings(config, contents, options.config);
   await using opened = new AsyncDisposableStack();
   const db = await openDatabase({ url: databaseUrl(config) });
   opened.defer(() => db.close());
@@ -33,7 +33,7 @@ export async function restore({ config, options }: Call, name: string): Promise<
   await blobs?.prove();
   await refuseFullDatabase(db, config);
   await apply(db, { file, config, contents, settingsPath, blobs });
-  if (blobs && contents.blobs > 0) await lookForBlobs(file, contents, blobs);
+  if (blobs && contents.blobs > 0) await reportMissingBlobs(file, contents, blobs);
   console.log(`restored ${file} into ${config.data_dir}`);
   console.log(`rows: ${contents.rows}, files: ${contents.files.size}`);
   if (contents.files.has(settingsName) && settingsPath.endsWith('.restored')) {
@@ -69,7 +69,7 @@ async function refuseFullDatabase(db: Database, config: Config): Promise<void> {
  * Existing settings stay. Restored settings that name another database or key would lead the next start away from the
  * restored data.
  */
-function placeOfSettings(config: Config, { settings, header }: BackupContents, configFlag: string | undefined): string {
+function pathOfSettings(config: Config, { settings, header }: BackupContents, configFlag: string | undefined): string {
   const path = join(config.data_dir, settingsName);
   const { database_url: url, master_key_file: key, blob_url: blobs } = parseToml(settings);
   const leadsAway =
@@ -88,8 +88,8 @@ interface Plan {
   blobs: Blobs | undefined;
 }
 
-/** Says which of the named blobs are not where the settings of this restore say that blobs are. */
-async function lookForBlobs(file: string, { header, blobs: named }: BackupContents, blobs: Blobs): Promise<void> {
+/** Prints which of the named blobs are missing where the settings of this restore say that blobs are. */
+async function reportMissingBlobs(file: string, { header, blobs: named }: BackupContents, blobs: Blobs): Promise<void> {
   let missing = 0;
   for await (const { isThere } of compared(blobsNamedIn(file), blobs.list())) if (!isThere) missing += 1;
   console.log(`blobs: ${named} are named, ${named - missing} are there`);
@@ -113,14 +113,14 @@ async function apply(db: Database, plan: Plan): Promise<void> {
   const placer = new RestoredFiles();
   try {
     await db.transaction(async (trx) => {
-      await placer.undo(); // of an attempt that the database asked to repeat
+      await placer.undo(); // after an attempt that the database asked to repeat
       const loader = await startLoading(trx, db, plan.contents.header.migrations);
       for await (const { line, bytes } of entriesIn(plan.file)) {
         if (isRow(line)) await loader.add(readRow(line));
         else await takeRecord(JSON.parse(line) as BackupRecord, bytes, { loader, placer, plan });
       }
       await loader.finish();
-      // A key of other data is noticed now and not in a month.
+      // So a key of other data is noticed now, and not in a month.
       await checkMasterKey(trx, masterKeyFile(plan.config));
       await noteRestore(trx, plan);
     });
@@ -144,7 +144,7 @@ async function* entriesIn(file: string): AsyncGenerator<{ line: string; bytes: A
       const { value: line } = next;
       next = await lines.next();
       yield { line, bytes: bytes() };
-      for await (const _ of bytes()); // of a blob that was there before
+      for await (const _ of bytes()); // skips the bytes of a blob that was there before
     }
   } finally {
     await lines.return(undefined);
@@ -171,6 +171,6 @@ async function takeRecord(
   if (!('file' in record)) return undefined;
   const digest = config.blob_url === undefined ? undefined : digestIn(record.file);
   if (digest !== undefined && blobs) return placer.blob(blobs, digest, bytes);
-  const path = record.file === settingsName ? settingsPath : placeOf(record.file, config);
+  const path = record.file === settingsName ? settingsPath : pathOf(record.file, config);
   return path === undefined ? undefined : placer.file(path, bytes);
 }

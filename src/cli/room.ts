@@ -24,9 +24,9 @@ export async function makeRoomToStart(config: Config, log: (message: string) => 
   const isRoomy = async (): Promise<boolean> => (await freeAt(config.data_dir)) >= enough;
   if (await isRoomy()) return;
   log('the disk is full: leftover files are removed before the start');
-  const place = blobLocation(config);
-  if ('folder' in place)
-    await sweepIncoming(incomingFolder(place.folder)).catch((error: unknown) => log(String(error)));
+  const location = blobLocation(config);
+  if ('folder' in location)
+    await sweepIncoming(incomingFolder(location.folder)).catch((error: unknown) => log(String(error)));
   await sweepRunner(localRunnerPaths(config).folder, log).catch((error: unknown) => log(String(error)));
   if (!(await isRoomy())) await rm(ballastOf(config), { force: true });
 }

@@ -24,7 +24,7 @@ interface Options {
   once?: true;
   idle?: string;
   scratch?: string;
-  /** Of a runner that a server starts on its own machine. */
+  /** For a runner that a server starts on its own machine. */
   local?: true;
   startedAs?: string;
 }
@@ -60,7 +60,7 @@ async function work({ config, options, warn, stopping: { asked: stopping, again 
   const paths = localRunnerPaths(config);
   const server = isLocal ? { socket: paths.serverSocket } : elsewhere(options);
   const once = options.once ? { idleMs: Number(options.idle ?? 60) * 1000 } : undefined;
-  // A runner that does one job needs room for one.
+  // A runner that does one job needs one slot.
   const concurrency = once ? 1 : config.concurrency;
   const link = openLink({ ...server, tags: config.tags, slots: concurrency }, { note: warn });
   const folder = isLocal ? paths.folder : join(config.data_dir, 'remote-runner');
@@ -98,7 +98,7 @@ async function work({ config, options, warn, stopping: { asked: stopping, again 
     return;
   }
   const running = await startRunner({ link, folder, services, concurrency, log: warn, once });
-  const stop = (): void => void running.stop().catch(() => {}); // its outcome is awaited below
+  const stop = (): void => void running.stop().catch(() => {}); // `done` below has its result
   // The server decides about its own runner.
   const onSignal = config.stop === 'drain' && !isLocal ? () => running.drain() : stop;
   stopping.addEventListener('abort', onSignal);

@@ -2,11 +2,11 @@ import type { Demand } from '../protocol/index.ts';
 
 /** The jobs of a scaler, as the engine's own queue shows them. */
 export interface EngineJobs {
-  /** Those that wait for a place, the oldest first: they can be called off. */
+  /** Jobs that wait in the engine's queue, the oldest first: they can be cancelled. */
   pending: readonly string[];
-  /** Those that have a place: their runner starts, waits for work, works, or is about to end. */
+  /** Jobs that the engine runs: their runner starts, waits for work, works, or is about to end. */
   active: number;
-  /** Those that are over and still have their place: they take no more work. */
+  /** Jobs that are over but not yet gone: they take no more work. */
   leaving: number;
 }
 
@@ -16,12 +16,12 @@ export interface Plan {
 }
 
 /**
- * How many jobs to start and which to call off. It follows from what is there now and from nothing that was done before,
- * so a scaler that was killed and started again does the same as one that was not.
+ * How many jobs to start and which to cancel. This depends only on the present state and not on earlier calls, so a
+ * scaler that was killed and restarted does the same as one that was not.
  *
- * A job that has a place but no work counts for work that waits: its runner is on its way to it. Where that is not so,
- * because the runner has just done its one job and is ending, a job is started as soon as it is gone. So in doubt there
- * is one too few for a moment, and not one too many.
+ * A job that runs but has no work counts for waiting work: its runner is about to take it. If that is wrong, because
+ * the runner has just done its one job and is ending, another job is started as soon as it is gone. So in doubt there
+ * is one job too few for a moment, and not one too many.
  */
 export function plan({ waiting, running }: Demand, { pending, active, leaving }: EngineJobs, max: number): Plan {
   const coming = pending.length + Math.max(0, active - running);
@@ -34,15 +34,15 @@ export function plan({ waiting, running }: Demand, { pending, active, leaving }:
 }
 
 /**
- * Jobs that end badly at once would be started again at once, for ever. So after bad ends the next start waits, longer
- * each time, until a job has ended well.
+ * Jobs that fail at once would be started again at once, for ever. So after failures the next start waits, longer each
+ * time, until a job has ended well.
  */
 export class Pace {
   #known: ReadonlySet<string> | undefined;
   #failures = 0;
   #notBefore = -Infinity;
 
-  /** Takes note of the jobs that are over; of those that were over before the first call nothing follows. */
+  /** Records the jobs that are over. Those that were over before the first call do not count. */
   note({ well, badly }: { well: readonly string[]; badly: readonly string[] }, now: number): void {
     const known = this.#known;
     this.#known = new Set([...well, ...badly]);
@@ -54,7 +54,7 @@ export class Pace {
     }
   }
 
-  /** Nothing is started for so long. */
+  /** Starts nothing for this long. */
   hold(now: number, ms: number): void {
     this.#notBefore = Math.max(this.#notBefore, now + ms);
   }

@@ -28,8 +28,8 @@ interface Options {
 }
 
 /**
- * Keeps as many runners in a cluster as the queue needs, each for one job. It remembers nothing: what there is to do it
- * asks the server, and what was done already the cluster. So it can be killed at any moment, and started again.
+ * Keeps as many runners in a cluster as the queue needs, each for one job. It stores nothing: it asks the server what
+ * there is to do, and the cluster what was started already. So it can be killed at any moment, and started again.
  */
 export async function scaleSlurm({ config, options }: Call<Options>): Promise<void> {
   const stopping = stopSignals().asked;
@@ -43,7 +43,7 @@ export async function scaleSlurm({ config, options }: Call<Options>): Promise<vo
   const name = nameFor(token);
   const link = openLink({ url, token, ca: caFile && readFileSync(caFile, 'utf8'), tags: config.tags });
   const slurm = openSlurm({ name, script, partition, output, env: process.env });
-  // Two at once would only correct each other; where the file system can lock, the second one is told.
+  // Two scalers would only correct each other. If the file system can lock, the second one gets an error.
   const lock = await tryLockFolder(tokenFile).catch(() => 'impossible' as const);
   if (lock === undefined) throw new Error(`another scaler uses the token in ${tokenFile}`);
   log.info({ jobs: name, max }, 'scaling');
@@ -56,12 +56,12 @@ export async function scaleSlurm({ config, options }: Call<Options>): Promise<vo
   process.exit(0);
 }
 
-/** So often the cluster and the server are asked while there is something to do. */
+/** How often the cluster and the server are asked while there is something to do. */
 const checkEveryMs = 1000;
-/** While there is nothing to do, the cluster is asked only so often. */
-const lookAnywayMs = 30_000;
+/** How often the cluster is asked while there is nothing to do. */
+const checkIdleEveryMs = 30_000;
 const longestPauseMs = 30_000;
-/** A submission that failed may have reached the controller all the same: by then its jobs are to be seen. */
+/** A submission that failed may have reached the controller anyway. After this time its jobs are visible. */
 const unclearMs = 15_000;
 const mostAtOnce = 100;
 
@@ -77,19 +77,19 @@ export async function scale({ link, slurm, max, log, stopping }: Scaling): Promi
   const pace = new Pace();
   let trouble = '';
   let wait = checkEveryMs;
-  /** Until when nothing can be in the cluster that this scaler does not know of. */
+  /** Until this time the cluster cannot have jobs that this scaler does not know of. */
   let quietUntil = -Infinity;
 
-  const look = async (): Promise<void> => {
+  const check = async (): Promise<void> => {
     const now = performance.now();
     if (now < quietUntil && (await link.demand({}, stopping)).waiting === 0) return;
-    // The cluster first: a job that takes work in between counts for work that does not wait any more.
+    // The cluster first: a job that takes work in between then counts for work that no longer waits.
     const jobs = await slurm.jobs();
     const demand = await link.demand({}, stopping);
     pace.note(jobs.ended, now);
     const { submit, cancel } = plan(demand, jobs, max);
     const isQuiet = demand.waiting === 0 && jobs.pending.length + jobs.active + jobs.leaving === 0;
-    quietUntil = isQuiet ? now + lookAnywayMs : -Infinity;
+    quietUntil = isQuiet ? now + checkIdleEveryMs : -Infinity;
     if (cancel.length > 0) {
       log.info({ cancel: cancel.length, ...demand }, 'calling off jobs');
       await slurm.cancel(cancel.slice(-mostAtOnce));
@@ -107,7 +107,7 @@ export async function scale({ link, slurm, max, log, stopping }: Scaling): Promi
 
   while (!stopping.aborted) {
     try {
-      await look();
+      await check();
       if (trouble !== '') log.info('scaling goes on');
       trouble = '';
       wait = checkEveryMs;
@@ -121,7 +121,7 @@ export async function scale({ link, slurm, max, log, stopping }: Scaling): Promi
   }
 }
 
-/** Jobs have the scaler's settings, as far as they are for runners; none of these is a secret. */
+/** Jobs get those settings of the scaler that are for runners; none of these is a secret. */
 function scriptFor(config: Config, { url, tokenFile, caFile, idle = '60', ...options }: Options): string {
   const program = resolve(options.program ?? sourceFile('..', 'bin', 'headrace'));
   if (!existsSync(program)) throw new WrongUse(`--program ${program}: there is no such file`);
@@ -132,7 +132,9 @@ function scriptFor(config: Config, { url, tokenFile, caFile, idle = '60', ...opt
   return jobScript([program, 'runner', ...args], { PATH, ...runnerEnvironment(config) });
 }
 
-/** The jobs of a scaler belong to its token, which no other scaler has; nobody learns the token from the name. */
+/**
+ * The jobs of a scaler have a name made from its token, which no other scaler has. The name does not reveal the token.
+ */
 function nameFor(token: string): string {
   return `headrace-${createHash('sha256').update(`scale ${token}`).digest('hex').slice(0, 16)}`;
 }

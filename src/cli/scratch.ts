@@ -6,8 +6,8 @@ import { foldersOf } from '../runner/leftovers.ts';
 import { openState } from '../runner/sandbox/state.ts';
 
 /**
- * A folder for one short-lived runner, below a folder that several of them share on a machine. It goes with the runner.
- * What runners left that were killed is removed by the next one: each holds a lock on its folder while it lives.
+ * A folder for one short-lived runner, below a folder that several of them share on a machine. It is removed with the
+ * runner. The next runner removes the folders of killed ones: each holds a lock on its folder while it lives.
  */
 export interface Scratch {
   folder: string;
@@ -30,7 +30,7 @@ export async function openScratch(base: string, log: (message: string) => void):
   };
 }
 
-/** Whoever can write there could put other files in the place of those that the runner relies on. */
+/** Anybody who can write there could replace files that the runner relies on. */
 function refuseStrangers(base: string): void {
   const { uid, mode } = lstatSync(base);
   const isOwnFolder = uid === process.getuid?.() && (mode & 0o022) === 0;
@@ -43,7 +43,7 @@ interface Abandoned {
   lock: FileLock;
 }
 
-/** Makes the folder. A folder that is made but not locked yet would look abandoned, so both happen under one lock. */
+/** Makes the folder. A folder without a lock would seem abandoned, so making and locking it are done under one lock. */
 async function within(base: string): Promise<{ own: string; lock: FileLock; left: Abandoned[] }> {
   const alone = await lockFolder(base);
   try {
@@ -65,7 +65,7 @@ async function within(base: string): Promise<{ own: string; lock: FileLock; left
 async function clear({ folder, lock }: Abandoned, log: (message: string) => void): Promise<void> {
   try {
     const { sandboxes, gitSandboxes } = foldersOf(join(folder, 'remote-runner'));
-    for (const place of [sandboxes, gitSandboxes]) await (await openState(place, log)).close();
+    for (const sandboxFolder of [sandboxes, gitSandboxes]) await (await openState(sandboxFolder, log)).close();
     await removeTree(folder);
   } catch (error) {
     log(`the folder of a runner that was killed could not be removed: ${String(error)}`);

@@ -26,7 +26,10 @@ const undoTime = 5000;
 
 interface Options {
   runner: boolean;
-  /** Gets what the first user needs, instead of standard output, which a service manager writes to a log. */
+  /**
+   * The credentials of the first user are written here, instead of to standard output, which a service manager writes
+   * to a log.
+   */
   firstUserFile?: string;
 }
 
@@ -63,7 +66,7 @@ export async function serve({ config, options }: Call<Options>): Promise<void> {
   process.exit(0);
 }
 
-/** Whatever hangs does not keep the process. */
+/** Ends the process even if something hangs. */
 function closeInTime(): void {
   setTimeout(() => process.exit(1), closingTime).unref();
 }
@@ -74,7 +77,7 @@ interface Wanted extends Options {
   way: WayToStop;
 }
 
-/** Everything that is opened is put on the stack at once, so that it can be closed at any moment, the last first. */
+/** Everything that is opened is put on the stack at once, so that it can be closed at any moment, in reverse order. */
 async function start(
   { config, log, way, runner, firstUserFile }: Wanted,
   opened: AsyncDisposableStack,
@@ -129,8 +132,8 @@ async function start(
 }
 
 /**
- * A wrong address or wrong credentials are told before the start. A store that is merely away is no reason not to start:
- * most of the service works without it, and it was noted.
+ * A wrong address or wrong credentials stop the start. A blob store that cannot be reached does not: most of the
+ * service works without it, and it was logged.
  */
 async function proveBlobs({ blobs }: Store): Promise<void> {
   try {
@@ -160,7 +163,7 @@ async function firstUser({ db, ids }: Store): Promise<Credentials | undefined> {
   return credentials;
 }
 
-/** With a file, the password is never printed, not even when the file cannot be written: what is printed may be a log. */
+/** With a file, the password is never printed, not even when the file cannot be written: the output may be a log. */
 function introduce(address: string, credentials: Credentials, file: string | undefined): void {
   const { email, password, api_key: apiKey } = credentials;
   const facts = `  address   ${address.startsWith('unix:') ? address : `${address}/`}

@@ -3,12 +3,12 @@ import { messageOf } from '../lib/error-code.ts';
 import type { EngineJobs } from './scale-plan.ts';
 
 /**
- * What is asked of a Slurm cluster, through its own programs. Jobs are known by their name, which only one scaler uses;
- * nothing else is remembered of them.
+ * A Slurm cluster, through its own programs. Jobs are recognized by their name, which only one scaler uses; nothing
+ * else is stored about them.
  */
 export interface Slurm {
   jobs(signal?: AbortSignal): Promise<SlurmJobs>;
-  /** Submits so many jobs at once: all or none of them. */
+  /** Submits this many jobs at once: all or none of them. */
   submit(count: number): Promise<void>;
   cancel(ids: readonly string[]): Promise<void>;
   cancelPending(): Promise<void>;
@@ -23,7 +23,7 @@ export interface SlurmOptions {
   name: string;
   script: string;
   partition: string | undefined;
-  /** A file name in which Slurm's own marks may stand. */
+  /** The name of a file, which may contain Slurm's own placeholders. */
   output: string;
   env: NodeJS.ProcessEnv;
 }
@@ -37,10 +37,10 @@ const endedBadly = new Set([
   'DEADLINE',
   'SPECIAL_EXIT',
 ]);
-/** Somebody wanted these to end. */
+/** States of jobs that somebody ended on purpose. */
 const calledOff = new Set(['CANCELLED', 'PREEMPTED', 'REVOKED']);
 
-/** A controller that does not answer for so long will not. */
+/** The longest time to wait for an answer of the controller. */
 const longestMs = 60_000;
 
 export function openSlurm({ name, script, partition, output, env }: SlurmOptions): Slurm {
@@ -62,9 +62,9 @@ export function openSlurm({ name, script, partition, output, env }: SlurmOptions
       return readJobs((await call('squeue', [...mine, ...format])).stdout.toString());
     },
     async submit(count) {
-      const place = partition === undefined ? [] : [`--partition=${partition}`];
+      const partitionFlag = partition === undefined ? [] : [`--partition=${partition}`];
       const plainly = ['--parsable', '--no-requeue', '--export=NIL', '--chdir=/', '--input=/dev/null'];
-      const args = [`--job-name=${name}`, ...place, ...plainly, `--output=${output}`, `--array=1-${count}`];
+      const args = [`--job-name=${name}`, ...partitionFlag, ...plainly, `--output=${output}`, `--array=1-${count}`];
       await call('sbatch', args, script);
     },
     async cancel(ids) {
@@ -76,12 +76,12 @@ export function openSlurm({ name, script, partition, output, env }: SlurmOptions
   };
 }
 
-/** Settings of Slurm's programs stay, such as `SBATCH_ACCOUNT`; those that would change what they show do not. */
+/** Settings of Slurm's programs stay, such as `SBATCH_ACCOUNT`, except those that would change their output. */
 function commandEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !/^(HEADRACE|SQUEUE_|SCANCEL_)/.test(name)));
 }
 
-/** A line that is not understood must not be passed over: a job that is not counted would be started again. */
+/** A line that cannot be parsed must not be skipped: a job that is not counted would be started again. */
 export function readJobs(lines: string): SlurmJobs {
   const pending: string[] = [];
   const well: string[] = [];
@@ -108,8 +108,8 @@ function byNumber(one: string, other: string): number {
 /** The script of a job. It begins with an empty environment, and secrets are in files, which it names. */
 export function jobScript(program: readonly string[], environment: Record<string, string>): string {
   const settings = Object.entries(environment).map(([name, value]) => quoted(`${name}=${value}`));
-  const words = ['exec env -i "HOME=${HOME:-/}"', ...settings, ...program.map(quoted)];
-  return `#!/bin/sh\n${words.join(' \\\n  ')}\n`;
+  const command = ['exec env -i "HOME=${HOME:-/}"', ...settings, ...program.map(quoted)];
+  return `#!/bin/sh\n${command.join(' \\\n  ')}\n`;
 }
 
 function quoted(word: string): string {

@@ -15,20 +15,20 @@ export class Stopped extends Error {
 export interface Stopping {
   /** Aborted with `Stopped` when this process is asked to stop. */
   asked: AbortSignal;
-  /** Aborted when it is asked again: whoever asks does not want to wait. */
+  /** Aborted at a second request: then nobody wants to wait. */
   again: AbortSignal;
 }
 
 /**
  * Signals within this time are one request: Ctrl-C reaches every process of a terminal, and npm, which is one of them,
- * hands it on once more.
+ * passes it on once more.
  */
 const sameRequestMs = 1000;
 
 /**
- * Notes when this process is asked to stop: by an operator, at its terminal, or because the terminal is closed. It must
- * be called before anything is opened: from then on signals do not end the process, so that a start is always undone
- * completely.
+ * Watches for requests to stop this process: by an operator, at its terminal, or because the terminal is closed. It
+ * must be called before anything is opened: from then on signals do not end the process, so that a start is always
+ * undone completely.
  */
 export function stopSignals(): Stopping {
   const asked = new AbortController();
@@ -47,9 +47,9 @@ export function stopSignals(): Stopping {
 export type WayToStop = 'leave' | 'drain' | 'break';
 
 /**
- * What becomes of running builds when a server is stopped. A service manager restarts servers for upgrades, so builds
- * outlive that; a person who ends a server at the terminal wants nothing to be left. Some desktops hand the variables of
- * the service manager on to their terminals.
+ * What happens to running builds when a server is stopped. A service manager restarts servers for upgrades, so builds
+ * outlive that. A person who ends a server at the terminal wants nothing to be left. Some desktops pass the variables
+ * of the service manager on to their terminals.
  */
 export function wayToStop({ stop }: Config, env: NodeJS.ProcessEnv = process.env, isAtTerminal = isatty(0)): WayToStop {
   const isService = (env.INVOCATION_ID ?? env.NOTIFY_SOCKET) !== undefined && !isAtTerminal;

@@ -1,6 +1,9 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Services } from '../api/call.ts';
+import { forgeOpener } from '../forges/index.ts';
+import { publicAddressFilter } from '../lib/address-filter.ts';
+import { createResolve } from '../lib/resolve.ts';
 import { diskReserveBytes, readBlobLocation, type BlobLocation, type Config } from '../config.ts';
 import { openFileBlobs, type Blobs } from '../db/blobs.ts';
 import { openVaultOf, proveMasterKey } from '../db/canary.ts';
@@ -25,8 +28,8 @@ export interface Store extends Services {
 }
 
 /**
- * All persistent state: the data folder, the master key, the database, the blobs. Created where it is missing. What is to
- * be known about blobs elsewhere is told to `note`.
+ * All persistent state: the data folder, the master key, the database, the blobs. Created if missing. `note` is called
+ * with messages about blobs elsewhere.
  */
 export async function openStore(
   config: Config,
@@ -36,10 +39,10 @@ export async function openStore(
   const db = await openMigrated(config, onTrouble);
   try {
     const vault = await openVaultOf(db, masterKeyFile(config));
-    const place = blobLocation(config);
-    const folders = 'folder' in place ? [config.data_dir, place.folder] : [config.data_dir];
+    const location = blobLocation(config);
+    const folders = 'folder' in location ? [config.data_dir, location.folder] : [config.data_dir];
     const disk = keepReserve({ folders, bytes: diskReserveBytes(config) });
-    const blobs = await openBlobs(place, disk, note);
+    const blobs = await openBlobs(location, disk, note);
     const lease = await leaseNode(db, onTrouble);
     const subscriptions = createSubscriptions(db);
     const relay = createByteRelay(db, vault);
@@ -65,6 +68,12 @@ export async function openStore(
       filesHours: config.files_hours,
       archiveBytes: unpackLimitsOf(config).bytes,
       assembling: new Map(),
+      openForge: forgeOpener({
+        mayCall: publicAddressFilter(config.webhook_allow),
+        resolve: createResolve(),
+        answerWithin: 10_000,
+        signal: new AbortController().signal,
+      }),
       proveWritable: () => lease.renew(),
       proveReadable: () => proveMasterKey(db, vault),
       async close() {
@@ -106,15 +115,15 @@ export function blobLocation(config: Config): BlobLocation {
 }
 
 export async function openBlobs(
-  place: BlobLocation,
+  location: BlobLocation,
   disk: Pick<DiskReserve, 'take'>,
   note: (message: string) => void = () => {},
 ): Promise<Blobs> {
-  if ('folder' in place) return openFileBlobs(place.folder, disk);
-  if (place.endpoint?.startsWith('http:'))
-    note(`the blobs travel to and from ${new URL(place.endpoint).host} unencrypted, because its endpoint is http:`);
-  const { openS3Blobs } = await import('../db/s3/blobs.ts'); // who has no S3 need not hold its client in memory
-  return openS3Blobs(place, {
+  if ('folder' in location) return openFileBlobs(location.folder, disk);
+  if (location.endpoint?.startsWith('http:'))
+    note(`the blobs travel to and from ${new URL(location.endpoint).host} unencrypted, because its endpoint is http:`);
+  const { openS3Blobs } = await import('../db/s3/blobs.ts'); // without S3 its client is not loaded
+  return openS3Blobs(location, {
     onChange: (trouble) =>
       note(trouble === undefined ? 'the blobs can be reached again' : `the blobs cannot be reached: ${trouble}`),
   });
@@ -124,7 +133,7 @@ export function masterKeyFile(config: Config): string {
   return config.master_key_file ?? join(config.data_dir, 'master.key');
 }
 
-/** Other users of the machine get no access to it, also where the folder was made before. */
+/** Other users of the machine get no access to it, even if the folder existed before. */
 export function makeDataFolder(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   chmodSync(folder, 0o700);

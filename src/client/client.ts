@@ -10,17 +10,17 @@ export type Params = Record<string, string>;
 /** A field with several values is sent several times. */
 export type Fields = Record<string, string | readonly string[] | boolean | undefined>;
 
-/** What is still to be sent of a file. */
+/** The rest of a file to send. */
 export interface Rest {
   offset: number;
-  /** Of the whole file. */
+  /** The size of the whole file. */
   size: number;
   pieces: AsyncIterable<Buffer>;
   onSent: (bytes: number) => void;
 }
 
 /**
- * The API of one server, for one person. The typed calls are those of `operations`; identifiers are their string twins,
+ * The API of one server, for one person. The typed calls are those of `operations`. Identifiers are sent as text,
  * because a JavaScript number cannot hold them.
  */
 export class Client {
@@ -52,7 +52,7 @@ export class Client {
     return responseIn(await this.#transport.textOf(answer)) as Answered<N>;
   }
 
-  /** What the server says, as it says it. */
+  /** The body of the answer, unchanged. */
   async text(name: StreamName, params: Params): Promise<string> {
     return this.#transport.textOf(await this.bytes(name, params));
   }
@@ -74,8 +74,8 @@ export class Client {
   }
 
   /**
-   * What happens, from the beginning to the end; a connection that breaks is opened again where it broke. With the
-   * address of the log, what is no UTF-8 in it comes as it is.
+   * All events, from the beginning to the end. After a broken connection it continues where it was. With `log`, bytes
+   * of the log that are not UTF-8 are read unchanged.
    */
   follow(name: StreamName, params: Params, log?: StreamName): AsyncGenerator<StreamedEvent> {
     const path = fill(streams[name], params);
@@ -93,7 +93,7 @@ export class Client {
     });
   }
 
-  /** Sends the rest of an upload as it is read, and tells after each piece how much of all has gone. */
+  /** Sends the rest of an upload as it is read, and reports after each piece how much was sent in all. */
   async sendRest(params: Params, { offset, size, pieces, onSent }: Rest): Promise<void> {
     const headers = {
       ...this.#headers(),
@@ -111,7 +111,7 @@ export class Client {
     );
     let sent = offset;
     for await (const piece of pieces) {
-      // The server may refuse the archive by its first bytes, and then hears no more of it.
+      // The server may refuse the archive by its first bytes, and then reads no more of it.
       if (isAnswered) break;
       if (!request.write(piece)) {
         const { promise, resolve } = Promise.withResolvers<void>();

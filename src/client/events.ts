@@ -5,11 +5,11 @@ import { Failure } from './failure.ts';
 
 /** An event of a firehose. */
 export interface StreamedEvent extends Event {
-  /** Bytes that are no UTF-8 are U+FFFD in its text. This is the same as it is in the log, where that was asked for. */
+  /** The bytes as in the log, if they were requested: in the text, bytes that are not UTF-8 are U+FFFD. */
   bytes?: Buffer;
 }
 
-/** Adds to an event, before it counts as told. */
+/** Completes an event before it counts as delivered. */
 export type Complete = (event: StreamedEvent) => Promise<StreamedEvent>;
 
 type Opened = (last: string | undefined) => Promise<AsyncIterable<Buffer>>;
@@ -20,8 +20,8 @@ const longestPauseMs = 15_000;
 const mostFailures = 8;
 
 /**
- * Reads a stream of JSON lines to its end. A server that restarts, or a network that went away, is waited for, and the
- * stream goes on where it was: no event is lost, and none is told twice.
+ * Reads a stream of JSON lines to its end. It waits for a server that restarts, or a network that is away, and
+ * continues where it was: no event is lost, and none comes twice.
  */
 export async function* readEvents(
   open: Opened,

@@ -1,4 +1,4 @@
-/** Why a command ends before its end. The message is one line that says what to do. */
+/** Why a command fails. The message is one line that says what to do. */
 export type FailureKind =
   /** The server cannot be reached, is broken, or speaks something else. */
   | 'unreachable'
@@ -10,14 +10,14 @@ export type FailureKind =
   | 'not_found'
   /** The server does not accept what was sent. */
   | 'invalid'
-  /** Later it may work. */
+  /** It may work later. */
   | 'unavailable';
 
 export class Failure extends Error {
   readonly kind: FailureKind;
   /** For `--verbose`. */
   readonly more: string;
-  /** What the server has found fault with. */
+  /** The fields that the server refused. */
   readonly fields: readonly string[];
 
   constructor(kind: FailureKind, message: string, more = '', fields: readonly string[] = []) {
@@ -29,7 +29,7 @@ export class Failure extends Error {
   }
 }
 
-/** What the codes of the API mean to a person. */
+/** The codes of the API, as sentences for people. */
 const meanings: Record<string, string> = {
   already_exists: 'is taken already',
   is_blank: 'is missing',
@@ -63,10 +63,10 @@ export function failureOf(status: number, body: string, requestId: string): Fail
     );
   if (status === 400)
     return new Failure('invalid', 'The server does not know this. Is it older than this program?', more);
-  const messages = Object.entries(fields).map(([field, said]) => {
-    const means = said.map((code) => meanings[code] ?? code).join(', ');
+  const messages = Object.entries(fields).map(([field, found]) => {
+    const means = found.map((code) => meanings[code] ?? code).join(', ');
     if (field !== 'generic') return `${field} ${means}`;
-    return said.includes('is_reserved') ? 'there are as many of these as there can be' : `this ${means}`;
+    return found.includes('is_reserved') ? 'there are as many of these as there can be' : `this ${means}`;
   });
   const kind = codes.includes('not_found') ? 'not_found' : 'invalid';
   const isLater = codes.length > 0 && codes.every((code) => code === 'resource_temporary_unavailable');

@@ -11,8 +11,8 @@ function exact(_: string, value: unknown, { source = '' }: { source?: string }):
 }
 
 /**
- * JSON for people and programs. What could act on a terminal or turn its text around is written as an escape, which
- * means the same to a program.
+ * JSON for people and programs. Characters that could act on a terminal or change the direction of text are written as
+ * escapes, which mean the same to a program.
  */
 export function writeJson(value: unknown): string {
   return exactJson(value, 2).replaceAll(

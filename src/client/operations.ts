@@ -38,8 +38,8 @@ export const operations = {
 export type Name = keyof typeof operations;
 
 /**
- * What the server answers, as it comes over the wire: an identifier is a number where that holds it and a bigint where not
- * (json.ts). Its twin in text is always the same.
+ * The server's answers as they are parsed: an identifier is a number if that can hold it, otherwise a bigint (json.ts).
+ * The field with `_str` always has it as text.
  */
 type OnTheWire<T> = T extends bigint
   ? bigint | number

@@ -2,7 +2,7 @@ import type { ConnectionOptions, PeerCertificate } from 'node:tls';
 import { isLoopback } from '../lib/networks.ts';
 import { Failure } from './failure.ts';
 
-/** A server, and by what its certificate is known. */
+/** A server, and how its certificate is verified. */
 export interface ServerAddress {
   /** Without a slash at the end. */
   url: string;
@@ -17,7 +17,7 @@ export interface Pinned {
   fingerprint: string;
 }
 
-/** Only TLS, but for a server on this machine behind nothing. */
+/** Only TLS, except for a server on this machine. */
 export function readAddress(text: string): string {
   const whole = /^https?:\/\//i.test(text) ? text : `https://${text}`;
   if (!URL.canParse(whole)) throw new Failure('invalid', `${JSON.stringify(text)} is not the address of a server.`);
@@ -30,8 +30,8 @@ export function readAddress(text: string): string {
 }
 
 /**
- * A pinned certificate is its own authority, and no other certificate will do, also not one that it issued. Its names are
- * not compared: the fingerprint says more.
+ * A pinned certificate is its own authority, and no other certificate is accepted, not even one that it issued. Its
+ * names are not compared: the fingerprint proves more.
  */
 export function trustOf({ ca, pinned }: ServerAddress): ConnectionOptions {
   if (!pinned) return ca === undefined ? {} : { ca };

@@ -3,7 +3,7 @@ import { Failure } from './failure.ts';
 import { Transport } from './transport.ts';
 import type { ServerAddress } from './server.ts';
 
-/** The application that every server has, and what it asks a person for: all that the commands need. */
+/** The application that every server has, and the scopes that the commands need. */
 const clientId = 'headrace-cli';
 const scopes =
   'user projects build_requests build_requests_create shells commits suites dependencies deploys notifications';
@@ -11,7 +11,7 @@ export const outOfBand = 'urn:ietf:wg:oauth:2.0:oob';
 
 /** A sign-in that has begun: RFC 6749 with PKCE (RFC 7636). */
 export interface SignIn {
-  /** Where the person says yes. */
+  /** Where the person agrees. */
   url: string;
   state: string;
   redirect: string;

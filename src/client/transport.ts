@@ -12,12 +12,10 @@ export interface Sending {
   signal?: AbortSignal | undefined;
 }
 
-/** An answer is taken for lost when the server says nothing for this long. Streams say something every 15 seconds. */
+/** If the server sends nothing for this long, the answer counts as lost. Streams send something every 15 seconds. */
 const silenceMs = 60_000;
 
-/**
- * HTTP to one server. No redirect is followed: credentials go to the server that they are for, and to no other.
- */
+/** HTTP to one server. Redirects are not followed, so credentials never reach another server. */
 export class Transport {
   readonly #server: ServerAddress;
   readonly #agent: Agent;
@@ -66,7 +64,7 @@ export class Transport {
       answer.destroy();
       throw new Failure(
         'unreachable',
-        `${this.#server.url} sends its callers to ${placeOf(headers.location)}. If that is your server, sign in there: headrace login`,
+        `${this.#server.url} sends its callers to ${targetOf(headers.location)}. If that is your server, sign in there: headrace login`,
       );
     }
     throw failureOf(statusCode, await this.textOf(answer, 64 * 1024), String(headers['x-request-id'] ?? ''));
@@ -122,7 +120,7 @@ export class Transport {
   }
 }
 
-function placeOf(location: string | undefined): string {
+function targetOf(location: string | undefined): string {
   return location !== undefined && URL.canParse(location) ? new URL(location).origin : 'another place';
 }
 

@@ -9,16 +9,16 @@ const mostBreaks = 5;
 const firstPauseMs = 1000;
 
 /**
- * Uploads a file as the source of a dependency. Where the connection breaks, it goes on from what the server has. Throws
- * a `Failure` with how far it came when that does not help.
+ * Uploads a file as the source of a dependency. After a broken connection it continues from what the server has. If
+ * that does not help, it throws a `Failure` with the progress.
  */
 export async function uploadArchive(
   client: Client,
-  place: Params,
+  params: Params,
   { file, size, onSent }: { file: string; size: number; onSent: (bytes: number) => void },
 ): Promise<void> {
-  const { id_str: id } = await client.call('openUpload', place, { size: String(size) });
-  const upload = { ...place, upload_id: id };
+  const { id_str: id } = await client.call('openUpload', params, { size: String(size) });
+  const upload = { ...params, upload_id: id };
   let arrived = 0;
   for (let breaks = 0; ;) {
     try {
@@ -38,7 +38,7 @@ export async function uploadArchive(
           'The upload is gone: another one has replaced it, or it took a day.',
           error.more,
         );
-      // Whether bytes of a request that broke arrived after all is known only then.
+      // Only then is it known whether bytes of a broken request arrived.
       const isPassing =
         error.kind === 'unreachable' || error.kind === 'unavailable' || error.fields.includes('upload_offset');
       if (!isPassing) throw error;

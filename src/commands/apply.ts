@@ -27,11 +27,11 @@ export async function run(call: Call<Options>): Promise<number> {
   const document = await readDocument(await contentOf(file), file);
   const sources = sourcesIn(document, env);
   const project = await projectOf(call, document, file);
-  const place = { project_id: project?.id_str ?? '' };
-  // The values go along only when all is shown and allowed.
+  const params = { project_id: project?.id_str ?? '' };
+  // The values are sent only after everything was shown and allowed.
   const asked = { document: JSON.stringify(document), dry_run: true };
-  const { changes } = await (project ? client.call('configure', place, asked) : client.call('makeProject', {}, asked));
-  const current = project ? (JSON.parse((await client.call('config', place)).document) as Document) : {};
+  const { changes } = await (project ? client.call('configure', params, asked) : client.call('makeProject', {}, asked));
+  const current = project ? (JSON.parse((await client.call('config', params)).document) as Document) : {};
   const unknown = newSources(sources, current);
   const listed = sources.map((source) => ({ ...source, new: unknown.includes(source) }));
   if (!screen.isJson) show(screen, changes, listed);
@@ -48,15 +48,15 @@ export async function run(call: Call<Options>): Promise<number> {
       `This would delete ${deletions === 1 ? 'something' : `${deletions} things`}. If that is meant, add --prune. Nothing was changed.`,
     );
   await allowSources(call, unknown, call.options.fromEnv);
-  // Also where nothing changes: the server remembers the file, with its order, for export.
+  // Also if nothing changes: the server stores the file, with its order, for export.
   const filledIn = JSON.stringify(withValues(document, env));
   const made: Answered<'configure'> & Partial<Answered<'makeProject'>> = project
-    ? await client.call('configure', place, { document: filledIn, prune })
+    ? await client.call('configure', params, { document: filledIn, prune })
     : await client.call('makeProject', {}, { document: filledIn });
   if (screen.isJson) screen.json({ ...made, sources: listed });
   else if (made.changes.length === 0) screen.print(words`Nothing to change in ${name}.`);
   else {
-    // Whether a value is another one is known only now.
+    // Only now is it known whether a value differs.
     const late = made.changes.filter((one) => !changes.some(({ what }) => what === one.what));
     show(screen, late, changes.length === 0 ? listed : []);
     showSecrets(screen, made.changes);
@@ -69,7 +69,7 @@ export async function run(call: Call<Options>): Promise<number> {
   return 0;
 }
 
-/** The project that is meant; undefined where it is to be made. */
+/** The project of the document; undefined where it does not exist yet. */
 async function projectOf(call: Call<Options>, document: Document, file: string) {
   const { name, repository_url: repository, clone_url: address = repository } = document;
   if (!call.options.create) return call.project(typeof name === 'string' ? { name, file } : undefined);
@@ -79,7 +79,7 @@ async function projectOf(call: Call<Options>, document: Document, file: string) 
   return projects.find((one) => one.owned && one.name === name);
 }
 
-/** Of what was made: a server shows them this once. */
+/** The secrets of new records: the server shows them only once. */
 function showSecrets(screen: Screen, changes: readonly Change[]): void {
   for (const { what, secret, url } of changes) {
     if (secret === undefined) continue;
@@ -103,7 +103,7 @@ const signs: Record<string, { sign: string; colour: Colour }> = {
   delete: { sign: '-', colour: 'red' },
 };
 
-/** Nothing of it is cut off: what a person agrees to, they must have seen. */
+/** Nothing is cut: people must see everything that they agree to. */
 function show(screen: Screen, changes: readonly Change[], sources: readonly (Source & { new: boolean })[]): void {
   if (changes.length === 0) return;
   for (const { action, what, fields } of changes) {

@@ -15,7 +15,7 @@ import { ProgressBar } from './progress.ts';
 import { words } from './text.ts';
 
 type Artifact = Answered<'artifacts'>[number];
-type Place = Readonly<{ project_id: string; build_id: string }>;
+type BuildParams = Readonly<{ project_id: string; build_id: string }>;
 
 export async function run(call: Call<{ output?: string }>, named: string, pattern?: string): Promise<void> {
   const { client, screen } = call;
@@ -23,8 +23,8 @@ export async function run(call: Call<{ output?: string }>, named: string, patter
   if (!isMeant) throw new WrongUse(words`${pattern ?? ''} is no pattern for files, such as dist, *.log or **/*.xml`);
   const project = await call.project();
   const build = await findBuild(call, project, named);
-  const place = { project_id: project.id_str, build_id: build.id_str };
-  const found = (await listed(client, place)).filter(({ path }) => isMeant(path));
+  const params = { project_id: project.id_str, build_id: build.id_str };
+  const found = (await listed(client, params)).filter(({ path }) => isMeant(path));
   const { output: folder } = call.options;
   if (folder === undefined && screen.isJson) return screen.json(found);
   if (found.length === 0) {
@@ -32,7 +32,7 @@ export async function run(call: Call<{ output?: string }>, named: string, patter
     if (folder !== undefined) throw new WrongUse(none);
     return screen.print(none);
   }
-  if (folder !== undefined) return fetchAll(call, place, found, folder);
+  if (folder !== undefined) return fetchAll(call, params, found, folder);
   screen.table(
     [
       { title: 'PATH', gives: 1 },
@@ -43,20 +43,25 @@ export async function run(call: Call<{ output?: string }>, named: string, patter
   );
 }
 
-/** All of them, by their paths. */
-async function listed(client: Client, place: Place): Promise<Artifact[]> {
+/** All files, sorted by their paths. */
+async function listed(client: Client, params: BuildParams): Promise<Artifact[]> {
   const all: Artifact[] = [];
   const limit = 1000;
   for (let before: string | undefined; ;) {
-    const some = await client.call('artifacts', place, { limit: String(limit), before });
+    const some = await client.call('artifacts', params, { limit: String(limit), before });
     all.push(...some);
     if (some.length < limit) return all.toSorted((a, b) => (a.path < b.path ? -1 : 1));
     before = some.at(-1)?.id_str;
   }
 }
 
-/** Paths come from a build, and what is in the folder already may come from anybody. */
-async function fetchAll(call: Call, place: Place, artifacts: readonly Artifact[], folder: string): Promise<void> {
+/** Paths come from a build, and files that are in the folder already may come from anybody. */
+async function fetchAll(
+  call: Call,
+  params: BuildParams,
+  artifacts: readonly Artifact[],
+  folder: string,
+): Promise<void> {
   const { client, screen } = call;
   for (const { path } of artifacts)
     if (!isHarmless(path))
@@ -73,7 +78,7 @@ async function fetchAll(call: Call, place: Place, artifacts: readonly Artifact[]
     await mkdir(folder, { recursive: true });
     for (const { id_str: id, path, size: most, sha256 } of artifacts) {
       const file = join(await parentOf(folder, path), path.split('/').at(-1) ?? '');
-      const bytes = await client.bytes('artifact', { ...place, artifact_id: id });
+      const bytes = await client.bytes('artifact', { ...params, artifact_id: id });
       await download(bytes, file, { what: path, sha256, size: most, mode: 0o666, onBytes });
     }
   } catch (error) {
@@ -86,12 +91,12 @@ async function fetchAll(call: Call, place: Place, artifacts: readonly Artifact[]
   if (screen.isJson) screen.json(artifacts);
 }
 
-/** What git reads in a work tree can run programs, so nothing is put there. */
+/** Files that git reads in a work tree can make it run programs, so none is written there. */
 function isHarmless(path: string): boolean {
   return isPlainPath(path) && path.split('/').every((name) => name.toLowerCase() !== '.git');
 }
 
-/** The folder of a file, made where it is missing. No link is followed. */
+/** The folder of a file, made if it is missing. No link is followed. */
 async function parentOf(folder: string, path: string): Promise<string> {
   let at = folder;
   for (const name of path.split('/').slice(0, -1)) {

@@ -4,7 +4,7 @@ import { findProject, type NamedIn } from './project.ts';
 import { Screen } from './screen.ts';
 import { openClient } from './session.ts';
 
-/** Of every command. */
+/** The options of every command. */
 export interface CommonOptions {
   project?: string;
   json?: true;
@@ -35,7 +35,7 @@ export class Call<Options = object> implements Disposable {
     return this.#client;
   }
 
-  /** The project that is meant, also by a file that names one. */
+  /** The project of the command; `named` is the one that a file names. */
   project(named?: NamedIn): Promise<Project> {
     return findProject(this, this.options.project ?? (this.env.HEADRACE_PROJECT || undefined), named);
   }

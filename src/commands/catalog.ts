@@ -5,7 +5,7 @@ import { Command, only, repeated } from './program.ts';
 /** What a command's module exports. It gets the arguments in their order. */
 type Load = () => Promise<{ run: (call: Call<never>, ...args: never[]) => Promise<number | void> }>;
 
-/** Of every command that begins something, or looks at something that ends. */
+/** For every command that begins something, or shows something that ends. */
 const following = 'show what happens until it is over, and exit with its result';
 const wait = new Option('--wait', 'the same as --follow').implies({ follow: true });
 
@@ -13,7 +13,7 @@ const limit = only(/^[1-9]\d{0,2}$|^1000$/, '--limit is a whole number from 1 to
 const shells = ['bash', 'zsh', 'fish'];
 const shell = only(/^(bash|zsh|fish)$/, `There are completions for ${shells.join(', ')}.`);
 
-/** Every command for developers, in the order of the help. What they do is loaded when they are called. */
+/** Every command for developers, in the order of the help. The code of a command is loaded when it is called. */
 export function developerProgram(): Command {
   const program = new Command('headrace').usage('COMMAND [--project NAME] [--json] [--plain] [--help]');
   const add = (usage: string, load: Load): Command =>

@@ -6,7 +6,7 @@ import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
 import { clean, words } from './text.ts';
 
-/** Looked for where no file is named. */
+/** The files that are checked if none is named. */
 const usual = ['.headrace.toml', '.headrace.yml'];
 
 /** Checks a file as a server would, as far as that needs no project. */
@@ -30,7 +30,7 @@ async function contentOf(paths: readonly string[]): Promise<[path: string, text:
   throw new WrongUse(words`There is no ${paths.join(' and no ')} here.`);
 }
 
-/** Loaded for YAML alone. */
+/** Loaded only for YAML. */
 const parseYaml = async (text: string) => (await import('../documents/yaml.ts')).parseYaml(text);
 
 async function mistakesIn(content: Buffer, path: string): Promise<string[]> {

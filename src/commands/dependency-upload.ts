@@ -18,13 +18,13 @@ export async function run(call: Call, named: string, file: string): Promise<numb
   if (!dependency)
     throw new WrongUse(words`You have no dependency ${named}. Make it first, at ${client.url}/ui/dependencies`);
   const bar = new ProgressBar(screen, words`uploading ${named}`, found.size);
-  const place = { dependency_id: dependency.id_str };
+  const params = { dependency_id: dependency.id_str };
   try {
-    await uploadArchive(client, place, { file, size: found.size, onSent: (bytes) => bar.at(bytes) });
+    await uploadArchive(client, params, { file, size: found.size, onSent: (bytes) => bar.at(bytes) });
   } finally {
     bar.end();
   }
-  return followRecord(call, 'dependencyEvents', place, {
+  return followRecord(call, 'dependencyEvents', params, {
     name: words`dependency ${named}`,
     leaves: 'The compile goes on. See the dependency’s page for how it ends.',
     record: dependency,

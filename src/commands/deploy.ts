@@ -19,8 +19,8 @@ export async function run(
   const fields = { deploy_strategy_id: strategy.id_str, commit_id: commit?.id_str, rollback: options.rollback };
   const deploy = await client.call('deploy', inProject, fields);
   if (options.follow) {
-    const place = { ...inProject, deploy_id: deploy.id_str };
-    return followRecord(call, 'deployEvents', place, {
+    const params = { ...inProject, deploy_id: deploy.id_str };
+    return followRecord(call, 'deployEvents', params, {
       name: words`deploy ${deploy.id_str} to ${strategy.name}`,
       leaves: 'The deploy goes on. See the project’s page for how it ends.',
       record: deploy,

@@ -8,7 +8,7 @@ export const formats: readonly Format[] = ['toml', 'yaml', 'json'];
 
 export type Document = Record<string, unknown>;
 
-/** By its name; without one TOML is tried, and then YAML, which JSON is part of. */
+/** By its name. Without one TOML is tried, and then YAML, which includes JSON. */
 export function formatOf(file: string): Format | undefined {
   const [, ending = ''] = /\.([a-z]+)$/i.exec(file) ?? [];
   if (/^ya?ml$/i.test(ending)) return 'yaml';
@@ -33,12 +33,12 @@ export async function readDocument(text: string, file: string): Promise<Document
 
 const parsers: Record<Format, (text: string) => Promise<unknown>> = {
   toml: async (text) => (await import('smol-toml')).parse(text),
-  // Aliases are refused: a few of them can stand for more than any memory holds.
+  // Aliases are refused: a few of them can expand to more than any memory holds.
   yaml: async (text) => (await loadYaml()).parse(text, { maxAliasCount: 0 }),
   json: async (text) => JSON.parse(text) as unknown,
 };
 
-/** A package of CommonJS modules: bundled, it has its functions in its default export alone. */
+/** A package of CommonJS modules: when bundled, its functions are only in its default export. */
 async function loadYaml() {
   return (await import('yaml')).default;
 }

@@ -3,7 +3,7 @@ import { messageOf } from '../lib/error-code.ts';
 import { exitStatus } from './states.ts';
 import { clean } from './text.ts';
 
-/** The command line was wrong, or names something that is not there. */
+/** The command line is wrong, or names something that does not exist. */
 export class WrongUse extends Error {}
 
 const statuses: Record<FailureKind, number> = {

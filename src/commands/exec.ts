@@ -34,11 +34,11 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
   const inProject = { project_id: project.id_str };
   const { id_str: id } = choose(project, 'suite', await client.call('suites', inProject), named);
   const suite = await client.call('suite', { ...inProject, suite_id: id });
-  const place = { ...inProject, suite_id: id };
-  const software = await client.call('software', place);
+  const params = { ...inProject, suite_id: id };
+  const software = await client.call('software', params);
   if (software.missing.length > 0)
     throw new Failure('unavailable', words`Not compiled yet: ${software.missing.join(', ')}`);
-  const variables = options.withVariables ? await variablesFor(call, place) : [];
+  const variables = options.withVariables ? await variablesFor(call, params) : [];
   const variant = variantOf(suite, options.variant);
   const tree = (await topOf(call.cwd)) ?? call.cwd;
   const folder = folderOf(call.env, 'cache');
@@ -48,7 +48,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
   const writer = new LogWriter(screen, screen.out.isTTY);
   const began = performance.now();
   const { execSuite } = await import('../runner/exec-suite.ts');
-  process.umask(0o022); // the sandbox has another user, who reads what is made for it; the folder itself is closed
+  process.umask(0o022); // the sandbox runs as another user, who has to read these files; the folder itself is closed
   try {
     const ended = await execSuite({
       folder,
@@ -91,14 +91,14 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
   }
 }
 
-/** Those of the project, and in the place of one with the same name that of the suite. */
-async function variablesFor({ client }: Call, place: { project_id: string; suite_id: string }) {
-  const ofProject = await client.call('variables', { project_id: place.project_id });
-  const ofSuite = await client.call('suiteVariables', place);
+/** The variables of the project. A variable of the suite replaces one of the same name. */
+async function variablesFor({ client }: Call, params: { project_id: string; suite_id: string }) {
+  const ofProject = await client.call('variables', { project_id: params.project_id });
+  const ofSuite = await client.call('suiteVariables', params);
   return [...new Map([...ofProject, ...ofSuite].map((variable) => [variable.name, variable])).values()];
 }
 
-/** The sandbox speaks to those who run servers. */
+/** Errors of the sandbox are written for operators. This is the version for developers. */
 function readableError(error: unknown): string {
   return messageOf(error)
     .replace('run builds without a network (HEADRACE_BUILD_NETWORK=none)', 'add --offline')
@@ -156,7 +156,7 @@ function variantOf(suite: Suite, wanted: string | undefined): string {
   return found;
 }
 
-/** What a build on the server is told, as far as it is known here. */
+/** The variables with facts about the build that a server would set, as far as they are known here. */
 async function factsOf(cwd: string, project: Project, suite: string, variant: string): Promise<Record<string, string>> {
   const [ref = '', commit = ''] = await Promise.all([currentRef(cwd), currentCommit(cwd)]);
   return {

@@ -9,19 +9,19 @@ import { hintAtShell } from './shell-hint.ts';
 import { exitStatus, hasFailed, resultOf } from './states.ts';
 import { words } from './text.ts';
 
-/** Of a log that is longer only the end is shown. */
+/** Only the end of a longer log is shown. */
 const longestLog = 256 * 1024;
-/** How often it is asked why something waits. What begins before that need not say it. */
+/** How often the server is asked why something waits. The reason is not shown for what begins before that. */
 const checkEveryMs = 3000;
 
-/** Shows a request until it is over, and then the logs of what failed. Answers its result as an exit status. */
+/** Shows a request until it is over, and then the logs of builds that failed. Returns its result as an exit status. */
 export async function followRequest(call: Call, project: Project, request: BuildRequest): Promise<number> {
   const { client, screen } = call;
   const inProject = { project_id: project.id_str };
-  const place = { ...inProject, build_request_id: request.id_str };
+  const inRequest = { ...inProject, build_request_id: request.id_str };
   const following = new Following(request, {
     build: (id) => client.call('build', { ...inProject, build_id: id }),
-    request: () => client.call('request', place),
+    request: () => client.call('request', inRequest),
   });
   const live = screen.isLive ? new Live(screen, () => following.lines(screen)) : undefined;
   using _ = onInterrupt(() => {
@@ -37,24 +37,24 @@ export async function followRequest(call: Call, project: Project, request: Build
   const refreshing = repeatedly(
     checkEveryMs,
     async () => show(await following.refreshWaiting()),
-    () => {}, // where the server is away, the stream says so
+    () => {}, // if the server cannot be reached, the stream reports it
   );
   try {
-    for await (const event of client.follow('requestEvents', place)) show(await following.take(event));
+    for await (const event of client.follow('requestEvents', inRequest)) show(await following.take(event));
   } finally {
     await refreshing.stop();
     live?.end();
   }
   const failed = following.rows.filter(({ state }) => hasFailed(state));
   if (screen.isJson) {
-    screen.json({ request: await client.call('request', place), builds: following.rows.map(asRecord) });
+    screen.json({ request: await client.call('request', inRequest), builds: following.rows.map(asRecord) });
   } else {
     for (const { id, name } of failed)
       await showLog(call, words`log of ${name}, build ${id}`, 'buildLog', { ...inProject, build_id: id }, id);
     const [first] = failed;
     if (first && screen.isLive) await hintAtShell(call, { ...inProject, build_id: first.id });
     if (following.rows.length === 0 && following.state === 'errored')
-      await showLog(call, 'log of the fetch', 'requestLog', place);
+      await showLog(call, 'log of the fetch', 'requestLog', inRequest);
   }
   return resultOf(following.state) ?? exitStatus.errored;
 }
@@ -76,11 +76,11 @@ async function showLog(call: Call, title: string, name: StreamName, params: Para
   await copyLog(answer, screen, true);
 }
 
-/** What happens when somebody presses Ctrl-C. */
+/** Handles Ctrl-C. */
 export function onInterrupt(onSignal: () => void): Disposable {
   const interrupted = (): void => {
     onSignal();
-    process.exit(130); // as a shell calls it
+    process.exit(130); // the status that shells use for an interrupt
   };
   process.once('SIGINT', interrupted);
   return { [Symbol.dispose]: () => void process.off('SIGINT', interrupted) };

@@ -5,7 +5,7 @@ import { colourOf, duration, failedStep, hasFailed, isUnderWay, resultOf, signOf
 import type { Screen } from './screen.ts';
 import { clean, fit, LogFilter, padded, width, words } from './text.ts';
 
-/** What is known of a build while it is followed. */
+/** The facts about a build while it is followed. */
 export interface Row {
   id: string;
   name: string;
@@ -14,8 +14,8 @@ export interface Row {
   since: number;
   took: number | undefined;
   /** The last line of its log. */
-  says: string;
-  /** Why it waits, as it was last asked. */
+  lastLine: string;
+  /** Why it waits, by the last query. */
   waits: string;
   /** Where it failed, in words; blank where it did not, or has one step alone. */
   failedStep: string;
@@ -26,10 +26,10 @@ export interface Queries {
   request: () => Promise<BuildRequest>;
 }
 
-/** Of so many builds that wait it is asked why. */
+/** For how many waiting builds the server is asked why. */
 const mostQueried = 20;
 
-/** The newest whole line in what a log has said. */
+/** The newest complete line of a log. */
 class LastLine {
   readonly #filter = new LogFilter(false);
   #rest = '';
@@ -50,7 +50,7 @@ export class Following {
   readonly #rows = new Map<string, Row & { log: LastLine }>();
   readonly #fetch = new LastLine();
   readonly #queries: Queries;
-  /** Why the request waits, as it was last asked. */
+  /** Why the request waits, by the last query. */
   #waits = '';
 
   constructor(request: BuildRequest, queries: Queries) {
@@ -59,7 +59,7 @@ export class Following {
     this.#queries = queries;
   }
 
-  /** Of each suite its newest attempt. */
+  /** The newest attempt of each suite. */
   get rows(): Row[] {
     const newest = new Map<string, Row>();
     for (const row of this.#rows.values()) {
@@ -69,7 +69,7 @@ export class Following {
     return [...newest.values()];
   }
 
-  /** Takes an event in. Answers what a plain line would say about it. */
+  /** Applies an event. Returns a line about it for plain output. */
   async take({ event, state, text = '', build_id_str: id }: StreamedEvent): Promise<string | undefined> {
     if (id === undefined) {
       if (event === 'log') this.#fetch.write(text);
@@ -80,7 +80,7 @@ export class Following {
     const row = this.#rows.get(id) ?? (await this.#appeared(id));
     if (event === 'log') {
       row.log.write(text);
-      row.says = row.log.line;
+      row.lastLine = row.log.line;
     }
     if (state === undefined || state === row.state) return undefined;
     row.state = state;
@@ -91,7 +91,7 @@ export class Following {
     return words`${row.name}: ${state} (${duration(row.took)}) ${row.failedStep}`.trimEnd();
   }
 
-  /** Asks why things wait, which no event tells. Answers what a plain line would say about it. */
+  /** Asks why builds wait, because no event has that. Returns a line about it for plain output. */
   async refreshWaiting(): Promise<string | undefined> {
     const waiting = this.rows.filter(({ state }) => state === 'enqueued');
     if (waiting.length === 0 && this.state !== 'enqueued' && this.state !== 'waiting_for_approval') return undefined;
@@ -115,7 +115,7 @@ export class Following {
       state: '',
       since,
       took,
-      says: '',
+      lastLine: '',
       waits: build.waiting_reason,
       failedStep: '',
       log,
@@ -148,7 +148,7 @@ function rowLine(screen: Screen, row: Row, widest: number, room: number): string
   const time =
     (isOver && row.state !== 'skipped') || isUnderWay(row.state) ? duration(row.took ?? Date.now() - row.since) : '';
   const left = fit(`  ${signOf(row.state)} ${name}  ${padded(row.state, 8)} ${time.padStart(6)}`, room);
-  const status = isUnderWay(row.state) ? row.says : row.state === 'enqueued' ? row.waits : row.failedStep;
-  const says = fit(`  ${clean(status)}`, room - width(left));
-  return screen.paint(left, colourOf(row.state)) + screen.paint(says.trimEnd(), 'dim');
+  const status = isUnderWay(row.state) ? row.lastLine : row.state === 'enqueued' ? row.waits : row.failedStep;
+  const lastLine = fit(`  ${clean(status)}`, room - width(left));
+  return screen.paint(left, colourOf(row.state)) + screen.paint(lastLine.trimEnd(), 'dim');
 }

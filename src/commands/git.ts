@@ -4,7 +4,7 @@ import { placeOf, repositoryKey } from '../domain/git-address.ts';
 
 const execute = promisify(execFile);
 
-/** What the folder's git repository knows. Every answer is undefined where there is none. */
+/** Runs git in the folder. The result is undefined where there is no repository. */
 async function git(cwd: string, ...args: string[]): Promise<string | undefined> {
   const ended = await execute('git', args, { cwd, timeout: 10_000 }).catch(() => undefined);
   return ended?.stdout.trim();
@@ -35,8 +35,8 @@ export async function remotes(cwd: string): Promise<string[]> {
   return sorted.map((line) => line.slice(line.indexOf(' ') + 1));
 }
 
-/** Whether a remote is this repository, whichever way leads there. A path on this machine has no host. */
-export function isSamePlace(remote: string, repository: string): boolean {
+/** Whether a remote is this repository, whatever the protocol. A path on this machine has no host. */
+export function isSameRepository(remote: string, repository: string): boolean {
   const [here, there] = [repositoryKey(remote), repositoryKey(repository)];
   return here === there || (placeOf(remote) === undefined && here !== '/' && there.slice(there.indexOf('/')) === here);
 }

@@ -7,8 +7,8 @@ import { download } from './download.ts';
 import { words } from './text.ts';
 
 /**
- * Compiled software of the server, kept on this machine by its digest. A file has its name only when it is whole and is
- * what the name says; one that was not used for a month goes.
+ * Compiled software of the server, cached on this machine by its digest. A file gets its name only when it is complete
+ * and has that digest. A file that was not used for a month is removed.
  */
 
 interface Kept {

@@ -1,6 +1,6 @@
 import { diff, type DiffEntry } from 'node:util';
 
-/** What differs between two texts, line by line, as `diff -u` shows it. */
+/** The difference between two texts, line by line, as `diff -u` shows it. */
 export function lineDiff(from: string, to: string): string[] {
   const lines = compared(linesOf(from, to), linesOf(to, from));
   const isShown = lines.map((_, at) => lines.slice(Math.max(0, at - around), at + around + 1).some(([sign]) => sign));
@@ -15,12 +15,12 @@ export function lineDiff(from: string, to: string): string[] {
   return shown;
 }
 
-/** So many lines that are the same are shown around those that differ. */
+/** How many equal lines are shown around a difference. */
 const around = 3;
-/** As Node has it: 1 is what only the first text has. */
+/** Node's codes: 1 is a line that only the first text has. */
 const signs = { 1: '-', 0: ' ', '-1': '+' };
 
-/** The end of the last line is one only where the other text does not have it. */
+/** A missing end of the last line counts only if the other text has it. */
 function linesOf(text: string, other: string): string[] {
   return (text.endsWith('\n') && other.endsWith('\n') ? text.slice(0, -1) : text).split('\n');
 }
@@ -36,7 +36,7 @@ function headOf(lines: readonly DiffEntry[], old: number, next: number): string 
 }
 
 /** Longer texts are compared only at their beginnings and ends: the rest would take too much memory. */
-const mostPlaces = 1_000_000;
+const mostCells = 1_000_000;
 
 /** All lines of both texts. */
 function compared(old: readonly string[], next: readonly string[]): DiffEntry[] {
@@ -48,7 +48,7 @@ function compared(old: readonly string[], next: readonly string[]): DiffEntry[] 
   const [a, b] = [old.slice(begin, old.length - end), next.slice(begin, next.length - end)];
   return [
     ...signed(0, old.slice(0, begin)),
-    ...(a.length * b.length > mostPlaces ? [...signed(1, a), ...signed(-1, b)] : diff(a, b)),
+    ...(a.length * b.length > mostCells ? [...signed(1, a), ...signed(-1, b)] : diff(a, b)),
     ...signed(0, old.slice(old.length - end)),
   ];
 }

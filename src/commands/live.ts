@@ -3,9 +3,9 @@ import type { Screen } from './screen.ts';
 const drawEveryMs = 100;
 
 /**
- * Lines at the end of the screen that change in place. They are written over, from the first one on that differs, so
- * nothing flickers. There are never more of them than the screen has rows, because what has left the screen upwards
- * cannot be changed any more, and would be left behind twice.
+ * Lines at the end of the screen that change in place. They are overwritten, from the first one on that differs, so
+ * nothing flickers. There are never more of them than the screen has rows: a line that has scrolled off the screen
+ * cannot be changed any more, and would stay there as a duplicate.
  */
 export class Live {
   readonly #screen: Screen;
@@ -19,7 +19,7 @@ export class Live {
   constructor(screen: Screen, compose: () => readonly string[]) {
     this.#screen = screen;
     this.#compose = compose;
-    this.#clock = setInterval(() => this.#draw(), 1000).unref(); // times go on by themselves
+    this.#clock = setInterval(() => this.#draw(), 1000).unref(); // updates the times
     screen.out.on('resize', this.#resized);
   }
 
@@ -31,7 +31,7 @@ export class Live {
     }, drawEveryMs);
   }
 
-  /** Shows how it ended, and leaves that on the screen. */
+  /** Draws the last state, and leaves it on the screen. */
   end(): void {
     clearTimeout(this.#timer);
     clearInterval(this.#clock);
@@ -50,12 +50,15 @@ export class Live {
     const up = before.length > from ? `\u001b[${before.length - from}A` : '';
     const changed = lines.slice(from).map((line) => `${line}\u001b[K\r\n`);
     const text = `${up}\r${changed.join('')}\u001b[J`;
-    // The terminal shows all of it at once, where it knows how to; others ignore the two sequences around it.
+    // A terminal that knows these two sequences shows everything between them at once. Others ignore them.
     this.#screen.out.write(`\u001b[?2026h${text}\u001b[?2026l`);
     this.#shown = lines;
   }
 
-  /** Terminals move lines when their width changes, each in its own way. What is there stays; new lines come below. */
+  /**
+   * Terminals move lines when their width changes, each in its own way. So the old lines stay, and new ones are written
+   * below.
+   */
   #startAnew(): void {
     this.#shown = [];
     this.#draw();

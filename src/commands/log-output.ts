@@ -5,7 +5,7 @@ import type { Screen } from './screen.ts';
 import { LogFilter } from './text.ts';
 
 /**
- * Copies a log. A terminal gets what is safe there; a file or a pipe gets every byte as it is, unless the text stands
+ * Copies a log. A terminal gets only what is safe there. A file or a pipe gets every byte unchanged, unless the log is
  * among other lines.
  */
 export async function copyLog(from: Readable, screen: Screen, isFiltered = screen.out.isTTY): Promise<void> {
@@ -30,7 +30,7 @@ export class LogWriter {
     return this.#put(this.#filter.write(typeof piece === 'string' ? piece : this.#decoder.write(piece)));
   }
 
-  /** The end of a line is added where the log has none, so that the prompt stands below it. */
+  /** If the log does not end with a line break, one is added, so that the prompt is below it. */
   async end(): Promise<void> {
     if (!this.#filter) return;
     await this.#put(this.#filter.write(this.#decoder.end()));

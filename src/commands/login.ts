@@ -18,13 +18,13 @@ export async function run(call: Call<{ browser: boolean }>, address: string): Pr
   const { email } = await client.call('whoami').finally(() => client.close());
   const before = readStore(env).servers.find(({ url }) => url === server.url);
   remember(env, { ...server, token, email });
-  // The token of the last time is of no use to anybody any more.
+  // The token of the last sign-in is not needed any more.
   if (before) await revoke(server, before.token).catch(() => {});
   if (screen.isJson) screen.json({ url: server.url, email });
   else screen.print(words`Signed in to ${server.url} as ${email}.`);
 }
 
-/** The server, with a certificate that is known to be its own. */
+/** The server, with a certificate that is verified or that the person has accepted. */
 async function trusted(call: Call, url: string): Promise<ServerAddress> {
   const { screen, env, caFile: file } = call;
   if (file !== undefined) {
@@ -49,7 +49,7 @@ async function trusted(call: Call, url: string): Promise<ServerAddress> {
   return { url, pinned };
 }
 
-/** Whole on a narrow screen. */
+/** So that it fits on a narrow screen. */
 function inTwoLines(fingerprint: string): string {
   const half = Math.ceil(fingerprint.length / 2);
   return `  ${clean(fingerprint.slice(0, half))}\n  ${clean(fingerprint.slice(half))}`;

@@ -8,11 +8,11 @@ export async function run(call: Call<{ follow?: true }>, named: string): Promise
   const { client, screen } = call;
   const project = await call.project();
   const build = await findBuild(call, project, named);
-  const place = { project_id: project.id_str, build_id: build.id_str };
-  if (screen.isJson) return screen.json({ build, log: await client.text('buildLog', place) });
+  const params = { project_id: project.id_str, build_id: build.id_str };
+  if (screen.isJson) return screen.json({ build, log: await client.text('buildLog', params) });
   if (!call.options.follow) {
-    await copyLog(await client.bytes('buildLog', place), screen);
-    if (screen.isLive) await hintAtShell(call, place);
+    await copyLog(await client.bytes('buildLog', params), screen);
+    if (screen.isLive) await hintAtShell(call, params);
     return;
   }
   using _ = onInterrupt(() => screen.hint(`The build goes on. Come back with: headrace logs ${build.id_str} --follow`));
@@ -20,7 +20,7 @@ export async function run(call: Call<{ follow?: true }>, named: string): Promise
   const writer = new LogWriter(screen, isTerminal);
   for await (const { event, text = '', bytes = text } of client.follow(
     'buildEvents',
-    place,
+    params,
     isTerminal ? undefined : 'buildLog',
   ))
     if (event === 'log') await writer.write(bytes);

@@ -4,19 +4,19 @@ import type { AddressInfo } from 'node:net';
 import { Failure } from '../client/failure.ts';
 import { http } from '../lib/http.ts';
 
-/** A person may have to sign in first, and look for their password. */
+/** A person may have to sign in first, and search for the password. */
 const patienceMs = 10 * 60 * 1000;
 
 export interface Waiting extends AsyncDisposable {
   redirect: string;
-  /** The code that the browser brings, with the state that was sent along: anything else is not ours. */
+  /** The code that the browser brings with this state. A code with another state is not ours. */
   code(state: string): Promise<string>;
 }
 
 /** RFC 8252 section 7.3: listens on a free port of the loopback interface for the browser to come back. */
 export async function awaitCode(): Promise<Waiting> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
-  promise.catch(() => {}); // told to whoever asks for the code
+  promise.catch(() => {}); // `code` has the error
   let expected: string | undefined;
   const server = http.createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://127.0.0.1');
@@ -61,7 +61,7 @@ export async function awaitCode(): Promise<Waiting> {
   };
 }
 
-/** Opens a browser where the machine has one. That there is none is no error: the address is shown as well. */
+/** Opens a browser if the machine has one. If not, that is no error: the address is shown as well. */
 export function openBrowser(url: string, env: NodeJS.ProcessEnv): void {
   const { BROWSER: chosen = '' } = env;
   const usual = process.platform === 'darwin' ? 'open' : 'xdg-open';

@@ -4,7 +4,7 @@ import { complaintOf } from './errors.ts';
 /** Runs a command for developers, and sets the exit status. */
 export async function main(argv: readonly string[]): Promise<void> {
   const { stdout, stderr } = process;
-  // Whoever reads has read enough: that is no error.
+  // The reader of a pipe has read enough, which is no error.
   stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 3));
   try {
     await developerProgram().perform(argv);

@@ -5,7 +5,10 @@ import { WrongUse } from './errors.ts';
 import { findRequest, ifThere } from './project.ts';
 import { words } from './text.ts';
 
-/** A build by its identifier, or by its suite, also with the variant, as status shows it: the newest of the folder's branch. */
+/**
+ * A build by its identifier, or by its suite, with or without the variant, as status shows it: the newest of the
+ * folder's branch.
+ */
 export async function findBuild(call: Call, project: Project, named: string): Promise<Build> {
   const { client } = call;
   const inProject = { project_id: project.id_str };

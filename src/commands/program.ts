@@ -1,7 +1,7 @@
 import { Command as Base, Option, type Help } from 'commander';
 import { WrongUse } from './errors.ts';
 
-/** How a command line is read and explained: the one for developers, and the one for those who run servers. */
+/** Parses and explains a command line: that for developers, and that for operators. */
 export class Command extends Base {
   declare readonly commands: readonly Command[];
   declare parent: Command | null;
@@ -44,7 +44,7 @@ export class Command extends Base {
     return this;
   }
 
-  /** `help run` is `run --help`, and to say nothing is to ask for help. */
+  /** `help run` is the same as `run --help`, and no arguments at all ask for help. */
   async perform(argv: readonly string[]): Promise<void> {
     const [first = 'help', ...rest] = argv;
     await this.parseAsync(first === 'help' ? [...rest, '--help'] : argv, { from: 'user' });
@@ -56,13 +56,13 @@ export class Command extends Base {
     throw new WrongUse(`${complaint.replaceAll('\n', ' ').replace(/\.$/, '')}. usage: ${usageOf(this)}${more}`);
   }
 
-  /** Where only the beginning of a command was typed. */
+  /** For an incomplete command. */
   override help(): never {
     return this.error('COMMAND is missing');
   }
 }
 
-/** Reads a value that has to look like this; says so otherwise. */
+/** Reads a value that must match the expression; otherwise it is refused with this text. */
 export function only(form: RegExp, otherwise: string): (value: string) => string {
   return (value) => {
     if (!form.test(value)) throw new WrongUse(otherwise);
@@ -76,7 +76,7 @@ export function repeated(flags: string, about: string, read = (value: string): s
   return option.argParser<string[] | undefined>((value, before) => [...(before ?? []), read(value)]);
 }
 
-/** The commands below one that do something. */
+/** The commands below one that can be run. */
 export function leavesOf(command: Base): Command[] {
   return (command as Command).commands.flatMap((one) => (one.commands.length > 0 ? leavesOf(one) : [one]));
 }

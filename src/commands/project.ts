@@ -2,12 +2,11 @@ import type { Client } from '../client/client.ts';
 import { Failure } from '../client/failure.ts';
 import type { BuildRequest, Commit, Project } from '../client/operations.ts';
 import { WrongUse } from './errors.ts';
-import { currentRef, isSamePlace, remotes } from './git.ts';
+import { currentRef, isSameRepository, remotes } from './git.ts';
 import { words } from './text.ts';
 
-/** Finding what a person means: the project of the folder, the newest request of a branch. */
+/** Finds the records that a person means: the project of the folder, the newest request of a branch. */
 
-/** Who asks, and in which folder. */
 interface Asking {
   client: Client;
   cwd: string;
@@ -34,7 +33,7 @@ export async function findProject({ client, cwd }: Asking, named?: string, named
   if (addresses.length === 0)
     throw new WrongUse('This folder is no git repository with a remote. Say which project with --project NAME.');
   for (const address of addresses) {
-    const found = projects.filter(({ clone_url: repository }) => isSamePlace(address, repository));
+    const found = projects.filter(({ clone_url: repository }) => isSameRepository(address, repository));
     const both = namedInFile ? found.filter(({ name }) => name === namedInFile.name) : found;
     if (both.length > 0) return only(both, words`of ${address}`);
     if (namedInFile && found.length > 0)
@@ -45,7 +44,7 @@ export async function findProject({ client, cwd }: Asking, named?: string, named
   throw new WrongUse(`${none.replace('no', 'No')}. Say which with --project NAME.`);
 }
 
-/** A file may be somebody else's: it does not say which project is meant where the folder says another. */
+/** A file may be somebody else's, so it does not decide on the project if the folder has another one. */
 function conflict({ name, file }: NamedIn, folder: string): WrongUse {
   return new WrongUse(
     `${words`${file} is of ${name}, and `}${folder}. Say which project is meant with --project NAME.`,
@@ -86,7 +85,7 @@ export function choose<T extends { name: string; id_str: string }>(
   throw new WrongUse(words`${project.name} has no ${kind} ${named}. It has: ${names || 'none'}`);
 }
 
-/** How far back a request is looked for. */
+/** How many requests are searched. */
 const mostRequests = 1000;
 
 /** A request by its identifier, or the newest one of a branch, tag or commit; by default of the branch of the folder. */
@@ -97,7 +96,7 @@ export async function findRequest({ client, cwd }: Asking, project: Project, nam
     if (known) return known;
   }
   const ref = named ?? (await currentRef(cwd));
-  // Most look for a recent one, so a short list is asked for first.
+  // Most people want a recent one, so a short list is requested first.
   let before: string | undefined;
   for (let seen = 0; seen < mostRequests;) {
     const limit = String(seen === 0 ? 30 : mostRequests - seen);

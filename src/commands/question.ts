@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import type { Screen } from './screen.ts';
 
-/** Asks for one line. Where nobody sits at a terminal, it is read from what is piped in. */
+/** Asks for one line. Without a terminal, it is read from standard input. */
 export async function ask(screen: Screen, question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: screen.err, terminal: false });
   try {

@@ -1,7 +1,7 @@
 import { writeJson } from '../client/json.ts';
 import { fit, padded, width, clean } from './text.ts';
 
-/** Where a command writes: for people on a terminal, for people elsewhere, or for programs. */
+/** The output of a command: for people on a terminal, for people elsewhere, or for programs. */
 const codes = { red: 31, green: 32, yellow: 33, cyan: 36, dim: 2, bold: 1 };
 export type Colour = keyof typeof codes;
 
@@ -14,7 +14,7 @@ export type Cell = string | Painted;
 
 export interface Column {
   title: string;
-  /** Which columns give way first where the screen is too narrow: those with the highest number. */
+  /** Which columns are shortened first where the screen is too narrow: those with the highest number. */
   gives?: number;
   isNumber?: boolean;
 }
@@ -43,12 +43,12 @@ export class Screen {
     return Math.max(4, this.out.rows || 24);
   }
 
-  /** One line for people. It says nothing where a program reads. */
+  /** One line for people. Nothing if the output is for a program. */
   print(text: string): void {
     if (!this.isJson) this.out.write(`${text}\n`);
   }
 
-  /** Beside the answer: hints, questions. */
+  /** Written to standard error: hints and questions. */
   hint(text: string): void {
     this.err.write(`${text}\n`);
   }
@@ -61,7 +61,7 @@ export class Screen {
     return this.hasColours && colour !== undefined ? `\u001b[${codes[colour]}m${text}\u001b[0m` : text;
   }
 
-  /** Rows with titles. Where they are wider than the screen, columns are shortened, and then left out. */
+  /** Rows with titles. If they are wider than the screen, columns are shortened, and then left out. */
   table(columns: readonly Column[], rows: readonly (readonly Cell[])[]): void {
     if (this.isJson) return;
     const cells = rows.map((row) => row.map(asPainted));
@@ -70,11 +70,11 @@ export class Screen {
     );
     const shown = fitted(columns, widths, this.columns);
     const print = (row: readonly Painted[]): void => {
-      const parts = shown.map(([at, columnWidth], place) => {
+      const parts = shown.map(([at, columnWidth], position) => {
         const { text, colour } = row[at] ?? { text: '' };
         const short = fit(text, columnWidth);
         const gap = ' '.repeat(Math.max(0, columnWidth - width(short)));
-        const isLast = place === shown.length - 1;
+        const isLast = position === shown.length - 1;
         if (columns[at]?.isNumber) return `${gap}${this.paint(short, colour)}`;
         return `${this.paint(short, colour)}${isLast ? '' : gap}`;
       });

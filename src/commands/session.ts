@@ -15,7 +15,7 @@ export function readCaFile(path: string): string {
   throw new Failure('invalid', words`${path} has no certificate in PEM form in it.`);
 }
 
-/** Which server a command talks to, and as whom. The environment comes before what was stored. */
+/** The server and the credentials of a command. The environment has precedence over the stored ones. */
 export function openClient(env: NodeJS.ProcessEnv, caFile: string | undefined): Client {
   const { HEADRACE_URL: address = '', HEADRACE_TOKEN: token = '' } = env;
   if (token !== '' && !token.startsWith('hrt_'))

@@ -24,22 +24,22 @@ export async function run(call: Call, named: string): Promise<number> {
   const { id_str: id } = await client.call('openShell', inBuild).catch((error: unknown) => {
     throw explainError(error, build);
   });
-  const place = { ...inBuild, shell_id: id };
+  const params = { ...inBuild, shell_id: id };
   screen.hint(
     isTerminal
       ? `Opening the files of build ${build.id_str}. What you change there is gone with the shell.`
       : `Running standard input in the files of build ${build.id_str}.`,
   );
   const connection = new ShellConnection({
-    type: (typed) => client.call('type', place, typed),
-    output: (from, signal) => client.from('shellOutput', place, from, signal),
+    type: (typed) => client.call('type', params, typed),
+    output: (from, signal) => client.from('shellOutput', params, from, signal),
     isPassing: (error) => error instanceof Failure && (error.kind === 'unreachable' || error.kind === 'unavailable'),
   });
   const typing = isTerminal ? typeIn(connection, call) : pipeIn(connection);
   try {
     const status = await show(connection, call);
     if (status !== undefined) return status;
-    await client.call('endShell', place).catch(() => {}); // it ends by itself when nobody comes back
+    await client.call('endShell', params).catch(() => {}); // it ends by itself when the person does not return
     return exitStatus.errored;
   } finally {
     typing[Symbol.dispose]();
@@ -47,7 +47,7 @@ export async function run(call: Call, named: string): Promise<number> {
   }
 }
 
-/** Shows what comes. Answers the exit status; undefined when the person has left. */
+/** Shows the output. Returns the exit status; undefined when the person has left. */
 async function show(connection: ShellConnection, { screen }: Call): Promise<number | undefined> {
   for await (const { letter, content } of connection.frames()) {
     if (letter === 'd' && !screen.out.write(content)) await once(screen.out, 'drain');
@@ -57,7 +57,10 @@ async function show(connection: ShellConnection, { screen }: Call): Promise<numb
   return undefined;
 }
 
-/** What is typed goes to the shell as it is, Ctrl-C too. The terminal is as it was when this is disposed of, or the program ends. */
+/**
+ * Input goes to the shell unchanged, including Ctrl-C. The terminal is restored when this is disposed of, or when the
+ * program ends.
+ */
 function typeIn(connection: ShellConnection, { screen, env }: Call): Disposable {
   const { stdin } = process;
   const { out } = screen;
@@ -91,7 +94,7 @@ function typeIn(connection: ShellConnection, { screen, env }: Call): Disposable 
   };
 }
 
-/** Whether somebody typed Enter, ~ and a full stop: they want to leave, whatever the shell does. */
+/** Whether somebody typed Enter, ~ and a full stop, to leave whatever the shell does. */
 function leaving(): (piece: Buffer) => boolean {
   let last = '\r';
   return (piece) => {
@@ -100,7 +103,7 @@ function leaving(): (piece: Buffer) => boolean {
   };
 }
 
-/** What is piped in runs as one script. */
+/** Standard input runs as one script. */
 function pipeIn(connection: ShellConnection): Disposable {
   const { stdin } = process;
   const sending = async (): Promise<void> => {
@@ -119,7 +122,7 @@ function explainError(error: unknown, { id_str: id, build_state: state }: Build)
     return new WrongUse(
       `The files of build ${id} are not kept, or not any more. Run it again, and open it soon after: headrace rerun`,
     );
-  // The same credentials have just shown the build.
+  // The same credentials could read the build just before.
   if (error.kind === 'refused' && error.fields.includes('generic'))
     return new Failure(
       'refused',

@@ -5,9 +5,9 @@ import { agrees } from './question.ts';
 import { words } from './text.ts';
 
 /**
- * Values that a document takes from the environment of who applies it. The document may be somebody else's, and it could
- * name any variable: so each is shown, and one that the project did not have from there before goes nowhere unless the
- * person says so.
+ * Values that a document takes from the environment of the person who applies it. The document may be somebody else's,
+ * and could name any variable. So each is shown, and a source that the project did not have before is sent only if the
+ * person agrees.
  */
 export interface Source {
   /** Blank for a variable of the project, which is for all suites. */
@@ -16,7 +16,7 @@ export interface Source {
   from_env: string;
 }
 
-/** The sources in a document. What could not be taken, or stands in the document and is secret, is refused. */
+/** The sources in a document. Refuses sources that are missing, and secrets that are in the document itself. */
 export function sourcesIn(document: Document, env: NodeJS.ProcessEnv): Source[] {
   const sources: Source[] = [];
   withVariables(document, (variable, suite) => {
@@ -45,7 +45,7 @@ function valueOf(source: unknown, env: NodeJS.ProcessEnv): string | undefined {
   return typeof source === 'string' && Object.hasOwn(env, source) ? env[source] : undefined;
 }
 
-/** Those that the document of a project as it is does not have. */
+/** The sources that the project's present document does not have. */
 export function newSources(sources: readonly Source[], current: Document): Source[] {
   const known = new Set<string>();
   withVariables(current, (variable, suite) => {
@@ -55,7 +55,7 @@ export function newSources(sources: readonly Source[], current: Document): Sourc
   return sources.filter((one) => !known.has(JSON.stringify([one.suite, one.variable, one.from_env])));
 }
 
-/** Goes on only where the person has said that the values of these may be sent. */
+/** Continues only if the person has agreed to send these values. */
 export async function allowSources(
   { client, screen }: Call,
   sources: readonly Source[],
@@ -73,7 +73,7 @@ export async function allowSources(
     throw new WrongUse('No value was sent, and nothing was changed.');
 }
 
-/** Changes the variables of the project and of its suites; `suite` is the name of theirs, or blank. */
+/** Changes the variables of the project and of its suites; `suite` is the name of their suite, or blank. */
 function withVariables(document: Document, change: (variable: Document, suite: string) => Document): Document {
   const changed = mapped(document, 'variables', (variable) => change(variable, ''));
   return mapped(changed, 'suites', (suite) =>
@@ -83,7 +83,7 @@ function withVariables(document: Document, change: (variable: Document, suite: s
 
 const isTable = (item: unknown): item is Document => typeof item === 'object' && item !== null && !Array.isArray(item);
 
-/** A document with one of its lists changed; what is no list of tables is left for the server to refuse. */
+/** A document with one of its lists changed. The server refuses what is no list of tables. */
 function mapped(document: Document, section: string, change: (entry: Document) => Document): Document {
   const list = document[section];
   if (!Array.isArray(list)) return document;

@@ -18,7 +18,7 @@ const results: Record<string, number> = {
   cancelled: exitStatus.cancelled,
 };
 
-/** The exit status that a state stands for; undefined while it is not over. */
+/** The exit status for a state; undefined while it is not over. */
 export function resultOf(state: string): number | undefined {
   return results[state];
 }
@@ -48,7 +48,7 @@ export function painted(state: string): Painted {
   return { text: state, colour: colourOf(state) };
 }
 
-/** One character for a state, which says the same without colours. */
+/** One character for a state, which can be read without colours. */
 export function signOf(state: string): string {
   if (state === 'skipped') return '-';
   const result = results[state];
@@ -64,7 +64,7 @@ export function duration(milliseconds: number): string {
   return `${Math.floor(minutes / 60)}h${String(minutes % 60).padStart(2, '0')}m`;
 }
 
-/** How long something took, or has taken until now. */
+/** The duration, so far if it is not over. */
 export function tookFrom(started: string | null, finished: string | null): string {
   if (started === null) return '';
   return duration((finished === null ? Date.now() : Date.parse(finished)) - Date.parse(started));

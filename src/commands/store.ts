@@ -5,7 +5,7 @@ import { Failure } from '../client/failure.ts';
 import { codeOf } from '../lib/error-code.ts';
 import type { ServerAddress } from '../client/server.ts';
 
-/** The servers that a person has signed in to. The file is theirs alone: it holds their tokens. */
+/** The servers that a person has signed in to. Only the person can read the file, because it has their tokens. */
 export interface SignedIn extends ServerAddress {
   token: string;
   email: string;
@@ -17,10 +17,10 @@ interface Stored {
   servers: SignedIn[];
 }
 
-/** A folder for what the commands keep, where XDG has it: for settings, or for what can be fetched again. */
+/** A folder for the commands' files, as XDG defines it: for settings, or for files that can be fetched again. */
 export function folderOf(env: NodeJS.ProcessEnv, kind: 'config' | 'cache'): string {
   const { [`XDG_${kind.toUpperCase()}_HOME`]: chosen = '', HOME: home = homedir() } = env;
-  // The specification of XDG: a relative path is ignored.
+  // XDG: a relative path is ignored.
   return join(chosen.startsWith('/') ? chosen : join(home, `.${kind}`), 'headrace');
 }
 
@@ -45,7 +45,7 @@ export function readStore(env: NodeJS.ProcessEnv): Stored {
   }
 }
 
-/** Written aside and put in place whole, so that nobody reads half of it, and never readable by others. */
+/** Written under another name and renamed, so that nobody reads half of it, and never readable by others. */
 function writeStore(env: NodeJS.ProcessEnv, stored: Stored): void {
   mkdirSync(folderOf(env, 'config'), { recursive: true, mode: 0o700 });
   const file = fileOf(env);

@@ -1,34 +1,35 @@
 /* oxlint-disable no-control-regex -- control characters are what this is about */
 /**
- * Text from others on a terminal. Names, messages and logs come from whoever can push or answer, and a terminal obeys
- * what it is sent: it can be told to move the cursor, to answer into the shell's input, to turn text around. So nothing
- * of that reaches it. Of a log only its colours do.
+ * Text from others on a terminal. Everybody who can push or answer writes names, messages and logs, and a terminal
+ * obeys what it gets: it can be made to move the cursor, to write into the shell's input, to turn text around. So
+ * nothing of that reaches it. From a log only colours do.
  */
 
-/** Control characters, and those that hide or turn around what stands beside them. */
+/** Control characters, and characters that hide or turn around the text beside them. */
 const acting = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
-/** They join or part letters and emoji; they are harmless, and belong to names. */
+/** These join or separate letters and emoji. They are harmless, and belong to names. */
 const harmless = new Set(['\u200c', '\u200d', '\u00ad']);
 
-/** One line of text in which nothing acts on a terminal. */
+/** One line of text without anything that acts on a terminal. */
 export function clean(text: string): string {
   return text.replaceAll(/[\r\n\t]+/g, ' ').replaceAll(acting, (one) => (harmless.has(one) ? one : '\ufffd'));
 }
 
-/** Cleans what is put into a sentence. */
+/** Cleans the values that are inserted into a sentence. */
 export function words(parts: TemplateStringsArray, ...values: readonly (string | number)[]): string {
   return String.raw({ raw: parts }, ...values.map((value) => clean(String(value))));
 }
 
-/** A colour or weight, and nothing else that a terminal could be told. */
+/** A colour or weight, and nothing else. */
 const sgr = /^\u001b\[[\d;:]{0,64}m/;
-// Strings to the terminal (titles, clipboards, pictures) are dropped with what is in them; other sequences whole.
+// Strings to the terminal (titles, clipboards, pictures) are dropped with their content; other sequences are dropped as
+// a whole.
 const sequences =
   /^\u001b(?:[\]PX^_][^\u0007\u001b\u009c]{0,4096}(?:\u0007|\u001b\\|\u009c)?|\[[\u0020-\u003f]{0,64}[\u0040-\u007e]?|[\u0020-\u002f]{0,8}[\u0030-\u007e]?)/;
 
 /**
- * What a log may show on a terminal, piece by piece. A sequence may be cut between two pieces, so its beginning waits for
- * the next one.
+ * The part of a log that may reach a terminal, piece by piece. A sequence may be cut between two pieces, so its
+ * beginning waits for the next one.
  */
 export class LogFilter {
   readonly #hasColours: boolean;
@@ -69,14 +70,14 @@ export class LogFilter {
 }
 
 function isComplete(sequence: string): boolean {
-  if (sequence.length === 1) return false; // also the first half of the end of a line
+  if (sequence.length === 1) return false; // it may also be the first half of a line end
   const kind = sequence[1] ?? '';
   if (kind === '[') return /^\u001b\[[\u0020-\u003f]*[^\u0020-\u003f]/.test(sequence);
   if (/[\]PX^_]/.test(kind)) return /[\u0007\u009c]|\u001b\\/.test(sequence.slice(2));
   return /^\u001b[\u0020-\u002f]*[^\u0020-\u002f]/.test(sequence);
 }
 
-/** A line that was written over (progress bars) becomes several; other controls become visible. */
+/** A line that was overwritten (progress bars) becomes several; other control characters become visible. */
 function visible(text: string): string {
   return text
     .replaceAll(/\r+\n/g, '\n')
@@ -105,7 +106,7 @@ export function width(text: string): number {
   return graphemes(text).reduce((sum, one) => sum + widthOfOne(one), 0);
 }
 
-/** The text in at most so many columns, with an ellipsis where something was cut off. */
+/** The text in at most this many columns, with an ellipsis if it was cut. */
 export function fit(text: string, columns: number): string {
   if (columns <= 0) return '';
   if (width(text) <= columns) return text;

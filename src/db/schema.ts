@@ -27,6 +27,8 @@ import type {
   DependencyRow,
   DeployStrategyRow,
   EnvironmentVariableRow,
+  ForgeRemovalRow,
+  ForgeRow,
   NotificationRow,
   ProjectDocumentRow,
   ProjectRow,
@@ -89,6 +91,8 @@ export interface Schema {
   archive_uploads: ArchiveUploadRow;
   archive_parts: ArchivePartRow;
   registries: RegistryRow;
+  forges: ForgeRow;
+  forge_removals: ForgeRemovalRow;
   deploy_strategies: DeployStrategyRow;
   deploys: DeployRow;
   notifications: NotificationRow;
@@ -149,6 +153,7 @@ export const sealedColumns = [
   { table: 'notifications', column: 'secret' },
   { table: 'hooks', column: 'secret' },
   { table: 'registries', column: 'password' },
+  { table: 'forges', column: 'token' },
   { table: 'kept_builds', column: 'key' },
   { table: 'idempotency_keys', column: 'answer' },
 ] as const;

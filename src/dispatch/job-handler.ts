@@ -67,8 +67,8 @@ export interface JobHandler {
   outcomes: readonly Outcome['kind'][];
   /**
    * Stores the outcome. `file` is what a fetched commit is built by, once that is read, and `sha` the commit whose file
-   * was refused (repository-config.ts); `output` is the part of the log that the commands of a suite wrote, `stepStates`
-   * says how they ended, and `services` what became of what ran beside them.
+   * was refused (repository-config.ts); `output` is the part of the log that the commands of a suite wrote,
+   * `stepStates` says how they ended, and `services` what became of what ran beside them.
    */
   settle(context: JobContext, job: ClaimedJob, outcome: Outcome, about: Settled): Promise<void>;
   /** The runner is gone, or could not do its part. `retry` says whether the job stays in the queue. */

@@ -164,8 +164,8 @@ export const runSuite: JobHandler = {
       ...(reports !== '[]' && { reports: JSON.parse(reports) as string[] }),
       ...software,
       ...imageOrder(image, job.account_id),
-      ...(root !== null && { root: root === 1 }),
       ...(services.orders.length > 0 && { services: services.orders }),
+      ...(root !== null && { root: root === 1 }),
     };
   },
 

@@ -16,22 +16,22 @@ import {
   type Value,
 } from './kinds.ts';
 
-/** A document that was read: every entry with its fields, in the form of the API, and its parts. */
+/** A document that was read: every entry with its fields, in the form of the API, and the entries in it. */
 export interface Node {
   entry: Entry;
-  /** Where it stands in the document, for errors. */
+  /** Its path in the document, for errors. */
   at: string;
   children: Readonly<Record<string, readonly Node[]>>;
-  /** Names, of a suite. */
+  /** The names of a suite's dependencies. */
   dependencies: readonly string[];
 }
 
-/** Reads a document, and throws all its mistakes at once, each under its place. */
+/** Reads a document, and throws all its mistakes at once, each under its path. */
 export function readDocument(text: string): Node {
   return readTable(parsed(text));
 }
 
-/** The same of one that is parsed. A file in a repository need not say what the project itself is. */
+/** Reads a parsed document. A file in a repository need not describe the project itself. */
 export function readTable(table: unknown, isInRepository = false): Node {
   const errors: FieldErrors = {};
   const room = { entries: most.entriesInDocument };
@@ -71,7 +71,7 @@ interface Reading {
 function readNode(value: unknown, { at, errors, fields, children, kind, room }: Reading): Node {
   room.entries -= 1;
   if (room.entries < 0) throw new ApiError('invalid_format', 'document');
-  const place = (name: string): string => (at === '' ? name : `${at}[${name}]`);
+  const pathOf = (name: string): string => (at === '' ? name : `${at}[${name}]`);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     errors[at === '' ? 'document' : at] = ['invalid_format'];
     return { entry: {}, at, children: {}, dependencies: [] };
@@ -82,40 +82,40 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
   const known = new Set([...fields.map(({ name }) => name), ...children.map(({ section }) => section)]);
   if (isVariable) known.add('keep');
   if (kind === suites) known.add('dependencies');
-  for (const name of Object.keys(given)) if (!known.has(name)) errors[place(name)] = ['invalid_format'];
+  for (const name of Object.keys(given)) if (!known.has(name)) errors[pathOf(name)] = ['invalid_format'];
   for (const { name, isRequired, fallback, read: readList, field, isApart } of fields) {
     if (readList && given[name] !== undefined) {
-      Object.assign(entry, readRecords(readList, name, given[name], place(name), errors));
+      Object.assign(entry, readRecords(readList, name, given[name], pathOf(name), errors));
       continue;
     }
     const isContent = isVariable && name === 'content';
     if (isContent && given.content === undefined && isKept(given)) continue;
-    if (isContent && given.content !== undefined && !mayHold(given)) errors[place(name)] = ['invalid_format'];
+    if (isContent && given.content !== undefined && !mayHold(given)) errors[pathOf(name)] = ['invalid_format'];
     const isNeeded = isRequired || isContent;
     const read = given[name] === undefined ? (isNeeded ? undefined : fallback) : valueOf(given[name]);
-    if (read === undefined) errors[place(name)] = [given[name] === undefined ? 'is_blank' : 'invalid_format'];
+    if (read === undefined) errors[pathOf(name)] = [given[name] === undefined ? 'is_blank' : 'invalid_format'];
     else {
       entry[name] = read;
-      // Suites are needed by their names, which are looked at together (file.ts, and resources/config-needs.ts).
+      // Needs are names of suites, which are checked together (file.ts, and resources/config-needs.ts).
       const code = field && !isApart && given[name] !== undefined && mistakeIn(field, isRequired, read);
-      if (code) errors[place(name)] ??= [code];
+      if (code) errors[pathOf(name)] ??= [code];
     }
   }
   Object.assign(entry, addressesOf(addressesIn(entry)));
   if (kind?.section === 'rules' && !fitsOperator(entry.operator as never, `${entry.value as string | number}`))
-    errors[place('value')] ??= ['invalid_format'];
+    errors[pathOf('value')] ??= ['invalid_format'];
   if (kind === suites)
     for (const [name, codes] of Object.entries({ ...checkCommand(entry), ...checkRoot(entry) }))
-      errors[place(name)] ??= codes;
-  if (isVariable && !isSource(given.from_env)) errors[place('from_env')] = ['invalid_format'];
+      errors[pathOf(name)] ??= codes;
+  if (isVariable && !isSource(given.from_env)) errors[pathOf('from_env')] = ['invalid_format'];
   const dependencies = kind === suites && given.dependencies !== undefined ? valueOf(given.dependencies) : [];
-  if (!Array.isArray(dependencies)) errors[place('dependencies')] = ['invalid_format'];
+  if (!Array.isArray(dependencies)) errors[pathOf('dependencies')] = ['invalid_format'];
   const nodes = children.map((child) => {
     const list = given[child.section] ?? [];
     const isTooLong = child === suites && Array.isArray(list) && list.length > most.suitesInDocument;
-    if (!Array.isArray(list) || isTooLong) errors[place(child.section)] = ['invalid_format'];
+    if (!Array.isArray(list) || isTooLong) errors[pathOf(child.section)] = ['invalid_format'];
     const read = (Array.isArray(list) ? list : []).map((item: unknown, index) => {
-      const inner = `${place(child.section)}[${nameOf(item, child) ?? index}]`;
+      const inner = `${pathOf(child.section)}[${nameOf(item, child) ?? index}]`;
       const { fields: own, children: parts = [] } = child;
       return readNode(item, { at: inner, errors, fields: own, children: parts, kind: child, room });
     });
@@ -130,10 +130,10 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
   };
 }
 
-/** What the API would say of a value; undefined where it takes it. */
+/** The error that the API would answer for a value; undefined if it accepts the value. */
 function mistakeIn(field: Field<unknown>, isRequired: boolean, value: Value): ErrorCode | undefined {
   const raw = typeof value === 'object' ? rawOf(value) : String(value);
-  if (isBlank(raw) && !field.takesBlank) return isRequired ? 'is_blank' : undefined;
+  if (raw === null || (isBlank(raw) && !field.takesBlank)) return isRequired ? 'is_blank' : undefined;
   try {
     field.parse(raw);
     return undefined;
@@ -143,12 +143,15 @@ function mistakeIn(field: Field<unknown>, isRequired: boolean, value: Value): Er
   }
 }
 
-/** Whether the content of a variable stays what it is: a reference to an environment says only where it came from. */
+/** Whether the content of a variable stays: a reference to an environment only says where it came from. */
 function isKept({ keep, from_env: source = '' }: Record<string, unknown>): boolean {
   return (keep === true) !== (source !== '');
 }
 
-/** Whether a document may hold the content: the value of who applies it, or one that is no secret. */
+/**
+ * Whether a document may contain the value: it comes from the environment of the person who applies it, or is no
+ * secret.
+ */
 function mayHold({ content, keep, secret, from_env: source = '' }: Record<string, unknown>): boolean {
   return typeof content === 'string' && keep !== true && (secret === false || source !== '');
 }
@@ -182,7 +185,7 @@ function isSource(given: unknown): boolean {
   return given === undefined || (typeof given === 'string' && given.length <= 255 && !/[\0\n\r=]/.test(given));
 }
 
-/** A longer one is refused. It is not told with every mistake in its entry. */
+/** A longer name is refused. Messages about its entry have its number instead. */
 const longestName = 255;
 
 function nameOf(item: unknown, { key, isNameless }: Kind): string | undefined {
@@ -208,7 +211,9 @@ interface WithVariables {
   variables?: Record<string, unknown>[];
 }
 
-/** A document that was read without mistakes, as it may be kept: without what came from somebody's environment. */
+/**
+ * A document that was read without mistakes, in the form in which it may be stored: without values from an environment.
+ */
 export function withoutValues(text: string): string {
   const document = JSON.parse(text) as WithVariables & { suites?: WithVariables[] };
   for (const { variables = [] } of [document, ...(document.suites ?? [])])
@@ -216,7 +221,7 @@ export function withoutValues(text: string): string {
   return JSON.stringify(document);
 }
 
-/** Says in which entry of the document a field was refused. A document has names where a body has identifiers. */
+/** Adds the entry of the document to the name of a refused field. A document has names where a body has identifiers. */
 export async function named<T>(at: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

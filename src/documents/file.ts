@@ -9,17 +9,17 @@ import { linesOf, mistake, RefusedError, type DocumentFile } from './mistakes.ts
 
 /** A file in a repository as builds use it. */
 
-/** A suite as its file says it is, in the form of its row. */
+/** A suite of a file, in the form of its row. */
 export interface FileSuite {
   name: string;
-  /** Where it stands in the file, for mistakes. */
+  /** Its path in the file, for errors. */
   at: string;
   settings: ColumnsOf<typeof suiteFields>;
   rules: ColumnsOf<typeof ruleFields>[];
-  /** Names. */
+  /** By their names. */
   dependencies: readonly string[];
   needs: readonly string[];
-  /** The name of the one of these whose files it begins with, or blank. */
+  /** The name of the needed suite whose files it begins with, or blank. */
   filesFrom: string;
 }
 
@@ -28,7 +28,7 @@ export interface CheckedFile {
   suites: FileSuite[];
 }
 
-/** Everything that can be wrong with a file without its project is found here, and thrown as a RefusedError. */
+/** Finds every mistake in a file that can be found without its project, and throws them as a RefusedError. */
 export function checkFile(file: DocumentFile): CheckedFile {
   try {
     const document = readTable(file.table, true);
@@ -60,7 +60,7 @@ function suiteOf({ entry, at, children, dependencies }: Node): FileSuite {
 
 const ruleKind = suites.children?.find(({ section }) => section === 'rules');
 
-/** The fields were read without a mistake: each is parsed once more, as the API would. */
+/** The fields were read without a mistake. Each is parsed once more, as by the API. */
 function columnsOf(fields: readonly DocumentField[], entry: Entry): Record<string, unknown> {
   const columns = fields.flatMap(({ name, field, fallback, isApart, valueIn: isNamed }) => {
     if (!field || (isApart && isNamed)) return [];
@@ -73,7 +73,7 @@ function columnsOf(fields: readonly DocumentField[], entry: Entry): Record<strin
   return Object.fromEntries(columns) as Record<string, unknown>;
 }
 
-/** Suites need others of the file, and none in the end itself. */
+/** Suites may need only others of the file, and none may need itself in the end. */
 function refuseNeeds(read: readonly FileSuite[]): void {
   const needsOf = new Map(read.map(({ name, needs }) => [name, needs]));
   const variantsBy = new Map(read.map(({ name, settings }) => [name, variantsIn(settings)]));
@@ -93,7 +93,7 @@ function refuseNeeds(read: readonly FileSuite[]): void {
 
 const variantsIn = (settings: FileSuite['settings']): string => variantsOf(valuesIn(matrixFields, settings)).join('\n');
 
-/** Deploys run manual suites of the file. */
+/** Deploys may run only manual suites of the file. */
 function refuseStrategies(nodes: readonly Node[], read: readonly FileSuite[]): void {
   const manualOf = new Map<unknown, number>(read.map(({ name, settings }) => [name, settings.manual]));
   const errors: FieldErrors = {};
@@ -111,7 +111,7 @@ function refuseTooMany(read: readonly FileSuite[]): void {
     throw new ApiError('is_reserved', suites.section);
 }
 
-/** Nobody's environment is there when a file of a repository is read. */
+/** When a file of a repository is read, there is no environment of a person. */
 function refuseSources(file: DocumentFile, nodes: readonly Node[]): void {
   const variables = nodes.flatMap(({ children }) => children.variables ?? []);
   const wrong = variables.filter(({ entry }) => entry.from_env !== '');

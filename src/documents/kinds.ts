@@ -7,21 +7,21 @@ import { ruleFields, suiteFields, variableFields, type Suite } from '../records/
 import { hookFields, scheduleFields } from '../records/trigger.ts';
 
 /**
- * What a project consists of, as sections of one document. An entry has the fields of its record (records/): one that a
- * record gains is in the document as well.
+ * The parts of a project, as sections of one document. An entry has the fields of its record (records/), so a new field
+ * of a record is in the document as well.
  */
 export interface Kind {
   section: string;
-  /** For people. */
+  /** Its name for people. */
   what: string;
   /** The path of its list. */
   path: `/${string}`;
   param: string;
-  /** The fields by which an entry is known again. */
+  /** The fields that identify an entry. */
   key: readonly string[];
-  /** Whether an entry with another key may be one that was changed: those that have no name. */
+  /** Whether an entry with another key may be a changed one: this holds for entries without a name. */
   isNameless?: boolean;
-  /** Whether the list leaves out fields that the record has. */
+  /** Whether the answer of the list lacks fields of the record. */
   isShort?: boolean;
   fields: readonly DocumentField[];
   children?: readonly Kind[];
@@ -39,9 +39,9 @@ export interface DocumentField {
   sent: string;
   isRequired: boolean;
   fallback: Value;
-  /** As the API has it; not where only documents have it. */
+  /** The field of the API; undefined if only documents have it. */
   field?: Field<unknown>;
-  /** Reads a list of records, with what they leave out; other fields stand as they are. */
+  /** Reads a list of records, and fills in their defaults. Other fields are taken unchanged. */
   read?: (given: unknown) => Value;
   /** Whether no route takes it: only documents have it. */
   isDocumentOnly?: boolean;
@@ -53,13 +53,13 @@ export interface DocumentField {
   valueIn?: (record: object) => Value;
 }
 
-/** What a document says, as a body would have it. */
+/** A value of a document in the form of a request body. */
 export function rawOf(given: unknown): Raw {
   if (typeof given === 'number') return new Digits(String(given));
   if (Array.isArray(given)) return given.map(rawOf);
   if (typeof given === 'object' && given !== null)
     return groupOf(Object.fromEntries(Object.entries(given).map(([name, value]) => [name, rawOf(value)])));
-  return typeof given === 'boolean' ? given : String(given);
+  return typeof given === 'boolean' || given === null ? given : String(given as string);
 }
 
 const isAddressImplied = ({ repository_url: repository, clone_url: clone }: Entry): boolean => repository === clone;
@@ -78,7 +78,7 @@ function fieldsIn(body: FieldSet): DocumentField[] {
 
 export const projectFields = fieldsIn(projectRecordFields);
 
-/** The name, in the environment of who applies a document, of what is to be the content of a variable. */
+/** The name of the variable, in the environment of the person who applies the document, that has the content. */
 const source: DocumentField = {
   name: 'from_env',
   sent: 'from_env',
@@ -96,7 +96,7 @@ const variablesAt = (path: Kind['path']): Kind => ({
   key: ['name'],
 });
 
-/** Of the project, or of a suite. */
+/** The variables of the project. Suites have their own. */
 const variables = variablesAt('/projects/:project_id/environment_variables');
 
 export function areVariables({ section }: Kind): boolean {
@@ -133,7 +133,7 @@ export const suites: Kind = {
   what: 'suite',
   path: '/projects/:project_id/suites',
   param: 'suite_id',
-  // Suites need others by their names (config-needs.ts).
+  // In a document, suites need others by their names (config-needs.ts).
   fields: fieldsIn(suiteFields).map((field) => {
     if (field.name === 'needs') return { ...field, isApart: true };
     if (field.name === 'services') return { ...field, valueIn: servicesIn };
@@ -150,7 +150,7 @@ export const strategies: Kind = {
   what: 'deploy strategy',
   path: '/projects/:project_id/deploy_strategies',
   param: 'deploy_strategy_id',
-  // A suite is named (resources/config-strategies.ts).
+  // In a document, a suite is named (resources/config-strategies.ts).
   fields: fieldsIn(strategyFields).map((field) =>
     field.name === 'suite_id' ? { ...field, name: 'suite', fallback: '', field: strategyFields.name } : field,
   ),
@@ -200,7 +200,7 @@ export function valueIn(record: object, { sent, read, valueIn: own }: DocumentFi
   let at: unknown = record;
   for (const part of pathOf(sent)) at = (at as Record<string, unknown>)[part];
   if (!Array.isArray(at) || read) return at as Value;
-  // What a body has the numbers of, a document has the names of.
+  // A request body has identifiers, a document has names.
   return at.map((item: string | { name: string }) => (typeof item === 'string' ? item : item.name));
 }
 

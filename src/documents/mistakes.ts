@@ -1,7 +1,7 @@
 import type { ApiError } from '../errors.ts';
 import { linesOfToml, mostLevels } from './toml-lines.ts';
 
-/** Reading a document from a file, with everything that is wrong with it in words. */
+/** Reads a document from a file, and describes its mistakes in sentences. */
 
 export type Table = Readonly<Record<string, unknown>>;
 
@@ -12,7 +12,10 @@ export interface DocumentFile {
   lines: ReadonlyMap<string, number>;
 }
 
-/** What a parser answers: with the line of everything in the file, by its path as JSON; or why it cannot be parsed. */
+/**
+ * The result of a parser: the value, with the line of everything in the file by its path as JSON; or why it cannot be
+ * parsed.
+ */
 export type ParsedFile = { value: unknown; lines: ReadonlyMap<string, number> } | { problem: string; line?: number };
 
 export class RefusedError extends Error {
@@ -59,12 +62,12 @@ function isDeeper(value: unknown, levels: number): boolean {
 
 const at = (path: string, line?: number): string => (line === undefined ? path : `${path}:${line}:`);
 
-/** A sentence about a place in the file, such as `suites[unit][command]`, with its line. */
-export function mistake(file: DocumentFile, place: string, what: string): string {
+/** A sentence about a path in the file, such as `suites[unit][command]`, with its line. */
+export function mistake(file: DocumentFile, where: string, what: string): string {
   const path: (string | number)[] = [];
   let line: number | undefined;
   let inside: unknown = file.table;
-  let rest = place.replace(/^[^[]+/, '[$&]');
+  let rest = where.replace(/^[^[]+/, '[$&]');
   while (rest !== '' && inside !== undefined) {
     const [key, length] = Array.isArray(inside) ? entryAt(inside, rest) : [nameAt(rest), nameAt(rest).length];
     path.push(key);
@@ -72,13 +75,13 @@ export function mistake(file: DocumentFile, place: string, what: string): string
     inside = (inside as Record<string | number, unknown> | null)?.[key];
     rest = rest.slice(length + 2);
   }
-  // Names in the file are anybody's, and this becomes a line of a log.
+  // Anybody may have written the names in the file, and this becomes a line of a log.
   return `${at(file.path, line).replace(/:$/, '')}: ${what.replaceAll(/\p{Cc}/gu, '\uFFFD')}`;
 }
 
 const nameAt = (rest: string): string => /^\[(.*?)(?:\](?=\[|$)|$)/s.exec(rest)?.[1] ?? rest;
 
-/** Entries are called by their names, which may have brackets in them, or by their numbers. */
+/** Entries are identified by their names, which may contain brackets, or by their numbers. */
 function entryAt(list: readonly unknown[], rest: string): [key: string | number, length: number] {
   const names = list.map((item) => (item as Record<string, unknown> | null | undefined)?.name);
   const fits = (name: unknown): name is string => typeof name === 'string' && rest.startsWith(`[${name}]`);
@@ -98,7 +101,7 @@ const wordsFor: Readonly<Record<string, string>> = {
   payment_required: 'the owner of the project has to pay first',
 };
 
-/** One line for each mistake, with its place in the file. */
+/** One line for each mistake, with its line in the file. */
 export function linesOf(error: ApiError, file: DocumentFile): string[] {
   return Object.entries(error.fields).flatMap(([name, codes]) =>
     codes.map((code) => {

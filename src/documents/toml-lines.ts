@@ -1,11 +1,11 @@
-/** Where the tables and keys of a TOML file stand: the parser tells positions of what it cannot read alone. */
+/** The lines of the tables and keys of a TOML file: the parser gives positions only for errors. */
 
-/** Tables in lists in tables: more than any document has, and few enough for every stack. */
+/** The deepest nesting of tables: more than any document needs, and few enough for every stack. */
 export const mostLevels = 10;
 
 type Path = readonly (string | number)[];
 
-/** A name as it may stand before `=` and in a header: bare, or in quotes. */
+/** A name before `=` or in a header: bare, or in quotes. */
 const name = String.raw`(?:[\w-]+|"[^"]*"|'[^']*')`;
 const dotted = new RegExp(String.raw`^\s*(${name}(?:\s*\.\s*${name})*)\s*=`);
 const header = new RegExp(String.raw`^\s*(\[\[?)\s*(${name}(?:\s*\.\s*${name})*)\s*\]`);
@@ -14,7 +14,7 @@ function namesIn(text: string): string[] {
   return Array.from(text.matchAll(new RegExp(name, 'g')), ([one]) => one.replace(/^["'](.*)["']$/, '$1'));
 }
 
-/** The line of each table and key, by its path as JSON. What stands within a value has none of its own. */
+/** The line of each table and key, by its path as JSON. Parts of a value have no line of their own. */
 export function linesOfToml(text: string): Map<string, number> {
   const lines = new Map<string, number>();
   /** How many tables each list has so far. */

@@ -2,12 +2,12 @@ import yaml from 'yaml';
 import type { ParsedFile } from './mistakes.ts';
 import { mostLevels } from './toml-lines.ts';
 
-/** A few aliases of aliases can stand for more than any memory holds. */
+/** A few aliases of aliases can expand to more than any memory holds. */
 const mostAliases = 20;
 
 /**
- * The parser recurses, and takes long for a file that is nested deeply: a server calls it in a thread. The package is one
- * of CommonJS modules: bundled, it has its functions in its default export alone.
+ * The parser recurses, and takes long for a deeply nested file, so a server calls it in a thread. The package has
+ * CommonJS modules: when bundled, its functions are only in its default export.
  */
 export function parseYaml(text: string): ParsedFile {
   const counter = new yaml.LineCounter();

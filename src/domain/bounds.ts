@@ -164,6 +164,8 @@ export const bytes = {
   shellOutput: 65_536,
   /** What a forge sends. */
   hookPayload: 26_214_400,
+  /** What a forge answers. */
+  forgeAnswer: 2_097_152,
   /** The first of what a receiver of webhooks answers; the rest is not read. */
   receiverAnswer: 1024,
 } as const;
@@ -239,6 +241,7 @@ export const mostRecords = {
   deploy_strategies: { per: 'project', most: 100 },
   collaborators: { per: 'project', most: 1000, ofAccount: 10_000 },
   registries: { per: 'account', most: 100 },
+  forges: { per: 'account', most: 100 },
   oauth_clients: { per: 'account', most: 100 },
 } as const satisfies Record<string, RecordBound>;
 

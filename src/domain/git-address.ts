@@ -118,11 +118,16 @@ export function placeOf(text: string): RepositoryPlace | undefined {
   if (/^[a-z+]+:\/\//i.test(text)) {
     const url = URL.parse(text);
     if (url === null) return undefined;
-    return { host: url.hostname.toLowerCase(), path: trimmed(decode(url.pathname) ?? url.pathname) };
+    return { host: canonicalHost(url.hostname), path: trimmed(decode(url.pathname) ?? url.pathname) };
   }
   const [, place, path] = /^(?:[^@/\s]+@)?(\[[^\]]+\]|[^:/\s]+):(.+)$/s.exec(text) ?? [];
   if (place === undefined || path === undefined) return undefined;
-  return { host: place.toLowerCase(), path: `${/^[/~]/.test(path) ? '/' : ''}${trimmed(decode(path) ?? path)}` };
+  return { host: canonicalHost(place), path: `${/^[/~]/.test(path) ? '/' : ''}${trimmed(decode(path) ?? path)}` };
+}
+
+/** In lower case; an IP address has several spellings. */
+function canonicalHost(place: string): string {
+  return URL.parse(`https://${place}`)?.hostname ?? place.toLowerCase();
 }
 
 /** Without slashes around it, and without a `.git` at its end. */

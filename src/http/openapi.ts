@@ -300,6 +300,7 @@ const errorSchema: JsonSchema = {
       description: 'Error codes by field; `generic` stands for the request as a whole.',
       additionalProperties: { type: 'array', items: { type: 'string', enum: Object.keys(errorStatus) } },
     },
+    message: { type: 'string', description: 'Where a forge was asked: what happened, in words, with what it said.' },
   },
 };
 

@@ -20,7 +20,8 @@ export const scopes = {
   projects:
     'See, create, change and delete your projects: their repository, which decides what runs with their variables; their ' +
     'collaborators; schedules, hooks and replays of hooks, which start builds; status targets, with tokens that are never ' +
-    'shown; and all settings as one document. See what happens in them',
+    'shown; and all settings as one document. See what happens in them. See, connect, change and delete connected forges, ' +
+    'see the repositories there, and set up keys, hooks and statuses there',
   build_requests: 'See build requests and their builds, why their suites ran, and the logs of fetches and builds',
   build_requests_create:
     'Start builds, also with variables that change what they run, and approve, cancel and repeat builds',

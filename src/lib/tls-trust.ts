@@ -31,6 +31,5 @@ export function readCertificates(file: string): string {
   const text = readFileSync(file, 'utf8');
   const certificates = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
   if (certificates.length === 0) throw new Error('it holds no certificate');
-  for (const one of certificates) new X509Certificate(one);
-  return certificates.join('\n');
+  return certificates.map((one) => new X509Certificate(one).toString()).join('\n');
 }

@@ -20,13 +20,13 @@ export async function createNotification(
   settings: NotificationSettings,
   secret: Secret,
 ): Promise<NotificationRow> {
-  const notification = await insert(context, projectId, { ...settings, repository: '' }, secret);
+  const notification = await insert(context, projectId, { ...settings, repository: '', forge_id: null }, secret);
   await enqueuePing(context, notification.id);
   return notification;
 }
 
 /** The settings of a forge that gets the status of commits. */
-export type StatusTargetSettings = Pick<NotificationRow, 'name' | 'url' | 'repository'>;
+export type StatusTargetSettings = Pick<NotificationRow, 'name' | 'url' | 'repository' | 'forge_id'>;
 
 /** Creates a status target. It is a notification with a line like all others, but it gets statuses only. */
 export async function createStatusTarget(

@@ -3,6 +3,7 @@ import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { PollRow, ProjectRow } from '../db/schema.ts';
 import { placeOf } from '../domain/git-address.ts';
 import { compareInTransaction } from './compare-listings.ts';
+import { lookSoon } from './forges.ts';
 import { applyEffects } from './pending-effects.ts';
 import { refLabel, mostBuilds, type MovedRef, type Moves } from './polled-refs.ts';
 import { waitAfter, withJitter } from './poll-waits.ts';
@@ -225,8 +226,22 @@ async function requestBuilds(
     moved > wanted.length ? tooMany(moved) : '',
     deleted > 0 ? `${deleted} ${deleted === 1 ? 'was' : 'were'} deleted, which builds nothing.` : '',
   ];
+  if (requested.length > 0 && !(await wasTold(context.trx, poll.project_id))) await lookSoon(context, poll.project_id);
   const reason = sentences.filter((one) => one !== '').join(' ');
   return { outcome: requested.length > 0 ? 'build_requested' : 'ignored', reason };
+}
+
+/** Whether the hook that a connected forge has was called just now: then it is in order. */
+async function wasTold(trx: Transaction, projectId: bigint): Promise<boolean> {
+  const lately = BigInt(Date.now() - 2 * 60 * 1000);
+  const calls = trx
+    .selectFrom('hook_deliveries')
+    .innerJoin('hooks', 'hooks.id', 'hook_deliveries.hook_id')
+    .select('hook_deliveries.id')
+    .where('hooks.project_id', '=', projectId)
+    .where('hooks.forge_url', '!=', '')
+    .where('hook_deliveries.received_at', '>', lately);
+  return (await calls.executeTakeFirst()) !== undefined;
 }
 
 function tooMany(moved: number): string {

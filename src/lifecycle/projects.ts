@@ -1,12 +1,14 @@
 import { doomLogsOf } from '../db/doomed-blobs.ts';
 import { sealedLocation, type ProjectRow } from '../db/schema.ts';
 import { sealIn } from '../db/sealing.ts';
+import type { IdSource } from '../lib/ids.ts';
 import { generateSshKeyPair } from '../lib/ssh-keys.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { ColumnsOf } from '../records/fields.ts';
 import type { projectFields } from '../records/project.ts';
 import { dropDeliveryJob } from '../queue/delivery-jobs.ts';
 import { drop } from '../queue/queue.ts';
+import { unlinked } from './forges.ts';
 import { arrangePolling } from './polls.ts';
 import { projectMachine } from './states.ts';
 import { dropUploads } from './uploads.ts';
@@ -15,15 +17,20 @@ import { projectTopic, type WriteContext } from './write-context.ts';
 /** The settings of a project that its owner writes. */
 export type ProjectSettings = ColumnsOf<typeof projectFields>;
 
+/** What a project is known by: also at a forge, which may have to know it before it is there. */
+export function newIdentity(ids: IdSource) {
+  const id = ids.next();
+  return { id, keys: generateSshKeyPair(`headrace-${id}`) };
+}
+
 /** Creates a project and its SSH key, which the owner installs in the repository. */
 export async function createProject(
   { db, trx, ids }: WriteContext,
   ownerId: bigint,
   vault: Vault,
   settings: ProjectSettings,
+  { id, keys } = newIdentity(ids),
 ): Promise<ProjectRow> {
-  const id = ids.next();
-  const keys = generateSshKeyPair(`headrace-${id}`);
   const sealed = (column: 'ssh_public_key' | 'ssh_private_key', key: string): Promise<string> =>
     sealIn(trx, vault, key, sealedLocation({ table: 'projects', column }, id));
   const project: ProjectRow = {
@@ -39,6 +46,7 @@ export async function createProject(
     default_branch: '',
     passed_since: null,
     failed_since: null,
+    ...unlinked,
   };
   await trx.insertInto('projects').values(project).execute();
   if (project.poll_interval > 0) await arrangePolling({ db, trx }, project, { isElsewhere: false });

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Queries, Transaction } from '../db/open.ts';
-import type { WebhookDeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
+import type { ForgeRow, WebhookDeliveryRow, NotificationRow, ProjectRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { dropDeliveryJob, ensureDeliveryJobs, makeDeliveryJobDue } from '../queue/delivery-jobs.ts';
 import type { WriteContext } from './write-context.ts';
@@ -25,6 +25,7 @@ export async function headOfLine(db: Queries, notificationId: bigint): Promise<R
     .selectFrom('webhook_deliveries')
     .innerJoin('notifications', 'notifications.id', 'webhook_deliveries.notification_id')
     .innerJoin('projects', 'projects.id', 'notifications.project_id')
+    .leftJoin('forges', 'forges.id', 'notifications.forge_id')
     .select([
       'webhook_deliveries.id',
       'webhook_deliveries.payload',
@@ -32,7 +33,7 @@ export async function headOfLine(db: Queries, notificationId: bigint): Promise<R
       'webhook_deliveries.notification_id',
     ])
     .select(['notifications.url', 'notifications.secret', 'notifications.project_id', 'projects.ssh_public_key'])
-    .select(['notifications.name', 'notifications.repository'])
+    .select(['notifications.name', 'notifications.repository', 'notifications.forge_id', 'forges.token as forge_token'])
     .where('webhook_deliveries.notification_id', '=', notificationId)
     .where('webhook_deliveries.state', '=', waiting)
     .orderBy('webhook_deliveries.position')
@@ -43,8 +44,11 @@ export async function headOfLine(db: Queries, notificationId: bigint): Promise<R
 export interface Outgoing
   extends
     Pick<WebhookDeliveryRow, 'id' | 'payload' | 'since' | 'notification_id'>,
-    Pick<NotificationRow, 'url' | 'secret' | 'project_id' | 'name' | 'repository'>,
-    Pick<ProjectRow, 'ssh_public_key'> {}
+    Pick<NotificationRow, 'url' | 'secret' | 'project_id' | 'name' | 'repository' | 'forge_id'>,
+    Pick<ProjectRow, 'ssh_public_key'> {
+  /** That of the connected forge. */
+  forge_token: ForgeRow['token'] | null;
+}
 
 /** Stores the result of an attempt; does nothing when the delivery was deleted meanwhile. */
 export async function recordAttempt(

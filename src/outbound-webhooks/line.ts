@@ -7,13 +7,12 @@ import {
   markDelivered,
   markRefused,
   recordAttempt,
-  type Attempt,
   type Outgoing,
 } from '../lifecycle/webhook-deliveries.ts';
 import * as deliveryJobs from '../queue/delivery-jobs.ts';
 import type { ClaimedDeliveryJob } from '../queue/delivery-jobs.ts';
-import { makeCall, type CallRules } from './http-call.ts';
-import { verdictOf } from './forges.ts';
+import { makeCall, type CallResult, type CallRules } from './http-call.ts';
+import { verdictOf } from './statuses.ts';
 import { callFor, type CallParts } from './payload.ts';
 import { waitAfter, type RetryPolicy } from './retry-policy.ts';
 
@@ -51,7 +50,7 @@ export async function sendLine(
     const call = callFor(next, parts);
     mask ??= createMask(call.secrets);
     const attempt = await makeCall(call, { ...rules, mask });
-    const verdict = verdictOf(next.name, attempt);
+    const verdict = verdictOf(next.name, attempt, tries + 1);
     if (closing.aborted && verdict !== 'taken') break;
     attempted(verdict === 'taken' ? 'delivered' : 'failed');
     next = await recordOutcome(parts, { job, tries }, next, { ...attempt, verdict });
@@ -66,7 +65,7 @@ function recordOutcome(
   { db, ids, retryPolicy }: LineParts,
   { job, tries }: { job: ClaimedDeliveryJob; tries: number },
   sent: Outgoing,
-  { verdict, ...attempt }: Attempt & { verdict: ReturnType<typeof verdictOf> },
+  { verdict, retryAfterMs = 0, ...attempt }: CallResult & { verdict: ReturnType<typeof verdictOf> },
 ): Promise<Outgoing | undefined> {
   return db.transaction(async (trx) => {
     const held = await deliveryJobs.holdDeliveryJob(db, trx, job, claimSecondsOf(retryPolicy));
@@ -81,7 +80,7 @@ function recordOutcome(
     else if (verdict !== 'not_taken') return next;
     else {
       const failures = tries + 1;
-      const runAfter = now + waitAfter(failures, retryPolicy);
+      const runAfter = now + Math.max(waitAfter(failures, retryPolicy), retryAfterMs);
       await deliveryJobs.putOffDeliveryJob(trx, job, { runAfter, tries: failures });
     }
     return undefined;

@@ -3,7 +3,7 @@ import { exactJson, parseExactJson } from '../lib/exact-json.ts';
 import type { Vault } from '../lib/vault.ts';
 import type { Outgoing } from '../lifecycle/webhook-deliveries.ts';
 import type { StatusReport } from '../lifecycle/status-reports.ts';
-import { statusCall } from './forges.ts';
+import { statusCall } from './statuses.ts';
 import type { HttpCall } from './http-call.ts';
 import { signedHeaders } from './signature.ts';
 
@@ -17,10 +17,11 @@ export interface CallParts {
 /** The HTTP call for a delivery, in the form of its receiver. */
 export function callFor(delivery: Outgoing, { vault, origin }: CallParts): HttpCall {
   const { name, url, repository, notification_id: notificationId } = delivery;
-  const secret = vault.open(
-    delivery.secret,
-    sealedLocation({ table: 'notifications', column: 'secret' }, notificationId),
-  );
+  const { forge_id: forgeId, forge_token: ofForge } = delivery;
+  const secret =
+    forgeId !== null && ofForge !== null
+      ? vault.open(ofForge, sealedLocation({ table: 'forges', column: 'token' }, forgeId))
+      : vault.open(delivery.secret, sealedLocation({ table: 'notifications', column: 'secret' }, notificationId));
   if (name === 'webhook') return webhookCall(delivery, vault, secret);
   const report = JSON.parse(delivery.payload) as StatusReport;
   return statusCall(name, report, { url, repository, token: secret, origin });

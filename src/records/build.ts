@@ -70,7 +70,7 @@ const fields = {
 export const buildRecord = record('Build', fields);
 export type Build = Static<typeof buildRecord>;
 
-/** Fetched alone: with until when a shell can be opened in its files, while one can. */
+/** A build that is fetched alone also says until when a shell can be opened in its files, if one can. */
 export const fetchedBuildRecord = record('FetchedBuild', { ...fields, files_kept_until: optional(dateTime) });
 export type FetchedBuild = Static<typeof fetchedBuildRecord>;
 

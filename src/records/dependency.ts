@@ -30,7 +30,7 @@ function isReserved(path: string): boolean {
   return deeperDirectories.some((needed) => `${needed}/`.startsWith(`${path}/`) || path.startsWith(`${needed}/`));
 }
 
-/** An absolute path in normal form, so that two spellings cannot mean one place. */
+/** An absolute path in normal form, so that two spellings cannot mean the same directory. */
 const prefix = refined(text('path', { pattern: /^\/(?!.*\/\/)[^\0]*$/, description: 'an absolute path' }), (value) => {
   const plain = value.length > 1 && value.endsWith('/') ? value.slice(0, -1) : value;
   if (plain.split('/').some((part) => part === '.' || part === '..')) return undefined;
@@ -48,7 +48,9 @@ export const dependencyFields = {
   image,
   launch_command: command,
 };
-/** Every view of a dependency begins with these. The views have different fields, but always in the same order. */
+/**
+ * Every view of a dependency begins with these fields. The views have different fields, but always in the same order.
+ */
 const { launch_command, ...described } = answersOf(dependencyFields);
 const state = stateOf(dependencyStates);
 
@@ -83,7 +85,7 @@ const fields = {
 export const dependencyRecord = record('Dependency', fields);
 export type Dependency = Static<typeof dependencyRecord>;
 
-/** With why no runner can compile it. */
+/** With the reason why no runner can compile it. */
 export const ownDependencyRecord = record('OwnDependency', { ...fields, waiting_reason: reasonInVain });
 export type OwnDependency = Static<typeof ownDependencyRecord>;
 
@@ -104,16 +106,16 @@ export const uploadRecord = record('Upload', {
 });
 export type Upload = Static<typeof uploadRecord>;
 
-/** A registry as references name it: a host and maybe a port, in one spelling. */
+/** A registry as in references to images: a host and perhaps a port, in one spelling. */
 const host = refined(
   text('host', { description: 'a host, with its port where it has one: registry.example.org:5000' }),
   (value) => normalHost(value.trim()),
 );
 
-/** Credentials for a registry of images, but for the password. */
+/** Credentials for a registry of images, without the password. */
 export const registryFields = {
   host: required(host),
-  // With the password it becomes one header, in which a colon stands between them.
+  // It is sent together with the password in one header, separated by a colon.
   username: required(text('name', { pattern: /^[^:]+$/ })),
 };
 export const registryRecord = record('Registry', { ...ownId, ...answersOf(registryFields) });

@@ -31,12 +31,12 @@ export const deployItemRecord = record('DeployItem', { ...itemFields, waiting_re
 export type DeployItem = Static<typeof deployItemRecord>;
 export const deployRecord = record('Deploy', fields);
 export type Deploy = Static<typeof deployRecord>;
-/** Fetched alone: with why no runner can take it. */
+/** A deploy that is fetched alone also says why no runner can take it. */
 export const fetchedDeployRecord = record('FetchedDeploy', { ...fields, waiting_reason: reasonInVain });
 export type FetchedDeploy = Static<typeof fetchedDeployRecord>;
 
 export const strategyItemFields = { name: required(name), strategy_type: required(oneOf(['git', 'suite'])) };
-/** What a push needs. */
+/** The options of a push. */
 export const pushOptions = {
   repository_url: repositoryUrl,
   clone_url: sshCloneUrl,
@@ -54,7 +54,7 @@ export const strategyItemRecord = record('DeployStrategyItem', strategyItem);
 export type DeployStrategyItem = Static<typeof strategyItemRecord>;
 export const strategyRecord = record('DeployStrategy', {
   ...strategyItem,
-  /** Those of its type. */
+  /** The options of its type. */
   options: object({
     repository_url: optional(string),
     clone_url: optional(string),

@@ -6,8 +6,8 @@ import { parseId } from '../lib/ids.ts';
 import { sentId, type JsonSchema } from './schema.ts';
 
 /**
- * One field, for all who know it: how it is read from a request, what the OpenAPI document says of it, how it is stored
- * in its column, and how it is answered. A record that people write declares its fields once (decision 0115).
+ * One field, for everything that uses it: how it is read from a request, described in the OpenAPI document, stored in
+ * its column, and answered. A record that people write declares its fields once (decision 0115).
  */
 export interface Field<T, Column = T> {
   readonly required: boolean;
@@ -16,7 +16,9 @@ export interface Field<T, Column = T> {
   readonly schema: JsonSchema;
   /** Whether white space alone is a valid value. */
   readonly takesBlank?: boolean;
-  /** Reads what was sent (http/raw.ts). It throws an ApiError, whose code is reported under the field's name. */
+  /**
+   * Reads the value that was sent (http/raw.ts). It throws an ApiError, whose code is reported under the field's name.
+   */
   parse(raw: unknown): T;
   toColumn(value: T): Column;
   fromColumn(column: Column): T;
@@ -44,7 +46,10 @@ export function columnName(name: string): string {
   return pathOf(name).at(-1) ?? name;
 }
 
-/** The columns of the fields that were sent. One that was not sent is not written: it would undo another's change. */
+/**
+ * The columns of the fields that were sent. A field that was not sent is not written: that would undo the change of
+ * another caller.
+ */
 export function columnsOf<F extends FieldSet, Sent extends Partial<ValuesOf<F>>>(
   fields: F,
   sent: Sent,
@@ -55,14 +60,14 @@ export function columnsOf<F extends FieldSet, Sent extends Partial<ValuesOf<F>>>
   return Object.fromEntries(columns) as never;
 }
 
-/** The values of fields whose columns have their names. */
+/** The values of fields whose columns have the same names. */
 export function valuesIn<F extends FieldSet>(fields: F, row: Readonly<ColumnsOf<F>>): ValuesOf<F> {
   const columns: Readonly<Record<string, unknown>> = row;
   const values = Object.entries(fields).map(([name, field]) => [name, field.fromColumn(columns[name])]);
   return Object.fromEntries(values) as ValuesOf<F>;
 }
 
-/** How fields are answered. Limits hold for what is sent: a row that is there is never wrong. */
+/** How fields are answered. Limits hold only for requests: a stored row is never wrong. */
 export function answersOf<F extends FieldSet>(fields: F): { [Name in keyof F]: TUnsafe<ValueOf<F[Name]>> } {
   const answers = Object.entries(fields).map(([name, { schema }]) => [name, Type.Unsafe(answered(schema))]);
   return Object.fromEntries(answers) as never;
@@ -89,7 +94,7 @@ export function grouped<Group extends string, F extends FieldSet>(
   return Object.fromEntries(Object.entries(fields).map(([name, field]) => [`${group}[${name}]`, field])) as never;
 }
 
-/** A number of JSON as it was written, so that no digit is lost. */
+/** A number of JSON as text, so that no digit is lost. */
 export class Digits {
   readonly digits: string;
 
@@ -98,7 +103,7 @@ export class Digits {
   }
 }
 
-/** The text of a number: JSON may have it as one, a form as text only. */
+/** The text of a number: JSON may have a number, a form has only text. */
 export function digitsIn(raw: unknown): string {
   if (raw instanceof Digits) return raw.digits;
   return typeof raw === 'string' ? raw : '';
@@ -112,7 +117,10 @@ function invalid(): ApiError {
   return new ApiError('invalid_format');
 }
 
-/** Whether a text has more characters, as JSON Schema counts them: some are two units of a JavaScript text. */
+/**
+ * Whether a text has more characters than `most`, counted as in JSON Schema: some characters are two units of a
+ * JavaScript text.
+ */
 function isLonger(text: string, most: number): boolean {
   return text.length > most && (text.length > 2 * most || Array.from(text).length > most);
 }
@@ -125,7 +133,7 @@ export interface TextRules {
   description?: string;
 }
 
-/** A text without a bound does not compile: the bounds of all fields stand in one table. */
+/** A text without a bound does not compile: the bounds of all fields are in one table. */
 export function text(bound: TextBound, rules: TextRules = {}): Field<string> {
   const max = longest[bound];
   // One line: no control characters at all. Many: only NUL is refused, because no database and no process can hold it.
@@ -151,7 +159,7 @@ export function oneOf<const Choice extends string>(choices: readonly Choice[]): 
   });
 }
 
-/** A list, stored as one text with commas in it. */
+/** A list, stored as one text with commas. */
 const withCommas = {
   toColumn: (list: readonly string[]): string => list.join(','),
   fromColumn: (column: string): string[] => (column === '' ? [] : column.split(',')),
@@ -163,7 +171,7 @@ const asJson = {
   fromColumn: (column: string): string[] => JSON.parse(column) as string[],
 };
 
-/** A list of some of the choices, each once and in order; all choices where none is named. */
+/** A list of some of the choices, each once and in order; if none is named, all choices. */
 export function severalOf<const Choice extends string>(choices: readonly Choice[]): Field<Choice[], string> {
   const schema: JsonSchema = {
     type: 'array',
@@ -212,7 +220,7 @@ export function identifier(): Field<bigint | undefined> {
   });
 }
 
-/** The same, or none: null, or sent blank. */
+/** An identifier, or none: null, or sent blank. */
 export function identifierOrNone(description: string): Field<bigint | null> {
   const schema: JsonSchema = { ...sentId, type: [sentId.type, 'null'].flat() as never, description };
   return optional<bigint | null>(null, schema, (raw) => {
@@ -228,7 +236,7 @@ export function identifierText(description: string): Field<string> {
   return optional('', field.schema, (raw) => String(field.parse(raw)));
 }
 
-/** A list of identifiers, in the order sent; blank entries (with which a form empties a list) do not count. */
+/** A list of identifiers, in the order sent; blank entries, with which a form empties a list, do not count. */
 export function identifiers(bound: ListBound): Field<bigint[]> {
   const maxItems = most[bound];
   const schema: JsonSchema = { type: 'array', items: sentId, maxItems, uniqueItems: true };
@@ -250,7 +258,7 @@ export function storedIdentifiers(bound: ListBound, description: string): Field<
   };
 }
 
-/** The texts of a list, each of which may be several. */
+/** The texts of a list. Each text that was sent may contain several. */
 function textsIn(raw: unknown, separator: RegExp): string[] {
   if (!Array.isArray(raw) || !raw.every((item) => typeof item === 'string')) throw invalid();
   return raw.flatMap((item) => item.split(separator));
@@ -264,8 +272,8 @@ export interface WordRules {
 }
 
 /**
- * A list of words, sorted and each once. Blanks and commas, which no word has, separate words as well, so that a form
- * with one line for all of them needs no script; entries without a word do not count.
+ * A list of words, sorted and each once. Blanks and commas also separate words, so that a form with one line for all of
+ * them needs no script. Entries without a word do not count.
  */
 export function words({ pattern, description, ...bounds }: WordRules): Field<string[], string> {
   const maxItems = most[bounds.most];
@@ -283,7 +291,7 @@ export function words({ pattern, description, ...bounds }: WordRules): Field<str
 export interface LineRules {
   most: ListBound;
   longest: TextBound;
-  /** Whether a line is one of those that the field takes, if not every line is. */
+  /** Whether a line is allowed. */
   check?: (line: string) => boolean;
   /** Whether a line that was sent twice counts once. */
   isSet?: boolean;
@@ -291,8 +299,8 @@ export interface LineRules {
 }
 
 /**
- * A list of texts of one line each, in the order sent, without blanks around them. Line breaks separate texts as well, so
- * that a form with one text area for all of them needs no script; blank texts do not count.
+ * A list of texts of one line each, in the order sent, without blanks around them. Line breaks also separate texts, so
+ * that a form with one text area for all of them needs no script. Blank texts do not count.
  */
 export function lines({ check = () => true, isSet, description, ...bounds }: LineRules): Field<string[], string> {
   const maxItems = most[bounds.most];
@@ -345,7 +353,7 @@ export function required<T, Column>(field: Field<T, Column>): Field<Exclude<T, u
   return { ...(field as unknown as Field<Exclude<T, undefined>, Column>), required: true, schema };
 }
 
-/** The same field, with words for the OpenAPI document. */
+/** The same field with a description for the OpenAPI document. */
 export function described<T, Column>(field: Field<T, Column>, description: string): Field<T, Column> {
   return { ...field, schema: { ...field.schema, description } };
 }
@@ -354,7 +362,7 @@ export function withDefault<T, Column>(field: Field<T, Column>, fallback: T): Fi
   return { ...field, fallback, schema: { ...field.schema, default: fallback } };
 }
 
-/** The same field, whose value is changed once it was read, or refused where that is undefined. */
+/** The same field; `refine` changes its value after it was read, or refuses it with undefined. */
 export function refined<T, Column>(field: Field<T, Column>, refine: (value: T) => T | undefined): Field<T, Column> {
   const parse = (raw: unknown): T => {
     const value = refine(field.parse(raw));
@@ -369,7 +377,7 @@ export function takingBlank<T, Column>(field: Field<T, Column>): Field<T, Column
   return { ...field, takesBlank: true };
 }
 
-/** A field that need not be sent, and whose column holds its value as it is. */
+/** A field that need not be sent, and whose column has the same value. */
 function optional<T>(fallback: T, schema: JsonSchema, parse: (raw: unknown) => T): Field<T> {
   return { required: false, fallback, schema, parse, toColumn: (value) => value, fromColumn: (column) => column };
 }

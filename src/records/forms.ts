@@ -8,7 +8,7 @@ import { tagForm } from '../domain/tags.ts';
 import { isReservedVariable, variableNameForm } from '../domain/variable-names.ts';
 import { lines, refined, text, words, type Field } from './fields.ts';
 
-/** Forms of fields: those that several records share, and those that take more than a line. */
+/** Fields that several records share, and fields that take more than a line. */
 
 export const name = text('name');
 export const description = text('description', { lines: 'many' });
@@ -43,7 +43,7 @@ export const matrix = refined(
   }),
   (entries) => readMatrix(entries)?.map(freeAxis).map(textOfAxis),
 );
-/** Variants of a matrix, or what some of them have in common. */
+/** Variants of a matrix, or parts that some of them share. */
 export const variants = (description: string): Field<string[], string> =>
   refined(lines({ most: 'variants', longest: 'variant', isSet: true, description }), (entries) => {
     const read = entries.map(readVariant).filter((axes) => axes !== undefined);
@@ -64,7 +64,10 @@ function freeVariable(variable: string): string {
   return variable;
 }
 
-/** A document in the repository. Its path is one that git has: relative, without steps up or names of git's own. */
+/**
+ * A document in the repository. Its path must be one that git can have: relative, without `..` and without git's own
+ * names.
+ */
 export const configFile = text('file', {
   check: isDocumentPath,
   description: 'a path in the repository, such as .headrace.toml; blank for none',
@@ -102,10 +105,10 @@ function isBranchName(value: string): boolean {
   return value !== '@' && value !== 'HEAD';
 }
 
-/** A branch, a tag, or a full or short SHA: any name of a commit that cannot be an option. */
+/** A branch, a tag, or a full or short SHA: any name of a commit that git cannot take for an option. */
 export const commitRef = text('ref', { check: (value) => isBranchName(value) || value === 'HEAD' });
 
-/** A web address without credentials, because those would be stored and shown in clear. */
+/** A web address without credentials, because they would be stored and shown in clear. */
 export function isWebAddress(value: string): boolean {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   return (

@@ -34,7 +34,7 @@ const userFields = {
 };
 export const userRecord = record('User', userFields);
 export type User = Static<typeof userRecord>;
-/** With the link to set a password, which only the answer that makes it has. */
+/** With the link to set a password, which only this answer has. */
 export const invitedUserRecord = record('InvitedUser', { ...userFields, password_path: string, expires_at: dateTime });
 export type InvitedUser = Static<typeof invitedUserRecord>;
 

@@ -39,7 +39,10 @@ export const logMatchesRecord = record('LogMatches', {
   next: nullable(integer),
 });
 
-/** An event of a firehose. Those of a build in the stream of a request, and all of a project's, say whose they are. */
+/**
+ * An event of a firehose. In the stream of a request, the events of a build name their build, and in that of a project
+ * all events name their record.
+ */
 export const eventRecord = record('Event', {
   event: wordOf(['state', 'log', 'end']),
   id: optional(string),

@@ -14,7 +14,7 @@ const { name, notifiable_type } = answersOf(webhookFields);
 const own = { ...ownId, name, options: object(answersOf(notificationOptions)), notifiable_type };
 export const notificationRecord = record('Notification', { ...own, ...idWithString('project_id') });
 export type Notification = Static<typeof notificationRecord>;
-/** With its secret, which only the answer that makes it has. */
+/** With its secret, which only the answer to its creation has. */
 export const createdNotificationRecord = record('CreatedNotification', { ...own, secret: string });
 export type CreatedNotification = Static<typeof createdNotificationRecord>;
 
@@ -49,7 +49,7 @@ const deliveryFields = {
 export const deliveryRecord = record('Delivery', deliveryFields);
 export type Delivery = Static<typeof deliveryRecord>;
 
-/** The report that was sent to a forge, beside the result of sending it. */
+/** The report that was sent to a forge, with the result of sending it. */
 export const statusDeliveryRecord = record('StatusDelivery', {
   ...deliveryFields,
   ref: string,

@@ -18,7 +18,7 @@ import {
 } from './schema.ts';
 import { buildRequestStates, commitStates, projectStates } from './states.ts';
 
-/** What is put together of several records, so that one call tells how things are. */
+/** Views of several records together, so that one call shows the whole state. */
 
 const projectState = stateOf(projectStates);
 const requestState = stateOf(buildRequestStates);
@@ -70,14 +70,14 @@ export const overviewRecord = record('Overview', {
 });
 export type Overview = Static<typeof overviewRecord>;
 
-/** Addresses at which a SHA, a branch or a number is added; blank where the forge is not known. */
-export const forgeRecord = record('Forge', {
+/** Addresses to which a SHA, a branch or a number is appended; blank where the forge is not known. */
+export const forgeLinksRecord = record('ForgeLinks', {
   host: string,
   commit_url: string,
   branch_url: string,
   pull_request_url: string,
 });
-export type Forge = Static<typeof forgeRecord>;
+export type ForgeLinks = Static<typeof forgeLinksRecord>;
 
 export const builtCommitRecord = record('BuiltCommit', {
   ...ownId,

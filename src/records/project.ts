@@ -8,6 +8,7 @@ import {
   integer,
   listOf,
   nullable,
+  nullableIdWithString,
   object,
   optional,
   record,
@@ -18,6 +19,7 @@ import {
   wordOf,
   type JsonSchema,
 } from './schema.ts';
+import { linkStates } from './forge.ts';
 import { projectStates } from './states.ts';
 
 /** A host would take shorter intervals for an attack. */
@@ -63,13 +65,17 @@ export const projectRecord = record('Project', {
   owned: boolean,
   ssh_public_key: string,
   ...answersOf(policies),
+  ...nullableIdWithString('forge_id'),
+  forge_repository: string,
+  forge_state: stateOf(linkStates),
+  forge_state_reason: string,
 });
 export type Project = Static<typeof projectRecord>;
 
 export const collaboratorRecord = record('Collaborator', { ...ownId, email: string, created_at: dateTime });
 export type Collaborator = Static<typeof collaboratorRecord>;
 
-/** What a look at the repository found. */
+/** The result of a check of the repository. */
 export const connectionCheckRecord = record('ConnectionCheck', {
   connected: boolean,
   message: string,

@@ -9,9 +9,9 @@ type Table = Readonly<Record<string, unknown>>;
 export type RecordCheck<F extends FieldSet> = (record: ValuesOf<F>, before: readonly ValuesOf<F>[]) => FieldErrors;
 
 /**
- * A list of records with these fields, stored as JSON. In JSON it is an array. In a form each record has a number, which
- * says where it stands: `steps[0][name]`. Records of a form in which nothing was typed do not count, so that a page can
- * have empty rows. A mistake is reported under the field in which it is. A field may be such a list itself.
+ * A list of records with these fields, stored as JSON. In JSON it is an array. In a form each record has a number,
+ * which gives its position: `steps[0][name]`. Empty records of a form do not count, so that a page can have empty rows.
+ * A mistake is reported under its field. A field may be such a list itself.
  */
 export function recordList<F extends FieldSet>(
   bound: ListBound,
@@ -59,7 +59,7 @@ function numbered(raw: unknown, fields: FieldSet): [at: string, record: unknown]
     .toSorted(([a], [b]) => Number(a) - Number(b));
 }
 
-/** Choices always have a value, so what counts are the fields that somebody has to fill. */
+/** Choices always have a value, so only the other required fields decide. */
 function isFilled(record: Table, fields: FieldSet): boolean {
   return Object.keys(record).some((name) => !(fields[name]?.schema.enum || isEmpty(record[name])));
 }

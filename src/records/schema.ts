@@ -2,8 +2,8 @@ import * as Type from 'typebox';
 import type { Static, TObject, TProperties, TSchema, TUnsafe } from 'typebox';
 
 /**
- * The parts of which records are made. A record is defined once, with TypeBox: its TypeScript type, what writes it, the
- * OpenAPI document and what pages and the command line read all follow from that.
+ * The parts of records. A record is defined once, with TypeBox: its TypeScript type, its serializer, the OpenAPI
+ * document, and the types for pages and the command line all follow from that.
  */
 
 export const string = Type.String();
@@ -22,7 +22,7 @@ export function idWithString<Name extends string>(
   return { [name]: id, [`${name}_str`]: string } as never;
 }
 
-/** Of something that need not be there: then it is null and a blank text. */
+/** The identifier of something that may be missing: then it is null and a blank text. */
 export function nullableIdWithString<Name extends string>(
   name: Name,
 ): Record<Name, TUnsafe<bigint | null>> & Record<`${Name}_str`, typeof string> {
@@ -39,7 +39,7 @@ export function wordOf<const Word extends string>(words: readonly Word[]): TUnsa
   return Type.Unsafe<Word>({ type: 'string', enum: [...words] });
 }
 
-/** One of these words, of a row that holds any text: so its type is text, too. States are the words of their machine. */
+/** One of these words, in a column of any text, so its type is text. The states of machines are such words. */
 export function stateOf(words: readonly string[]): TUnsafe<string> {
   return Type.Unsafe<string>({ type: 'string', enum: [...words] });
 }
@@ -57,7 +57,7 @@ export function record<Fields extends TProperties>(name: string, fields: Fields)
   return Type.Object(fields, { title: name, additionalProperties: false });
 }
 
-/** An object with any names, each of which has such a value. */
+/** An object with any names, whose values all have this schema. */
 export function mapOf<Of extends TSchema>(values: Of): TUnsafe<Record<string, Static<Of>>> {
   return Type.Unsafe<Record<string, Static<Of>>>({ type: 'object', additionalProperties: values });
 }

@@ -99,20 +99,20 @@ export const suiteFields = {
 };
 type Written = Partial<ValuesOf<typeof suiteFields>>;
 
-/** A suite has a command or steps. One that is undefined was sent with a mistake of its own. */
+/** A suite has a command or steps. A field that is undefined was sent with a mistake of its own. */
 export function checkCommand({ command, steps }: Pick<Written, 'command' | 'steps'>): FieldErrors {
   if (command === undefined || steps === undefined) return {};
   if (command !== '' && steps.length > 0) return { command: ['invalid_format'] };
   return command === '' && steps.length === 0 ? { command: ['is_blank'] } : {};
 }
 
-/** Only in an image is there a root. */
+/** A build can be root only in an image. */
 export function checkRoot(sent: Written, stored?: Pick<ValuesOf<typeof suiteFields>, 'image' | 'root'>): FieldErrors {
   const { image = '', root = null } = { ...stored, ...sent };
   return root === true && image === '' && ('root' in sent || 'image' in sent) ? { root: ['invalid_format'] } : {};
 }
 
-/** There must be something to build, and not too much. It is told at the field that was sent and makes it so. */
+/** There must be something to build, and not too much. The error is reported at the field that causes it. */
 export function checkVariants(sent: Written, stored?: ValuesOf<typeof matrixFields>): FieldErrors {
   if (!Object.keys(matrixFields).some((name) => name in sent)) return {};
   const { matrix = [], matrix_include = [], matrix_exclude = [] } = { ...stored, ...sent };
@@ -165,7 +165,7 @@ export const suiteDependencyRecord = record('SuiteDependency', {
 });
 export type SuiteDependency = Static<typeof suiteDependencyRecord>;
 
-/** The compiled software that builds of a suite stand on. */
+/** The compiled software that builds of a suite use. */
 export const softwareRecord = record('Software', {
   layers: listOf(object({ ...idWithString('dependency_id'), name: string, prefix: string, digest: string })),
   prefixes: strings,

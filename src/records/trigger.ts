@@ -39,7 +39,7 @@ const hook = {
 };
 export const hookRecord = record('Hook', hook);
 export type Hook = Static<typeof hookRecord>;
-/** With its secret, which only the answers that make one have. */
+/** With its secret, which only the answers that create one have. */
 export const secretHookRecord = record('SecretHook', { ...hook, secret: string });
 export type SecretHook = Static<typeof secretHookRecord>;
 
@@ -49,15 +49,15 @@ const decision = {
   build_request_id: nullable(id),
   build_request_id_str: string,
 };
-const place = { ref: string, sha: string };
+const target = { ref: string, sha: string };
 export const hookDeliveryRecord = record('HookDelivery', {
   ...ownId,
   event: string,
   action: string,
-  ...place,
+  ...target,
   sender: string,
   received_at: dateTime,
   ...decision,
-  changes: listOf(object({ ...place, ...decision })),
+  changes: listOf(object({ ...target, ...decision })),
 });
 export type HookDelivery = Static<typeof hookDeliveryRecord>;

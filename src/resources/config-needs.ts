@@ -90,10 +90,11 @@ export async function withNeeds(
   return changed.length === 0 ? [...steps] : suitesGoLast([...steps, ...changed]);
 }
 
+const order = (step: Step): number => (isGone(step) ? 2 : step.isLate ? 1 : 0);
+
 /** A suite is deleted, or stops being manual, when nothing uses it any more. */
 export function suitesGoLast(steps: readonly Step[]): Step[] {
-  const place = (step: Step): number => (isGone(step) ? 2 : step.isLate ? 1 : 0);
-  return steps.toSorted((a, b) => place(a) - place(b));
+  return steps.toSorted((a, b) => order(a) - order(b));
 }
 
 /** A suite that another one needs can be deleted only after that one. */

@@ -1,78 +1,196 @@
-import { isIP } from 'node:net';
-import { projectRoute } from '../api/route.ts';
-import type { Queries } from '../db/open.ts';
-import { placeOf } from '../domain/git-address.ts';
-import { forgeRecord, type Forge } from '../records/overview.ts';
+import { accountRoute } from '../api/route.ts';
+import type { ForgeRow } from '../db/schema.ts';
+import { ForgeError, type Right } from '../forges/forge.ts';
+import { providers } from '../forges/index.ts';
+import { noteSeen, seenAt, stateAfter } from '../forges/seen.ts';
+import { WithHeaders } from '../http/route.ts';
+import { timestamp } from '../lib/timestamps.ts';
+import { changeForge, forgesOf, insertForge, mendLinks, retireForge } from '../lifecycle/forges.ts';
+import { required, valuesIn } from '../records/fields.ts';
+import { forgeFields, forgeRecord, forgeRepositoryRecord, forgeToken, repositoryQuery } from '../records/forge.ts';
+import { listOf } from '../records/schema.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InAccount } from './common.ts';
+import { forgeRefusal, opened } from './open-forge.ts';
+import { projectsOfForge, unlink, untilTried } from './forge-connections.ts';
+import { projectsAt } from './forge-projects.ts';
 
-/** Where the forge of a project's repository shows its commits, branches and pull requests. */
+/** The forges of an account. They are asked before a transaction begins, because they may take seconds. */
 
-/** The paths below the address of the repository. */
-const pages: Record<string, readonly [commit: string, branch: string, pullRequest: string]> = {
-  github: ['commit', 'tree', 'pull'],
-  gitlab: ['-/commit', '-/tree', '-/merge_requests'],
-  gitea: ['commit', 'src/branch', 'pulls'],
-  bitbucket: ['commits', 'branch', 'pull-requests'],
-};
-
-const knownHosts: Record<string, string> = {
-  'github.com': 'github',
-  'gitlab.com': 'gitlab',
-  'bitbucket.org': 'bitbucket',
-  'codeberg.org': 'gitea',
-};
-
-interface Project {
-  id: bigint;
-  clone_url: string;
+function view(forge: ForgeRow) {
+  const { login, state, state_reason, checked_at } = forge;
+  return {
+    ...withIdString('id', forge.id),
+    ...valuesIn(forgeFields, forge),
+    login,
+    may: JSON.parse(forge.may) as Right[] | null,
+    checked_at: timestamp(checked_at),
+    state,
+    state_reason,
+  };
 }
 
-const unknown: Forge = { host: '', commit_url: '', branch_url: '', pull_request_url: '' };
+type Shown = ReturnType<typeof view>;
 
-/**
- * The forge of a project: a host that everybody knows, or one whose kind is known from the project's status targets or
- * hooks. Blank where the address of its pages is not certain.
- */
-export async function forgeOf(db: Queries, { id, clone_url: url }: Project): Promise<Forge> {
-  const { host, path } = placeOf(url) ?? { host: '', path: '' };
-  // A host without a dot is an alias in the operator's SSH configuration, and an absolute path is one of a plain
-  // server.
-  if (!host.includes('.') || isIP(host.replaceAll(/[[\]]/g, '')) !== 0 || !repositoryPath.test(path)) return unknown;
-  const provider = knownHosts[host] ?? (await providerFromSettings(db, id, host));
-  const of = provider === undefined ? undefined : pages[provider];
-  if (!of || (provider !== 'gitlab' && path.split('/').length !== 2)) return unknown;
-  const [commit, branch, pullRequest] = of.map((below) => `https://${host}/${path}/${below}/`);
-  return { host, commit_url: commit ?? '', branch_url: branch ?? '', pull_request_url: pullRequest ?? '' };
+const token = required(forgeToken);
+
+export async function loadForge({ db, caller, params }: InAccount<'forge_id'>): Promise<{ forge: ForgeRow }> {
+  const own = forgesOf(db, caller.id).where('id', '=', params.forge_id);
+  return { forge: orNotFound(await own.executeTakeFirst()) };
 }
 
-/** An owner and a name, with groups between them; none is `.` or `..`. All these characters may be in an address. */
-const repositoryPath = /^(?!\.{1,2}\/)[\w.~-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/;
-
-async function providerFromSettings(db: Queries, projectId: bigint, host: string): Promise<string | undefined> {
-  const targets = await db
-    .selectFrom('notifications')
-    .select(['name', 'url'])
-    .where('project_id', '=', projectId)
-    .where('notifiable_type', '=', 'status')
-    .execute();
-  const hooks = await db.selectFrom('hooks').select('provider').where('project_id', '=', projectId).execute();
-  const sentences = [
-    ...targets.filter(({ url }) => URL.parse(url)?.hostname === host).map(({ name }) => name),
-    ...hooks.map(({ provider }) => provider),
-  ];
-  // A self-hosted Bitbucket has other addresses than bitbucket.org.
-  return sentences.find((provider) => provider !== 'bitbucket' && provider in pages);
-}
+const one = '/forges/:forge_id';
+const subject = ({ forge: { id, url: name } }: { forge: ForgeRow }) => ({ id, name });
 
 export const routes = [
-  projectRoute({
+  accountRoute({
     method: 'GET',
-    path: '/projects/:project_id/forge',
-    access: 'both',
+    path: '/forges',
+    access: 'users',
+    scope: 'projects',
+    summary: 'List the forges that you have connected',
+    answer: listOf(forgeRecord),
+    handle: async ({ db, caller }) => (await forgesOf(db, caller.id).orderBy('id').execute()).map(view),
+  }),
+  accountRoute({
+    method: 'POST',
+    path: '/forges',
+    access: 'users',
+    scope: 'projects',
+    summary: 'Connect a forge: it is asked whose token that is and what it may; the token is never shown',
+    body: { ...forgeFields, token },
+    creates: 'forges',
+    answer: forgeRecord,
+    audit: {
+      action: 'forge.created',
+      details: ({ input }) => ({ provider: input.provider, url: input.url || providers[input.provider].url }),
+    },
+    async ask({ openForge, input }) {
+      const url = input.url || providers[input.provider].url;
+      try {
+        return { seen: await seenAt(openForge(input.provider, { url, token: input.token })), url };
+      } catch (error) {
+        throw forgeRefusal(error, 'url', input.provider);
+      }
+    },
+    async handle({ db: trx, ids, vault, caller, input, seen, url }) {
+      if (!seen || url === undefined) throw new Error('a forge is asked before it is connected');
+      const settings = { owner_id: caller.id, provider: input.provider, url };
+      return view(await insertForge({ trx, ids, vault }, settings, input.token, seen));
+    },
+  }),
+  accountRoute({
+    method: 'GET',
+    path: one,
+    access: 'users',
+    scope: 'projects',
+    summary: 'Fetch a forge',
+    answer: forgeRecord,
+    load: loadForge,
+    handle: async ({ forge }) => view(forge),
+  }),
+  accountRoute({
+    method: 'PUT',
+    path: one,
+    access: 'users',
+    scope: 'projects',
+    summary: 'Replace the token for a forge; what its projects lack there is mended with it',
+    body: { token },
+    answer: forgeRecord,
+    load: loadForge,
+    audit: { action: 'forge.updated', subject },
+    async ask({ openForge, forge, input }) {
+      if (input.token === undefined) return {};
+      try {
+        return { seen: await seenAt(openForge(forge.provider, { url: forge.url, token: input.token })) };
+      } catch (error) {
+        throw forgeRefusal(error, 'token', forge.provider);
+      }
+    },
+    async handle({ db: trx, database: db, vault, forge, input, seen }) {
+      if (!seen) return view(forge);
+      await mendLinks({ db, trx }, forge.id);
+      return view(await changeForge({ trx, vault }, forge, seen, input.token));
+    },
+    async follow(call, shown: Shown) {
+      await untilTried(call, call.params.forge_id);
+      return shown;
+    },
+  }),
+  accountRoute({
+    method: 'POST',
+    path: `${one}/check`,
+    access: 'users',
+    scope: 'projects',
+    summary: 'Ask a forge again whose token it has and what that may',
+    answer: forgeRecord,
+    load: loadForge,
+    audit: { action: 'forge.checked', subject },
+    async ask(call) {
+      const { forge } = call;
+      try {
+        return { seen: await seenAt(opened(call, forge)) };
+      } catch (error) {
+        const forbidden = error instanceof ForgeError && error.kind === 'forbidden';
+        const seen = stateAfter(forge.provider, forbidden ? new ForgeError('refused', error.message) : error);
+        if (seen) return { seen };
+        throw forgeRefusal(error, 'url', forge.provider);
+      }
+    },
+    async handle({ db: trx, ids, vault, forge, seen }) {
+      return view(await noteSeen({ trx, ids, vault }, forge, seen ?? {}));
+    },
+  }),
+  accountRoute({
+    method: 'DELETE',
+    path: one,
+    access: 'users',
     scope: 'projects',
     summary:
-      "Where the forge of a project's repository shows commits, branches and pull requests: addresses to which a SHA, a " +
-      'name or a number is added; blank where they are not certain',
-    answer: forgeRecord,
-    handle: async ({ db, project }) => forgeOf(db, project),
+      'Disconnect a forge; keys, hooks and status targets of its projects are taken away there, and the projects stay',
+    answer: destroyedAnswer,
+    load: loadForge,
+    audit: { action: 'forge.deleted', subject },
+    async handle(call) {
+      const { db, vault, forge } = call;
+      const context = { ...writeContextOf(call), vault };
+      for (const project of await projectsOfForge(db, forge.id)) await unlink(context, project);
+      await retireForge(context, forge.id);
+      return destroyed;
+    },
+    async follow(call, shown: typeof destroyed) {
+      await untilTried(call, call.params.forge_id);
+      return shown;
+    },
+  }),
+  accountRoute({
+    method: 'GET',
+    path: `${one}/repositories`,
+    access: 'users',
+    scope: 'projects',
+    summary:
+      'List the repositories of a forge that you may push to, newest activity first, with your project on each; the ' +
+      'Link header has the next page',
+    query: repositoryQuery,
+    answer: listOf(forgeRepositoryRecord),
+    load: loadForge,
+    async handle(call) {
+      const { forge, query, origin, caller, db } = call;
+      const listed = await opened(call, forge)
+        .repositories(query.query, query.page)
+        .catch((error: unknown) => {
+          throw forgeRefusal(error, 'repository', forge.provider);
+        });
+      const projects = await projectsAt(db, caller.id);
+      const rows = listed.repositories.map((one) => ({ ...one, ...projects(one) }));
+      const address = (page: number): string => {
+        const asked = new URLSearchParams({ ...(query.query !== '' && { query: query.query }), page: String(page) });
+        return `${origin}/forges/${forge.id}/repositories?${asked.toString()}`;
+      };
+      const links = [
+        ...(listed.hasMore ? [`<${address(query.page + 1)}>; rel="next"`] : []),
+        ...(query.page > 1 ? [`<${address(query.page - 1)}>; rel="prev"`] : []),
+      ];
+      return new WithHeaders(links.length > 0 ? { link: links.join(', ') } : {}, rows);
+    },
   }),
 ];

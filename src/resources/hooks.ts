@@ -52,12 +52,46 @@ const asSubject = ({ hook }: { hook: Shown }) => ({ ...hook, name: hook.provider
  * In the form that GitLab's signing needs. It also works for the other providers, so a hook can change its provider and
  * keep its secret.
  */
-function randomHookSecret(): string {
+export function randomHookSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`;
 }
 
 async function sealed({ db, vault }: { db: Transaction } & Pick<Call, 'vault'>, id: bigint, secret: string) {
   return sealIn(db, vault, secret, secretLocation(id));
+}
+
+/** The hook that a connected forge calls. */
+export async function forgeHookOf(db: Queries, projectId: bigint): Promise<HookRow | undefined> {
+  const hooks = db.selectFrom('hooks').selectAll().where('project_id', '=', projectId).where('forge_url', '!=', '');
+  return hooks.orderBy('id').executeTakeFirst();
+}
+
+/** Keeps the hook that a connected forge was given. */
+export async function keepForgeHook(
+  { trx, vault }: { trx: Transaction } & Pick<Call, 'vault'>,
+  projectId: bigint,
+  { id, url, secret, provider }: { id: bigint; url: string; secret: string; provider: HookRow['provider'] },
+): Promise<void> {
+  const { events } = hookFields;
+  const hook: HookRow = {
+    id,
+    project_id: projectId,
+    provider,
+    events: events.toColumn(events.fallback),
+    secret: await sealIn(trx, vault, secret, secretLocation(id)),
+    created_at: BigInt(Date.now()),
+    forge_url: url,
+  };
+  const present = { provider, forge_url: url, secret: hook.secret };
+  await trx
+    .insertInto('hooks')
+    .values(hook)
+    .onConflict((conflict) => conflict.column('id').doUpdateSet(present))
+    .execute();
+}
+
+export async function dropForgeHooks(trx: Transaction, projectId: bigint): Promise<void> {
+  await trx.deleteFrom('hooks').where('project_id', '=', projectId).where('forge_url', '!=', '').execute();
 }
 
 export const routes = [
@@ -95,6 +129,7 @@ export const routes = [
         ...columnsOf(hookFields, input),
         secret: await sealed(call, id, secret),
         created_at: BigInt(Date.now()),
+        forge_url: '',
       };
       await db.insertInto('hooks').values(hook).execute();
       return { ...view({ ...hook, last_delivery_at: null }, call), secret };

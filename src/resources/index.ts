@@ -23,6 +23,7 @@ import * as deployStrategies from './deploy-strategies.ts';
 import * as deploys from './deploys.ts';
 import * as details from './details.ts';
 import * as environmentVariables from './environment-variables.ts';
+import * as forgeLinks from './forge-links.ts';
 import * as forges from './forges.ts';
 import * as hookDeliveries from './hook-deliveries.ts';
 import * as hooks from './hooks.ts';
@@ -56,6 +57,7 @@ export const routes = [
   ...changes.routes,
   ...projects.routes,
   ...overview.routes,
+  ...forgeLinks.routes,
   ...forges.routes,
   ...details.routes,
   ...search.routes,

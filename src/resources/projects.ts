@@ -5,16 +5,31 @@ import { allRows } from '../api/pages.ts';
 import { accountRoute, projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import { sealedLocation } from '../db/schema.ts';
+import { isSameRepository, parseGitAddress } from '../domain/git-address.ts';
+import { ApiError, type FieldErrors } from '../errors.ts';
 import { mapYielding } from '../lib/event-loop.ts';
 import type { Vault } from '../lib/vault.ts';
-import { changeProject, createProject, deleteProject } from '../lifecycle/projects.ts';
+import { changeProject, createProject, deleteProject, newIdentity } from '../lifecycle/projects.ts';
 import { projectView } from '../views/project.ts';
 import { addressesOf, wrongAddresses } from '../records/addresses.ts';
-import { columnsOf } from '../records/fields.ts';
+import { columnsOf, described, identifier, required, type ValuesOf } from '../records/fields.ts';
+import { forgeRepository } from '../records/forge.ts';
 import { projectFields, projectRecord, type Project } from '../records/project.ts';
 import { listOf } from '../records/schema.ts';
 import { destroyed, destroyedAnswer, writeContextOf } from './common.ts';
 import { projectFirehose } from './firehoses.ts';
+import {
+  atForge,
+  type Asking,
+  connectionFor,
+  forgeNamed,
+  keep,
+  leaveForge,
+  unlink,
+  untilTried,
+  usableRepository,
+} from './forge-connections.ts';
+import { opened } from './open-forge.ts';
 import { checkName, orTaken } from './names.ts';
 
 function view(project: VisibleProject, vault: Vault): Project {
@@ -30,6 +45,59 @@ const publicKeyLocation = (id: bigint): string => sealedLocation({ table: 'proje
 export async function projectsOf(db: Queries, caller: Caller) {
   const rows = await allRows(projectsSeenBy(db, caller).selectAll('p'), 'p.id');
   return rows.map((row) => ({ ...row, owned: row.owner_id === caller.id }));
+}
+
+/** A new project has an address, or a repository at a forge. */
+const newProjectFields = {
+  ...projectFields,
+  name: { ...projectFields.name, required: false },
+  forge_id: described(identifier(), 'one of your forges: the project is made with its key, hook and statuses there'),
+  repository: forgeRepository,
+};
+
+/** What is missing, or said twice. */
+function checkSource(values: Partial<ValuesOf<typeof newProjectFields>>): FieldErrors {
+  const { forge_id: forge, repository, name } = values;
+  const errors: FieldErrors = {};
+  if (forge === undefined && repository !== '' && repository !== undefined) errors.forge_id = ['is_blank'];
+  else if (forge === undefined) {
+    if (name === '') errors.name = ['is_blank'];
+    Object.assign(errors, wrongAddresses(values, { isNew: true }));
+  } else {
+    if (repository === '') errors.repository = ['is_blank'];
+    for (const address of ['repository_url', 'clone_url'] as const)
+      if (values[address]) errors[address] = ['invalid_format'];
+  }
+  return errors;
+}
+
+/** What a forge tells is a stranger's, and git is given it. */
+function isOverSsh(url: string): boolean {
+  const { scheme, user = '' } = parseGitAddress(url) ?? {};
+  return scheme === 'ssh' && user !== '';
+}
+
+/** What a new project needs at a forge is made before the project. */
+async function newAtForge(call: Asking & { input: ValuesOf<typeof newProjectFields> }) {
+  const { db, caller, ids, input } = call;
+  if (input.forge_id === undefined) return {};
+  const row = await forgeNamed(call, input.forge_id);
+  const client = opened(call, row);
+  const repository = await usableRepository(client, row, input.repository);
+  if (!isOverSsh(repository.ssh_url))
+    throw ApiError.inWords('invalid_format', 'repository', 'The forge tells no address for git over SSH.');
+  const name = input.name || (await freeName(db, caller.id, repository.full_name));
+  const identity = newIdentity(ids);
+  const wanted = { name, publicKey: identity.keys.publicKey, isNew: true };
+  return { made: { ...(await atForge(call, { row, client, repository }, wanted)), name, identity } };
+}
+
+/** The last part of a repository's name, or all of it where that is taken. */
+async function freeName(db: Queries, owner: bigint, repository: string): Promise<string> {
+  const last = repository.slice(repository.lastIndexOf('/') + 1);
+  for (const name of [last, repository])
+    if (Object.keys(await checkName(db, 'projects', { within: owner, name })).length === 0) return name;
+  throw new ApiError('already_exists', 'name');
 }
 
 export const routes = [
@@ -48,20 +116,52 @@ export const routes = [
     access: 'users',
     scope: 'projects',
     summary: 'Create a project; its SSH key is made with it, to be installed in the repository',
-    body: projectFields,
+    body: newProjectFields,
     creates: 'projects',
     answer: projectRecord,
-    verify: async (_, values) => wrongAddresses(values, { isNew: true }),
-    verifyNames: ({ db, caller }, values) => checkName(db, 'projects', { within: caller.id, name: values.name }),
+    verify: async (_, values) => checkSource(values),
+    verifyNames: ({ db, caller }, values) =>
+      checkName(db, 'projects', { within: caller.id, name: values.name || undefined }),
+    ask: newAtForge,
     audit: {
       action: 'project.created',
-      details: ({ input }) => ({ clone_url: addressesOf(input).clone_url, ssh_key: 'made' }),
+      details: ({ input, made }) => ({
+        ...(made ? { forge: made.forge.url, repository: made.repository.full_name } : {}),
+        clone_url: made?.repository.ssh_url ?? addressesOf(input).clone_url,
+        ssh_key: 'made',
+      }),
     },
     async handle(call) {
-      const { caller, vault, input } = call;
-      const settings = { ...columnsOf(projectFields, input), ...addressesOf(input) };
-      const project = await orTaken(createProject(writeContextOf(call), caller.id, vault, settings));
-      return view({ ...project, owned: true }, vault);
+      const { caller, vault, input, made } = call;
+      const { forge_id: _forge, repository: _repository, ...own } = input;
+      const written = made ? { ...own, name: made.name, clone_url: made.repository.ssh_url } : own;
+      const settings = { ...columnsOf(projectFields, written), ...addressesOf(written) };
+      const context = writeContextOf(call);
+      const project = await orTaken(createProject(context, caller.id, vault, settings, made?.identity));
+      const link = made && (await keep({ ...context, vault }, project, made));
+      return view({ ...project, ...link, owned: true }, vault);
+    },
+  }),
+  projectRoute({
+    method: 'POST',
+    path: '/projects/:project_id/connect',
+    access: 'users',
+    scope: 'projects',
+    summary:
+      'Connect a project to a forge of yours: its key, its hook and its statuses are set up there; what is missing is ' +
+      'mended, as often as it is asked',
+    body: { forge_id: required(identifier()), repository: forgeRepository },
+    answer: projectRecord,
+    ask: connectionFor,
+    audit: {
+      action: 'project.connected',
+      subject: ({ project }) => project,
+      details: ({ made }) => (made ? { forge: made.forge.url, repository: made.repository.full_name } : {}),
+    },
+    async handle(call) {
+      const { project, vault, made } = call;
+      if (!made) throw new Error('a forge is asked before a project is connected');
+      return view({ ...project, ...(await keep({ ...writeContextOf(call), vault }, project, made)) }, vault);
     },
   }),
   projectRoute({
@@ -97,8 +197,12 @@ export const routes = [
     async handle(call) {
       const { project, vault, input } = call;
       const changed = { ...columnsOf(projectFields, input), ...addressesOf(input) };
-      await orTaken(changeProject(writeContextOf(call), project, changed));
-      return view({ ...project, ...changed }, vault);
+      const context = writeContextOf(call);
+      await orTaken(changeProject(context, project, changed));
+      const { clone_url: address = project.clone_url } = changed;
+      const isElsewhere = project.forge_id !== null && !isSameRepository(project.clone_url, address);
+      const link = isElsewhere ? await unlink({ ...context, vault }, project) : {};
+      return view({ ...project, ...changed, ...link }, vault);
     },
   }),
   projectRoute({
@@ -110,7 +214,8 @@ export const routes = [
     answer: destroyedAnswer,
     audit: { action: 'project.deleted', subject: ({ project }) => project },
     async handle(call) {
-      const { db, project } = call;
+      const { db, project, vault } = call;
+      await leaveForge({ ...writeContextOf(call), vault }, project);
       const people = await db
         .selectFrom('collaborators')
         .select('user_id')
@@ -122,6 +227,10 @@ export const routes = [
         people.map(({ user_id: id }) => id),
       );
       return destroyed;
+    },
+    async follow(call, shown: typeof destroyed) {
+      if (call.project.forge_id !== null) await untilTried(call, call.project.forge_id);
+      return shown;
     },
   }),
   projectFirehose,

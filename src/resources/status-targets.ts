@@ -2,9 +2,11 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { NotificationRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
-import { required, text } from '../records/fields.ts';
+import { providers } from '../forges/index.ts';
+import { required } from '../records/fields.ts';
 import { createStatusTarget, deleteNotification } from '../lifecycle/notifications.ts';
 import type { StatusReport } from '../lifecycle/status-reports.ts';
+import { forgeToken } from '../records/forge.ts';
 import { statusDeliveryRecord, statusTargetRecord, targetFields, type StatusTarget } from '../records/notification.ts';
 import { listOf } from '../records/schema.ts';
 import { deliveriesOf } from './webhook-deliveries.ts';
@@ -12,14 +14,6 @@ import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, t
 import { hostOf } from './notifications.ts';
 
 /** Forges that get the status of each commit's suites. In the database they are notifications of another type. */
-
-/** The address of each forge's public API. */
-const publicApis = {
-  github: 'https://api.github.com',
-  gitlab: 'https://gitlab.com/api/v4',
-  gitea: 'https://gitea.com/api/v1',
-  bitbucket: 'https://api.bitbucket.org/2.0',
-} as const satisfies Record<StatusTarget['provider'], string>;
 
 /** A notification whose name is that of a forge. */
 type Target = NotificationRow & { name: StatusTarget['provider'] };
@@ -43,8 +37,7 @@ const ownerAndName = /^[^/]+\/[^/]+$/;
 
 const fields = {
   ...targetFields,
-  // It becomes part of a header, so only visible ASCII characters are allowed.
-  token: required(text('forgeToken', { pattern: /^[\x21-\x7e]+$/ })),
+  token: required(forgeToken),
 };
 
 async function loadTarget(call: InProject<'status_target_id'>): Promise<{ target: Target }> {
@@ -92,7 +85,7 @@ export const routes = [
     },
     async handle(call) {
       const { project, vault, input } = call;
-      const settings = { name: input.provider, url: apiOf(input), repository: input.repository };
+      const settings = { name: input.provider, url: apiOf(input), repository: input.repository, forge_id: null };
       const secret = { vault, secret: input.token };
       return view({ ...(await createStatusTarget(writeContextOf(call), project.id, settings, secret)), ...settings });
     },
@@ -139,5 +132,5 @@ export const routes = [
 ];
 
 function apiOf({ provider, api_url: url }: Pick<StatusTarget, 'provider' | 'api_url'>): string {
-  return url === '' ? publicApis[provider] : url;
+  return url === '' ? providers[provider].api(providers[provider].url) : url;
 }

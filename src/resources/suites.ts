@@ -161,8 +161,8 @@ export const routes = [
       ...checkRoot(values, valuesIn(suiteFields, call.suite)),
       ...(await checkNeeds(call, values, call.suite)),
       ...(await checkFiles(call, values, call.suite)),
-      ...(await checkManual(call, values)),
       ...(await checkServices(call, values)),
+      ...(await checkManual(call, values)),
       ...checkVariants(values, valuesIn(matrixFields, call.suite)),
     }),
     verifyNames: ({ db, suite }, values) =>

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { messageOf } from '../lib/error-code.ts';
+import { pathExists } from '../lib/path-exists.ts';
 import { bounded, readWindow, textOf, type Hello } from '../domain/shell-frames.ts';
 import type { ShellEnd, ShellOrder, SuiteOrder } from '../protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
@@ -153,6 +154,8 @@ async function runOver(
       print: async () => {},
       signal,
     }));
+  const root = join(files, wholeRun.root);
+  const below = (await pathExists(root)) ? [root] : []; // only runs with many users have one
   const job: Job = {
     id: `shell-${id}`,
     // An interactive shell goes on after a line that failed.
@@ -166,7 +169,7 @@ async function runOver(
     home,
     tmp: [join(files, wholeRun.tmp)],
     mounts: [...software.mounts, ...(beside?.mounts ?? [])],
-    ...(image && { ...inImage(image, order.root), changedImage: files }),
+    ...(image && { ...inImage(image, order.root), imageLayers: { below, above: [join(files, wholeRun.image)] } }),
     limits: within,
     output: (chunk) => io.sendFrame('d', chunk),
     ...(terminal && { terminal: { size: terminal, onOpen: (opened) => void pass(io, input, opened).catch(() => {}) } }),

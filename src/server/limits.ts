@@ -5,7 +5,7 @@ import type { ConnectionLimits } from '../http/connections.ts';
 /** The least number of open files for the database, the runner's socket and files under way. */
 const filesApart = 128;
 
-/** A quarter for one network: many clients behind one address have room, and no network can use it all. */
+/** A quarter for one network: many clients behind one address have room, and no network can use all of it. */
 export function connectionLimits({ connections: most }: Config): ConnectionLimits {
   if (most > mostOpenFiles() - filesApart) {
     throw new ConfigError(

@@ -9,6 +9,7 @@ import { authenticateRunner } from '../auth/runners.ts';
 import { isSocketPath, type Config } from '../config.ts';
 import { watchHealth } from '../db/health.ts';
 import { observeBlobs } from '../db/observed-blobs.ts';
+import { startForgeKeeper } from '../forges/keeper.ts';
 import { createDispatch } from '../dispatch/dispatch.ts';
 import { runnerRoutes, type RunnerRoutes } from '../dispatch/runner-routes.ts';
 import { watchOverview } from '../dispatch/overview.ts';
@@ -51,17 +52,17 @@ import { startUpkeep } from './upkeep.ts';
 export interface RunningServer {
   /** The address as in `listening on …`. */
   address: string;
-  /** The runner on this machine has died: its work is lost at once. Another one is started. */
+  /** The runner on this machine has died: its jobs are lost at once. Another one is started. */
   localRunnerGone(): void;
   /** The local runner does not start, for this reason. */
   localRunnerFails(trouble: string): void;
   /** The local runner was stopped, and no other is started. */
   localRunnerStopped(): Promise<void>;
-  /** The local runner gets no more work; resolves when it has done what it was given, or on the signal. */
+  /** The local runner gets no more work. Resolves when it has done its jobs, or on the signal. */
   retireLocalRunner(signal: AbortSignal): Promise<void>;
-  /** Nobody gets work here any more, and nothing is asked for; resolves as `retireLocalRunner`. */
+  /** This server gives no more work, and asks for none. Resolves as `retireLocalRunner`. */
   drain(signal: AbortSignal): Promise<void>;
-  /** Whether the local runner is at work: then it is given no more, and goes on when this server is closed. */
+  /** Returns whether the local runner has jobs. Then it gets no more, and goes on when this server is closed. */
   leaveLocalRunner(): Promise<boolean>;
   close(): Promise<void>;
 }
@@ -74,11 +75,11 @@ export interface ServerParts {
   streamPauseMs?: number;
   /** Time limits of connections that differ from the defaults. */
   connectionTimes?: Partial<ConnectionTimes>;
-  /** Limits of what hooks are sent, and their clock, that differ from the defaults. */
+  /** Limits for calls of hooks, and their clock, that differ from the defaults. */
   hookBodies?: { limits: BodyLimits; now: () => number };
   /** The clock for schedules, if it is not the machine's. */
   now?: () => number;
-  /** Where traces go; without it there are none. */
+  /** Where spans are sent; without it nothing is traced. */
   tracer?: Tracer | undefined;
   webhooks?: { retryPolicy?: Partial<RetryPolicy>; resolve?: Resolve };
 }
@@ -95,7 +96,7 @@ export async function startServer({
   now = Date.now,
   tracer,
 }: ServerParts): Promise<RunningServer> {
-  // If the start fails, everything that was opened is closed, the last first.
+  // If the start fails, everything that was opened is closed, in reverse order.
   await using opened = new AsyncDisposableStack();
   const metrics = createMetrics({ buildStates: buildMachine.states.filter((state) => isFinal(buildMachine, state)) });
   opened.defer(() => metrics.close());
@@ -184,7 +185,7 @@ export async function startServer({
   const identify: RunnerRoutes['identify'] = ({ headers }) => authenticateRunner(store.db, headers);
   addPlainRoutes(server, runnerRoutes({ dispatch, identify }));
   opened.defer(() => dispatch.close());
-  // Only now does nobody extend the claims any more.
+  // Only now nothing extends the claims any more.
   opened.defer(async () => {
     if (state.leavesRunner) await dispatch.holderLeaves(localHolder(config));
   });
@@ -208,6 +209,11 @@ export async function startServer({
     trouble: (error) => log.error({ err: error }, 'webhook delivery failed'),
   });
   opened.defer(() => sender.close());
+  const keeper = startForgeKeeper({
+    ...store,
+    trouble: (error) => log.error({ err: error }, 'looking after forges failed'),
+  });
+  opened.defer(() => keeper.close());
   const schedules = startScheduleClock({
     ...store,
     now,
@@ -244,7 +250,7 @@ export async function startServer({
     localRunnerGone: () => {
       local.starting().catch(unnoted);
       dispatch.holderGone(localHolder(config)).catch((error: unknown) => {
-        if (isClosed) return; // then it went with the server, and the next one finds its claims
+        if (isClosed) return; // the runner stopped with the server, and the next one finds its claims
         log.error({ err: error }, 'releasing claims of the local runner failed; they expire by themselves');
       });
     },
@@ -255,7 +261,7 @@ export async function startServer({
   };
 }
 
-/** Counts the builds that this server ends: over all servers each is counted once. Returns what stops the counting. */
+/** Counts the builds that this server ends: over all servers each is counted once. Returns a function that stops it. */
 function countBuilds({ db, observers }: Services, metrics: Metrics): () => void {
   return watchEndings(observers, ({ trx }, ending) => {
     if (ending.type !== 'build') return;
@@ -267,7 +273,7 @@ function countBuilds({ db, observers }: Services, metrics: Metrics): () => void 
   });
 }
 
-/** A balancer that asks for the health sends requests elsewhere. */
+/** A load balancer that checks the health then sends requests elsewhere. */
 function orDraining(
   state: { isDraining: boolean },
   trouble: () => Promise<string | undefined>,

@@ -24,7 +24,7 @@ import { forgetOldDeliveries, keptDays } from '../outbound-webhooks/retention.ts
 const hour = 60 * 60 * 1000;
 const removeEvery = 2000;
 
-/** Removes from time to time what nobody needs any more. */
+/** Removes expired records and unused blobs from time to time. */
 export function startUpkeep(store: Services, config: Config, log: FastifyBaseLogger): { stop(): Promise<void> } {
   const sweep = setInterval(() => {
     tidy(store, config).catch((error: unknown) => log.error({ err: error }, 'cleanup failed'));

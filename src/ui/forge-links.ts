@@ -1,5 +1,5 @@
 import type { BuildRequest } from '../records/build-request.ts';
-import type { Forge } from '../records/overview.ts';
+import type { ForgeLinks as ForgeAddresses } from '../records/overview.ts';
 import { html, type Html } from './html.ts';
 import type { PersonVisit } from './site.ts';
 
@@ -12,7 +12,7 @@ export interface ForgeLinks {
 }
 
 /** undefined where the forge is not known. */
-export function linksOf(forge: Forge): ForgeLinks | undefined {
+export function linksOf(forge: ForgeAddresses): ForgeLinks | undefined {
   if (forge.host === '') return undefined;
   return {
     host: forge.host,

@@ -18,7 +18,7 @@ export function shownRequests(db: Queries) {
     .select(['users.email as created_by_email', 'request_changes.base', 'request_changes.compared_with']);
 }
 
-/** With why it waits, in words; blank when it does not wait. */
+/** `waitingReason` is blank when it does not wait. */
 export function buildRequestView(request: Shown, waitingReason: string): BuildRequest {
   return {
     ...withIdString('id', request.id),

@@ -15,7 +15,7 @@ export interface StoredStep {
 
 type Row = Pick<BuildRow, 'steps' | 'build_state' | 'exit_status' | 'started_at' | 'finished_at'>;
 
-/** The steps of a build. What its runner did not tell any more follows from how it ended. */
+/** The steps of a build. Steps that its runner did not report follow from how the build ended. */
 export function stepsOf(build: Row): Build['steps'] {
   const steps = build.steps === '' ? [onlyStep(build)] : (JSON.parse(build.steps) as StoredStep[]);
   const at = (ms: number | undefined): bigint | null =>
@@ -39,7 +39,7 @@ function stateOf(state: StoredStep['state'], { build_state: of, finished_at: ove
   return state === 'waiting' ? 'skipped' : state;
 }
 
-/** That of a build with a command, of which nothing was told: it is what its build is. */
+/** The single step of a build with a command, which is not reported: it has the state of its build. */
 function onlyStep({ build_state: of, exit_status: status, started_at: began, finished_at: over }: Row): StoredStep {
   const state = of === 'running' || of === 'passed' || of === 'failed' ? of : 'waiting';
   const took = began === null || over === null ? undefined : Number(over - began);

@@ -6,6 +6,7 @@ import { pageFields } from '../../src/http/paging.ts';
 import type { JsonSchema } from '../../src/records/schema.ts';
 import { bytes, longest } from '../../src/domain/bounds.ts';
 import { routes } from '../../src/resources/index.ts';
+import { testsOnOne } from '../support/databases.ts';
 import type { Answer } from '../support/client.ts';
 import { describeService } from '../support/service.ts';
 import { addShell } from '../support/shells.ts';
@@ -38,6 +39,7 @@ const largest: Record<string, (length: number) => string> = {
   'options[repository_url]': (length) => 'git@example.org:'.padEnd(length, 'x'),
   'options[clone_url]': (length) => 'git@example.org:'.padEnd(length, 'x'),
   'options[url]': (length) => 'https://example.org/'.padEnd(length, 'x'),
+  url: (length) => 'https://example.org/'.padEnd(length, 'x'),
   api_url: (length) => 'https://example.org/'.padEnd(length, 'x'),
   repository: (length) => 'owner/'.padEnd(length, 'x'),
   email: (length) => `${'x'.repeat(length - 60)}@${'y'.repeat(55)}.org`,
@@ -92,7 +94,8 @@ describe('the fields of routes', () => {
   });
 });
 
-describeService('a field', (service) => {
+describeService('a field', (service, database) => {
+  const testOnOne = testsOnOne(database);
   let owner: User;
   let world: World;
   before(async () => {
@@ -113,11 +116,13 @@ describeService('a field', (service) => {
   };
   const errorsOf = (answer: Answer, place: Place): string[] => {
     if (answer.status < 300) return [];
+    // At the forge of this world nobody listens.
+    if (place.route.path === '/forges/:forge_id/repositories' && answer.text.includes('_unavailable')) return [];
     assert.ok(answer.status < 500 && !answer.text.includes('generic'), `${titleOf(place)}: ${answer.text}`);
     return (answer.body.error as Record<string, string[]> | undefined)?.[place.name] ?? [];
   };
 
-  test('that is one character too long is refused under its name [promise: bounds]', async () => {
+  testOnOne('that is one character too long is refused under its name [promise: bounds]', async () => {
     for (const place of places.filter(isText)) {
       const { maxLength = 0 } = place.schema;
       const make = largest[place.name] ?? ((length: number) => 'x'.repeat(length));
@@ -137,25 +142,28 @@ describeService('a field', (service) => {
     }
   });
 
-  test('that lists one entry too many, or one that is too long, is refused under its name [promise: bounds]', async () => {
-    for (const place of places.filter(isList)) {
-      const { maxItems = 0, items } = place.schema;
-      const make = entryOf[place.name] ?? ((index: number) => items?.enum?.[0] ?? `entry-${index}`);
-      const entries = Array.from({ length: maxItems + 1 }, (_, index) => make(index));
-      assert.deepEqual(errorsOf(await send(place, entries), place), ['invalid_format'], titleOf(place));
-      const few = errorsOf(await send(place, entries.slice(0, maxItems)), place);
-      // Records that are not there, and choices that are there twice, are refused for that.
-      if (items?.enum === undefined)
-        assert.deepEqual(
-          few.filter((code) => code !== 'not_found'),
-          [],
-          titleOf(place),
-        );
-      if (items?.maxLength === undefined) continue;
-      const long = errorsOf(await send(place, ['x'.repeat(items.maxLength + 1)]), place);
-      assert.deepEqual(long, ['invalid_format'], titleOf(place));
-    }
-  });
+  testOnOne(
+    'that lists one entry too many, or one that is too long, is refused under its name [promise: bounds]',
+    async () => {
+      for (const place of places.filter(isList)) {
+        const { maxItems = 0, items } = place.schema;
+        const make = entryOf[place.name] ?? ((index: number) => items?.enum?.[0] ?? `entry-${index}`);
+        const entries = Array.from({ length: maxItems + 1 }, (_, index) => make(index));
+        assert.deepEqual(errorsOf(await send(place, entries), place), ['invalid_format'], titleOf(place));
+        const few = errorsOf(await send(place, entries.slice(0, maxItems)), place);
+        // Records that are not there, and choices that are there twice, are refused for that.
+        if (items?.enum === undefined)
+          assert.deepEqual(
+            few.filter((code) => code !== 'not_found'),
+            [],
+            titleOf(place),
+          );
+        if (items?.maxLength === undefined) continue;
+        const long = errorsOf(await send(place, ['x'.repeat(items.maxLength + 1)]), place);
+        assert.deepEqual(long, ['invalid_format'], titleOf(place));
+      }
+    },
+  );
 
   test('with a number at a limit is taken, and with the next one is refused under its name [promise: bounds]', async () => {
     const numbers = places.filter(({ schema }) => schema.type === 'integer');
@@ -176,7 +184,7 @@ describeService('a field', (service) => {
     }
   });
 
-  test('that is required is not blank, a list has nothing twice, and no identifier is below zero', async () => {
+  testOnOne('that is required is not blank, a list has nothing twice, and no identifier is below zero', async () => {
     for (const place of places.filter(({ schema }) => schema.minLength === 1))
       assert.deepEqual(errorsOf(await send(place, ''), place), ['is_blank'], titleOf(place));
     for (const place of places.filter(({ schema }) => schema.uniqueItems)) {
@@ -187,7 +195,7 @@ describeService('a field', (service) => {
       assert.deepEqual(errorsOf(await send(place, '-1'), place), ['invalid_format'], titleOf(place));
   });
 
-  test('of JSON with a value of another type is refused under its name', async () => {
+  testOnOne('of JSON with a value of another type is refused under its name', async () => {
     const others: Record<string, unknown[]> = {
       string: [0, true, ['x'], { x: 1 }],
       boolean: [0, 1, [true]],
@@ -221,7 +229,7 @@ describeService('a field', (service) => {
     assert.deepEqual(errorsOf(await send(named, '\u{1f600}'.repeat(maxLength + 1)), named), ['invalid_format']);
   });
 
-  test('of a request that no route declares is bounded too [promise: bounds]', async () => {
+  testOnOne('of a request that no route declares is bounded too [promise: bounds]', async () => {
     const { api, credentials: as } = owner;
     const callback = (length: number): Promise<Answer> => api.get(`/ping?callback=${'x'.repeat(length)}`);
     assert.equal((await callback(longest.callback)).status, 200);

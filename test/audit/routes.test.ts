@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { before, describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { routes } from '../../src/resources/index.ts';
 import { failAndKeep } from '../support/shells.ts';
@@ -7,6 +7,7 @@ import { registerApplication } from '../support/applications.ts';
 import { allEntries, AuditWatch } from '../support/audit.ts';
 import { basic, type Answer } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
+import { FakeForge, forgeToken } from '../support/fake-forge.ts';
 import { setDependencyState } from '../support/rows.ts';
 import { describeServiceOnOne } from '../support/service.ts';
 import { archiveOf } from '../support/software.ts';
@@ -89,6 +90,7 @@ const forms: Record<string, () => Form> = {
   'PUT /projects/ID/hooks/ID': () => ({ 'events[]': 'tag' }),
   'POST /dependencies': () => ({ name: freshName('dependency'), command: 'make PREFIX=/srv/dependency' }),
   'PUT /dependencies/ID': () => ({ launch_command: secrets.command }),
+  'PUT /forges/ID': () => ({ token: forgeToken }),
   'POST /registries': () => ({
     host: `${freshName('r').replace(' ', '-')}.example.org`,
     username: 'puller',
@@ -105,221 +107,242 @@ const inOrder = (a: Route, b: Route): number =>
   Number(Boolean(a.uploads)) - Number(Boolean(b.uploads)) ||
   b.path.length - a.path.length;
 
-describeServiceOnOne('the audit log', (service) => {
-  let alice: User;
-  let watch: AuditWatch;
-  before(async () => {
-    alice = await service.user();
-    watch = await AuditWatch.begin(service);
-  });
-
-  /** Does what a route is there for. */
-  const perform = async (route: Route, world: World, token: string | undefined): Promise<Answer> => {
-    const call = callOf(route);
-    const authorization = token === undefined ? basic(alice.credentials) : `Bearer ${token}`;
-    const { store } = service;
-    const dependency = { id: BigInt(world.path(':dependency_id')) };
-    let form = forms[call]?.() ?? {};
-    if (/\/(share|unshare|compile|archive)$|^PATCH/.test(call))
-      await setDependencyState(store, dependency, /un/.test(call) ? 'shared' : 'compiled');
-    if (call === 'POST /projects/ID/suites/ID/dependencies') {
-      form = { dependency_id: String((await alice.createDependency()).id) };
-      await watch.news();
-    }
-    if (call === 'POST /projects/ID/suites/ID/dependencies/ID/update') {
-      // As a suite stands whose dependency is another's and has moved on.
-      const other = await service.user();
-      const theirs = await other.createDependency();
-      await setDependencyState(store, theirs, 'shared');
-      const path = world.path('/projects/:project_id/suites/:suite_id/dependencies');
-      await alice.post(path, { dependency_id: theirs.id });
-      await other.put(`/dependencies/${theirs.id}`, { launch_command: 'new' });
-      await watch.news();
-      return service.api.post(`${path}/${theirs.id}/update`, { headers: { authorization } });
-    }
-    if (call === 'POST /projects/ID/build_requests/ID/approve') {
-      const project = { id: BigInt(world.path(':project_id')) };
-      await alice.put(`/projects/${project.id}`, { fork_builds: 'approval' });
-      await watch.news();
-      const { request } = await trigger(store, project, 'a'.repeat(40), fromFork);
-      const path = `/projects/${project.id}/build_requests/${request?.id}/approve`;
-      return service.api.post(path, { headers: { authorization } });
-    }
-    if (call === 'POST /projects/ID/builds/ID/approve') {
-      const waiting = { build_state: 'waiting_for_approval', approval: 1, held: 'needs' };
-      const id = BigInt(world.path(':build_id'));
-      await store.db.transaction((trx) => trx.updateTable('builds').set(waiting).where('id', '=', id).execute());
-    }
-    if (call === 'POST /projects/ID/builds/ID/shell') await failAndKeep(store, world);
-    if (call === 'POST /projects/ID/deploys') {
-      form = { deploy_strategy_id: world.path(':deploy_strategy_id'), commit_id: world.path(':commit_id') };
-    }
-    if (route.method === 'PATCH') {
-      const body = await archiveOf({ x: '' });
-      const path = `/dependencies/${dependency.id}/uploads`;
-      const upload = (await alice.post(path, { size: BigInt(body.length) })).record;
-      const headers = { authorization, 'upload-offset': '0', 'content-type': 'application/partial-upload' };
-      return service.api.ask('PATCH', `${path}/${upload.id}`, { body, headers });
-    }
-    if (call === 'POST /api_key') {
-      const renewed = await service.api.post('/api_key', { headers: { authorization } });
-      if (renewed.status < 300) alice.credentials.api_key = String(renewed.record.api_key);
-      return renewed;
-    }
-    const body = route.uploads ? { body: await archiveOf({ x: '' }) } : { form };
-    return service.api.ask(route.method, world.path(route.path), { ...body, headers: { authorization } });
-  };
-
-  test('has one entry for each change, by whichever way it was made, and none of a secret in it', async () => {
-    const application = await registerApplication(service, alice, { name: 'Build lamp' });
-    const token = await application.token(alice, [
-      'projects',
-      'build_requests_create',
-      'shells',
-      'suites',
-      'dependencies',
-      'deploys',
-      'notifications',
-      'user',
-    ]);
-    const told = new Map<string, string>();
-    for (const [via, held, name] of [
-      ['api_key', undefined, null],
-      ['token', token, 'Build lamp'],
-    ] as const) {
-      const world = await buildWorld(service, alice);
-      await watch.news();
-      for (const route of changing.toSorted(inOrder)) {
-        const call = callOf(route);
-        if (via === 'token' && route.scope === 'never') {
-          assertRefused(await perform(route, world, held), 401, { generic: ['unauthorized'] });
-          continue;
-        }
-        const answer = await perform(route, world, held);
-        const entries = await watch.news();
-        if (leaveNothing.includes(call)) {
-          assert.deepEqual(entries, [], call);
-          continue;
-        }
-        assert.ok(answer.status < 300, `${call}: ${answer.status} ${answer.text}`);
-        assert.equal(entries.length, 1, `${call}: ${JSON.stringify(entries.map(({ action }) => action))}`);
-        const [entry] = entries;
-        assert.ok(entry);
-        told.set(call, entry.action);
-        assert.deepEqual(
-          [entry.actor?.email, entry.via, entry.application, entry.address],
-          [alice.email, via, name, '127.0.0.1'],
-          call,
-        );
-        assert.equal(entry.action.split('.')[0], entry.subject.type);
-        assert.ok(entry.subject.id !== null && entry.subject.id_str === String(entry.subject.id), call);
-        if (route.path.startsWith('/projects/:')) assert.equal(entry.project_id_str, world.path(':project_id'), call);
-      }
-    }
-    told.delete('PATCH /dependencies/ID/uploads/ID'); // another way to do what POST archive does
-    // A project's variables have the words of a suite's: an entry of a suite's names the suite.
-    for (const call of told.keys()) if (/^\w+ \/projects\/ID\/environment_variables/.test(call)) told.delete(call);
-    assert.equal(new Set(told.values()).size, told.size, 'each has a word of its own');
-    const text = JSON.stringify(
-      (await allEntries(service)).map((entry) => ({ ...entry, id: String(entry.id) })),
-      (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value),
-    );
-    const { password, api_key: key } = alice.credentials;
-    const kept = {
-      ...secrets,
-      password,
-      key,
-      accessToken: token,
-      clientSecret: application.secret ?? '?',
-      publicKey: 'ssh-ed25519',
-    };
-    for (const [what, secret] of Object.entries(kept)) assert.ok(!text.includes(secret), what);
-    for (const fragment of ['kingfisher', 'bittern', 'sandpiper', 'dotterel', 'whimbrel', 'whsec_', 'hrk_', 'hrt_']) {
-      assert.ok(!text.includes(fragment), fragment);
-    }
-    assert.ok(text.includes('hooks.example.org') && text.includes('TOKEN'), 'what is no secret is there');
-  });
-
-  test('names the fields that a change changed, and is not told of one that changed nothing', async () => {
-    const project = await alice.createProject({ repository_url: 'git@example.org:a.git' });
-    const suite = await alice.createSuite(project, { command: 'make' });
-    await watch.news();
-    const path = `/projects/${project.id}`;
-    await alice.put(`${path}/suites/${suite.id}`, { name: String(suite.name), command: 'make test', description: '' });
-    await alice.put(`${path}/suites/${suite.id}`, { command: 'make test' });
-    await alice.put(path, { repository_url: 'git@example.org:b.git' });
-    const strategy = await alice.createStrategy(project);
-    await alice.put(`${path}/deploy_strategies/${strategy.id}`, {
-      name: String(strategy.name),
-      'options[local_branch]': 'main',
-      'options[remote_branch]': 'elsewhere',
+describeServiceOnOne(
+  'the audit log',
+  (service) => {
+    let alice: User;
+    let watch: AuditWatch;
+    let forge: FakeForge;
+    after(() => forge[Symbol.asyncDispose]());
+    before(async () => {
+      forge = await FakeForge.start('github', 'team/code');
+      alice = await service.user();
+      watch = await AuditWatch.begin(service);
     });
-    const entries = await watch.news();
-    assert.deepEqual(
-      entries.map(({ action, details }) => [action, details]),
-      [
-        ['suite.updated', { changed: ['command'] }],
-        [
-          'project.updated',
-          {
-            changed: ['repository_url'],
-            clone_url: { from: 'git@example.org:a.git', to: 'git@example.org:b.git' },
-          },
-        ],
-        ['deploy_strategy.created', { clone_url: 'deploy@example.org:live.git', remote_branch: 'production' }],
-        ['deploy_strategy.updated', { changed: ['options[remote_branch]'] }],
-      ],
-    );
-    const dependency = await alice.createDependency();
-    await setDependencyState(service.store, dependency, 'shared');
-    await watch.news();
-    assert.equal((await alice.post(`/dependencies/${dependency.id}/share`)).status, 200);
-    assert.deepEqual(await watch.actions(), [], 'it was shared already');
-  });
 
-  test('is not told of what failed, nor twice of what was asked for twice', async () => {
-    const world = await buildWorld(service, alice);
-    const stranger = await service.user();
-    await watch.news();
-    for (const route of changing) {
-      const theirs = await service.api.ask(route.method, world.path(route.path), {
-        as: stranger.credentials,
-        form: forms[callOf(route)]?.() ?? {},
+    /** Does what a route is there for. */
+    const perform = async (route: Route, world: World, token: string | undefined): Promise<Answer> => {
+      const call = callOf(route);
+      const authorization = token === undefined ? basic(alice.credentials) : `Bearer ${token}`;
+      const { store } = service;
+      const dependency = { id: BigInt(world.path(':dependency_id')) };
+      let form = forms[call]?.() ?? {};
+      if (/\/(share|unshare|compile|archive)$|^PATCH/.test(call))
+        await setDependencyState(store, dependency, /un/.test(call) ? 'shared' : 'compiled');
+      if (call === 'POST /projects/ID/suites/ID/dependencies') {
+        form = { dependency_id: String((await alice.createDependency()).id) };
+        await watch.news();
+      }
+      if (call === 'POST /projects/ID/suites/ID/dependencies/ID/update') {
+        // As a suite stands whose dependency is another's and has moved on.
+        const other = await service.user();
+        const theirs = await other.createDependency();
+        await setDependencyState(store, theirs, 'shared');
+        const path = world.path('/projects/:project_id/suites/:suite_id/dependencies');
+        await alice.post(path, { dependency_id: theirs.id });
+        await other.put(`/dependencies/${theirs.id}`, { launch_command: 'new' });
+        await watch.news();
+        return service.api.post(`${path}/${theirs.id}/update`, { headers: { authorization } });
+      }
+      if (call === 'POST /projects/ID/build_requests/ID/approve') {
+        const project = { id: BigInt(world.path(':project_id')) };
+        await alice.put(`/projects/${project.id}`, { fork_builds: 'approval' });
+        await watch.news();
+        const { request } = await trigger(store, project, 'a'.repeat(40), fromFork);
+        const path = `/projects/${project.id}/build_requests/${request?.id}/approve`;
+        return service.api.post(path, { headers: { authorization } });
+      }
+      if (call === 'POST /forges') form = forge.fields;
+      if (call === 'POST /projects/ID/connect') form = { forge_id: world.path(':forge_id') };
+      if (/forges|connect$/.test(call)) {
+        const id = BigInt(world.path(':forge_id'));
+        const there = { url: forge.url };
+        await store.db.transaction((trx) => trx.updateTable('forges').set(there).where('id', '=', id).execute());
+      }
+      if (call === 'POST /projects/ID/builds/ID/approve') {
+        const waiting = { build_state: 'waiting_for_approval', approval: 1, held: 'needs' };
+        const id = BigInt(world.path(':build_id'));
+        await store.db.transaction((trx) => trx.updateTable('builds').set(waiting).where('id', '=', id).execute());
+      }
+      if (call === 'POST /projects/ID/builds/ID/shell') await failAndKeep(store, world);
+      if (call === 'POST /projects/ID/deploys') {
+        form = { deploy_strategy_id: world.path(':deploy_strategy_id'), commit_id: world.path(':commit_id') };
+      }
+      if (route.method === 'PATCH') {
+        const body = await archiveOf({ x: '' });
+        const path = `/dependencies/${dependency.id}/uploads`;
+        const upload = (await alice.post(path, { size: BigInt(body.length) })).record;
+        const headers = { authorization, 'upload-offset': '0', 'content-type': 'application/partial-upload' };
+        return service.api.ask('PATCH', `${path}/${upload.id}`, { body, headers });
+      }
+      if (call === 'POST /api_key') {
+        const renewed = await service.api.post('/api_key', { headers: { authorization } });
+        if (renewed.status < 300) alice.credentials.api_key = String(renewed.record.api_key);
+        return renewed;
+      }
+      const body = route.uploads ? { body: await archiveOf({ x: '' }) } : { form };
+      return service.api.ask(route.method, world.path(route.path), { ...body, headers: { authorization } });
+    };
+
+    test('has one entry for each change, by whichever way it was made, and none of a secret in it', async () => {
+      const application = await registerApplication(service, alice, { name: 'Build lamp' });
+      const token = await application.token(alice, [
+        'projects',
+        'build_requests_create',
+        'shells',
+        'suites',
+        'dependencies',
+        'deploys',
+        'notifications',
+        'user',
+      ]);
+      const told = new Map<string, string>();
+      for (const [via, held, name] of [
+        ['api_key', undefined, null],
+        ['token', token, 'Build lamp'],
+      ] as const) {
+        const world = await buildWorld(service, alice);
+        await watch.news();
+        for (const route of changing.toSorted(inOrder)) {
+          const call = callOf(route);
+          if (via === 'token' && route.scope === 'never') {
+            assertRefused(await perform(route, world, held), 401, { generic: ['unauthorized'] });
+            continue;
+          }
+          const answer = await perform(route, world, held);
+          const entries = await watch.news();
+          if (leaveNothing.includes(call)) {
+            assert.deepEqual(entries, [], call);
+            continue;
+          }
+          assert.ok(answer.status < 300, `${call}: ${answer.status} ${answer.text}`);
+          assert.equal(entries.length, 1, `${call}: ${JSON.stringify(entries.map(({ action }) => action))}`);
+          const [entry] = entries;
+          assert.ok(entry);
+          told.set(call, entry.action);
+          assert.deepEqual(
+            [entry.actor?.email, entry.via, entry.application, entry.address],
+            [alice.email, via, name, '127.0.0.1'],
+            call,
+          );
+          assert.equal(entry.action.split('.')[0], entry.subject.type);
+          assert.ok(entry.subject.id !== null && entry.subject.id_str === String(entry.subject.id), call);
+          if (route.path.startsWith('/projects/:')) assert.equal(entry.project_id_str, world.path(':project_id'), call);
+        }
+      }
+      told.delete('PATCH /dependencies/ID/uploads/ID'); // another way to do what POST archive does
+      // A project's variables have the words of a suite's: an entry of a suite's names the suite.
+      for (const call of told.keys()) if (/^\w+ \/projects\/ID\/environment_variables/.test(call)) told.delete(call);
+      assert.equal(new Set(told.values()).size, told.size, 'each has a word of its own');
+      const text = JSON.stringify(
+        (await allEntries(service)).map((entry) => ({ ...entry, id: String(entry.id) })),
+        (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value),
+      );
+      const { password, api_key: key } = alice.credentials;
+      const kept = {
+        ...secrets,
+        password,
+        key,
+        accessToken: token,
+        clientSecret: application.secret ?? '?',
+        publicKey: 'ssh-ed25519',
+      };
+      for (const [what, secret] of Object.entries(kept)) assert.ok(!text.includes(secret), what);
+      for (const fragment of ['kingfisher', 'bittern', 'sandpiper', 'dotterel', 'whimbrel', 'whsec_', 'hrk_', 'hrt_']) {
+        assert.ok(!text.includes(fragment), fragment);
+      }
+      assert.ok(text.includes('hooks.example.org') && text.includes('TOKEN'), 'what is no secret is there');
+    });
+
+    test('names the fields that a change changed, and is not told of one that changed nothing', async () => {
+      const project = await alice.createProject({ repository_url: 'git@example.org:a.git' });
+      const suite = await alice.createSuite(project, { command: 'make' });
+      await watch.news();
+      const path = `/projects/${project.id}`;
+      await alice.put(`${path}/suites/${suite.id}`, {
+        name: String(suite.name),
+        command: 'make test',
+        description: '',
       });
-      if (route.path === '/api_key') stranger.credentials.api_key = String(theirs.record.api_key);
-      if (route.body)
-        await service.api.ask(route.method, world.path(route.path), { as: alice.credentials, form: { nonsense: 'x' } });
-    }
-    const ofStranger = await watch.news();
-    // What belongs to an account, a stranger makes in their own.
-    assert.deepEqual(ofStranger.map(({ action, actor }) => `${action} by ${actor?.email}`).toSorted(), [
-      `application.created by ${stranger.email}`,
-      `dependency.created by ${stranger.email}`,
-      `project.created by ${stranger.email}`,
-      `registry.created by ${stranger.email}`,
-      `user.api_key_renewed by ${stranger.email}`,
-    ]);
-    const path = `/projects/${world.project.id}/suites`;
-    const form = { name: 'taken', command: 'x' };
-    const key = { 'idempotency-key': 'once' };
-    for (let time = 0; time < 2; time += 1) assert.equal((await alice.post(path, form, key)).status, 201);
-    assertRefused(await alice.post(path, form), 403, { name: ['already_exists'] });
-    assert.deepEqual(await watch.actions(), ['suite.created']);
-  });
+      await alice.put(`${path}/suites/${suite.id}`, { command: 'make test' });
+      await alice.put(path, { repository_url: 'git@example.org:b.git' });
+      const strategy = await alice.createStrategy(project);
+      await alice.put(`${path}/deploy_strategies/${strategy.id}`, {
+        name: String(strategy.name),
+        'options[local_branch]': 'main',
+        'options[remote_branch]': 'elsewhere',
+      });
+      const entries = await watch.news();
+      assert.deepEqual(
+        entries.map(({ action, details }) => [action, details]),
+        [
+          ['suite.updated', { changed: ['command'] }],
+          [
+            'project.updated',
+            {
+              changed: ['repository_url'],
+              clone_url: { from: 'git@example.org:a.git', to: 'git@example.org:b.git' },
+            },
+          ],
+          ['deploy_strategy.created', { clone_url: 'deploy@example.org:live.git', remote_branch: 'production' }],
+          ['deploy_strategy.updated', { changed: ['options[remote_branch]'] }],
+        ],
+      );
+      const dependency = await alice.createDependency();
+      await setDependencyState(service.store, dependency, 'shared');
+      await watch.news();
+      assert.equal((await alice.post(`/dependencies/${dependency.id}/share`)).status, 200);
+      assert.deepEqual(await watch.actions(), [], 'it was shared already');
+    });
 
-  test('comes with every change: what cannot be written down is not done [promise: audit-log]', async () => {
-    const { db } = service.store;
-    const project = await alice.createProject();
-    const run = (statement: string) => db.transaction((trx) => sql.raw(statement).execute(trx));
-    await run('alter table audit_entries rename to audit_entries_away');
-    try {
-      const refused = await alice.post(`/projects/${project.id}/suites`, { name: 'unseen', command: 'x' });
-      assert.equal(refused.status, 500);
-      const gone = await alice.delete(`/projects/${project.id}`);
-      assert.equal(gone.status, 500);
-    } finally {
-      await run('alter table audit_entries_away rename to audit_entries');
-    }
-    assert.deepEqual((await alice.get(`/projects/${project.id}/suites`)).list, []);
-  });
-});
+    test('is not told of what failed, nor twice of what was asked for twice', async () => {
+      const world = await buildWorld(service, alice);
+      const stranger = await service.user();
+      await watch.news();
+      for (const route of changing) {
+        const theirs = await service.api.ask(route.method, world.path(route.path), {
+          as: stranger.credentials,
+          form: forms[callOf(route)]?.() ?? {},
+        });
+        if (route.path === '/api_key') stranger.credentials.api_key = String(theirs.record.api_key);
+        if (route.body)
+          await service.api.ask(route.method, world.path(route.path), {
+            as: alice.credentials,
+            form: { nonsense: 'x' },
+          });
+      }
+      const ofStranger = await watch.news();
+      // What belongs to an account, a stranger makes in their own.
+      assert.deepEqual(ofStranger.map(({ action, actor }) => `${action} by ${actor?.email}`).toSorted(), [
+        `application.created by ${stranger.email}`,
+        `dependency.created by ${stranger.email}`,
+        `project.created by ${stranger.email}`,
+        `registry.created by ${stranger.email}`,
+        `user.api_key_renewed by ${stranger.email}`,
+      ]);
+      const path = `/projects/${world.project.id}/suites`;
+      const form = { name: 'taken', command: 'x' };
+      const key = { 'idempotency-key': 'once' };
+      for (let time = 0; time < 2; time += 1) assert.equal((await alice.post(path, form, key)).status, 201);
+      assertRefused(await alice.post(path, form), 403, { name: ['already_exists'] });
+      assert.deepEqual(await watch.actions(), ['suite.created']);
+    });
+
+    test('comes with every change: what cannot be written down is not done [promise: audit-log]', async () => {
+      const { db } = service.store;
+      const project = await alice.createProject();
+      const run = (statement: string) => db.transaction((trx) => sql.raw(statement).execute(trx));
+      await run('alter table audit_entries rename to audit_entries_away');
+      try {
+        const refused = await alice.post(`/projects/${project.id}/suites`, { name: 'unseen', command: 'x' });
+        assert.equal(refused.status, 500);
+        const gone = await alice.delete(`/projects/${project.id}`);
+        assert.equal(gone.status, 500);
+      } finally {
+        await run('alter table audit_entries_away rename to audit_entries');
+      }
+      assert.deepEqual((await alice.get(`/projects/${project.id}/suites`)).list, []);
+    });
+  },
+  { settings: { webhook_allow: '127.0.0.0/8' } },
+);

@@ -168,6 +168,14 @@ export const contract = entries(`
   POST   /dependencies/ID/share                                    users         dependencies          share with every account, dependencies
   POST   /dependencies/ID/unshare                                  users         dependencies          share with every account, dependencies
   GET    /marketplace                                              users         dependencies          see, the marketplace
+  GET    /forges                                                   users         projects              See, connected forges
+  POST   /forges                                                   users         projects              connect, forges, tokens that are never shown
+  GET    /forges/ID                                                users         projects              See, connected forges
+  PUT    /forges/ID                                                users         projects              change, forges, tokens that are never shown
+  DELETE /forges/ID                                                users         projects              delete, forges
+  POST   /forges/ID/check                                          users         projects              See, connected forges
+  GET    /forges/ID/repositories                                   users         projects              See, the repositories there
+  POST   /projects/ID/connect                                      users         projects              set up keys, hooks and statuses there
   GET    /registries                                               users         dependencies          See, credentials for registries of images, without seeing passwords
   POST   /registries                                               users         dependencies          add, credentials for registries of images, without seeing passwords
   DELETE /registries/ID                                            users         dependencies          delete, credentials for registries of images, without seeing passwords

@@ -17,7 +17,7 @@ import { temporaryFolder } from '../support/databases.ts';
 import type { Record_ } from '../support/client.ts';
 import { Developer } from '../support/developer.ts';
 import { imageOf, shellLayer, startRegistry } from '../support/registry.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { archiveOf } from '../support/software.ts';
 import type { User } from '../support/user.ts';
 
@@ -34,9 +34,7 @@ async function greetingImage(t: TestContext): Promise<string> {
   return `${registry.host}/team/app:1`;
 }
 
-describeWithRunner('headrace exec', (service, runner, { kind }) => {
-  // What it does on this machine is the same on each database; test/resources/software.test.ts has its routes.
-  if (kind !== 'sqlite') return;
+describeWithRunnerOnOne('headrace exec', (service, runner) => {
   let alice: User;
   let project: Record_;
   let developer: Developer;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import { writeJson } from '../../src/client/json.ts';
-import { isSamePlace } from '../../src/commands/git.ts';
+import { isSameRepository } from '../../src/commands/git.ts';
 import { clean, fit, LogFilter, width } from '../../src/commands/text.ts';
 
 const hostile = [
@@ -101,12 +101,12 @@ test('a repository is the same by whichever address', () => {
     'https://me@EXAMPLE.org/team/code',
     'git@example.org:/team/code/',
   ])
-    assert.ok(isSamePlace(remote, repository), remote);
+    assert.ok(isSameRepository(remote, repository), remote);
   for (const remote of [
     'git@example.org:team/other.git',
     'git@example.com:team/code.git',
     'git@example.org:code.git',
     '',
   ])
-    assert.ok(!isSamePlace(remote, repository), remote);
+    assert.ok(!isSameRepository(remote, repository), remote);
 });

@@ -3,6 +3,7 @@ import { beforeEach, test } from 'node:test';
 import { inspect } from 'node:util';
 import { stringify } from 'smol-toml';
 import type { CommitReport, ConfigFile } from '../../src/protocol/index.ts';
+import { testsOnOne } from '../support/databases.ts';
 import type { Record_ } from '../support/client.ts';
 import { aCommit, describeWithRunner } from '../support/runner.ts';
 import type { User } from '../support/user.ts';
@@ -10,7 +11,8 @@ import type { User } from '../support/user.ts';
 const shaOf = (number: number): string => number.toString(16).padStart(40, '0');
 let number = 0;
 
-describeWithRunner('a project that is configured by a file in its repository', (service, runner) => {
+describeWithRunner('a project that is configured by a file in its repository', (service, runner, database) => {
+  const testOnOne = testsOnOne(database);
   let alice: User;
   let project: Record_;
   let path: string;
@@ -113,7 +115,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
     assert.equal((await alice.get(`${path}/deploy_strategies`)).list.length, 1, 'and nothing else does');
   });
 
-  test('builds nothing where the file is wrong, says why, and changes nothing', async () => {
+  testOnOne('builds nothing where the file is wrong, says why, and changes nothing', async () => {
     const [keep] = [await alice.createSuite(project, { name: 'keep', command: 'true' })];
     const wrong: [string | object, RegExp][] = [
       ['name = "unclosed', /\.headrace\.toml:1: cannot be read: Invalid TOML/],
@@ -157,7 +159,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
     assert.deepEqual(await endBuilds(1), ['make']);
   });
 
-  test('cannot change what only the owner may, nor name or take values [promise: config-file]', async () => {
+  testOnOne('cannot change what only the owner may, nor name or take values [promise: config-file]', async () => {
     const suite = await alice.createSuite(project, { name: 'unit', command: 'true' });
     const variables = `${path}/suites/${suite.id}/environment_variables`;
     await alice.post(variables, { name: 'TOKEN', content: 'the-secret' });
@@ -299,7 +301,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
     assert.deepEqual(tasks.toSorted(), ['fetch_commit', 'run_suite']);
   });
 
-  test('is told in words where a runner cannot read the file, and takes only a path of a document', async () => {
+  testOnOne('is told in words where a runner cannot read the file, and takes only a path of a document', async () => {
     const { record } = await ask();
     await (await runner.take('fetch_commit')).finish(found());
     assert.match(await logOf(record), /The runner is too old to read \.headrace\.toml/);

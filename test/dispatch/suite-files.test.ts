@@ -27,7 +27,7 @@ describeServiceOnOne('files of a suite that a bound runner hands in', (service) 
   const next = async (link: Link, kind: Order['work']['kind'], wish: Partial<Wish> = {}): Promise<Order> => {
     const order = await link.next({ claim: randomName(), ...wish }, patient);
     assert.equal(order?.work.kind, kind);
-    return order as Order;
+    return order ?? assert.fail();
   };
   const nothingFor = async (link: Link, wish: Partial<Wish>): Promise<void> =>
     assert.equal(await link.next({ claim: randomName(), holdMs: 0, ...wish }, patient), undefined);

@@ -8,13 +8,13 @@ import { RefusedError } from '../../src/runner/failures.ts';
 import { openLink } from '../../src/runner/link.ts';
 import type { Fields } from '../support/client.ts';
 import { registered, type Registered } from '../support/registered.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 const patient = new AbortController().signal;
 const another = `${protocolNumber}0`;
 
-describeService('a runner that speaks another protocol', (service) => {
+describeServiceOnOne('a runner that speaks another protocol', (service) => {
   let operator: User;
   before(async () => {
     operator = await service.user();

@@ -3,14 +3,14 @@ import { createHmac } from 'node:crypto';
 import { before, test } from 'node:test';
 import type { Answer, Record_ } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 import { deliver, hooksOfAllProviders, sign, standard, type Hook, type Sent } from './forge.ts';
 import { bitbucket, github, gitlab, sha } from './payloads.ts';
 
 const hex = (secret: string | Buffer, body: string): string => createHmac('sha256', secret).update(body).digest('hex');
 
-describeService('a caller of a hook', (service) => {
+describeServiceOnOne('a caller of a hook', (service) => {
   let owner: User;
   let project: Record_;
   let hookOf: (provider: string) => Hook;

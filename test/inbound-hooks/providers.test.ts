@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { Fields, Record_ } from '../support/client.ts';
-import { describeService, type Service } from '../support/service.ts';
+import { describeServiceOnOne, type Service } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 import { deliver, hooksOfAllProviders, sign, type Hook, type Signer } from './forge.ts';
 import { bitbucket, center, github, gitlab, sha } from './payloads.ts';
@@ -292,7 +292,7 @@ const cases: Case[] = [
   ...genericCases,
 ];
 
-describeService('a payload of a forge', (service: Service) => {
+describeServiceOnOne('a payload of a forge', (service: Service) => {
   let owner: User;
   let project: Record_;
   let hookOf: (provider: string) => Hook;

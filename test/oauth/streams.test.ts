@@ -5,11 +5,11 @@ import { findUser } from '../../src/auth/users.ts';
 import { revoke } from '../../src/oauth/allowed.ts';
 import { registerApplication } from '../support/applications.ts';
 import { Listener } from '../support/firehose.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import type { User } from '../support/user.ts';
 
-describeWithRunner(
+describeWithRunnerOnOne(
   'a stream',
   (service, runner) => {
     let alice: User;

@@ -9,7 +9,7 @@ import { run } from '../../src/lib/processes.ts';
 import { publicAddressFilter, outsideAddressFilter } from '../../src/lib/address-filter.ts';
 import type { Resolve } from '../../src/lib/resolve.ts';
 import { Receiver } from '../support/receiver.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { isDelivered, startTelling } from './support.ts';
 
 describe('the filter of addresses', () => {
@@ -153,7 +153,7 @@ const resolve: Resolve = async (host) => {
   return [{ address, family: address.includes(':') ? 6 : 4 }];
 };
 
-describeService(
+describeServiceOnOne(
   'a webhook without leave',
   (service) => {
     test('is not sent to this machine, however it is called [promise: webhook-addresses]', async () => {
@@ -196,7 +196,7 @@ describeService(
   { webhooks: { resolve } },
 );
 
-describeService(
+describeServiceOnOne(
   'a webhook with leave for one address',
   (service) => {
     test('goes to the address that was judged, though the name would lead elsewhere the next time [promise: webhook-addresses]', async () => {

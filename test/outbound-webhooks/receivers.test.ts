@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
 import { rawReceiver, Receiver, reply } from '../support/receiver.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { isDelivered, startTelling, type Delivery } from './support.ts';
 
 const idOf = ({ headers }: { headers: Record<string, unknown> }): unknown => headers['webhook-id'];
 const wasTried = ({ attempts }: Delivery): boolean => attempts.length > 0;
 
-describeService(
+describeServiceOnOne(
   'receivers that',
   (service) => {
     test('fail at first are called again with the same identifier and words, before anything newer', async () => {

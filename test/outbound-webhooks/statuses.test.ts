@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import type { Outcome } from '../../src/protocol/index.ts';
+import { testsOnOne } from '../support/databases.ts';
 import type { Record_ } from '../support/client.ts';
 import { assertDestroyed, assertFields, assertNotFound, assertWrongFields } from '../support/expect.ts';
 import { Receiver, reply, type Reply } from '../support/receiver.ts';
@@ -163,10 +164,11 @@ const allowing = { webhook_allow: '127.0.0.0/8', base_url: `${origin}/` };
 
 describeWithRunner(
   'statuses',
-  (service, runner) => {
+  (service, runner, database) => {
+    const testOnOne = testsOnOne(database);
     for (const dialect of dialects) {
       const { provider, base, repository } = dialect;
-      test(`are told to ${provider} below ${base} as it takes them, each in its turn`, async () => {
+      testOnOne(`are told to ${provider} below ${base} as it takes them, each in its turn`, async () => {
         await using forge = await Receiver.start(reply(201, '{}'));
         const api = `http://127.0.0.1:${forge.port}${base}`;
         const reported = await Reported.begin(service, forge, { provider, repository, api_url: api });
@@ -390,6 +392,19 @@ describeWithRunner(
       }
     });
 
+    test('that a forge answers with 500 are tried three times, and Retry-After is waited for', async () => {
+      const answers = [reply(500, 'oh'), reply(500, 'oh'), reply(500, 'oh'), reply(429, '', { 'retry-after': '1' })];
+      await using forge = await Receiver.start((...call) => (answers.shift() ?? reply(201, '{}'))(...call));
+      const reported = await Reported.begin(service, forge);
+      await reported.user.createSuite(reported.project);
+      await reported.build(runner, passed);
+      const [first, second] = await reported.settled(isOver);
+      assert.deepEqual([first?.state, first?.attempts.length], ['failed', 3]);
+      assert.deepEqual([second?.state, second?.attempts.length], ['delivered', 2]);
+      const [limited, again] = forge.calls.slice(3);
+      assert.ok(limited && again && again.at - limited.at >= 1000, 'not before it was asked for');
+    });
+
     test('that GitLab has already are not told it again', async () => {
       const message = 'Cannot transition status via :enqueue from :pending (Reason(s): Status cannot transition)';
       const answers = [reply(201), reply(400, JSON.stringify({ message }))];
@@ -446,7 +461,7 @@ describeWithRunner(
       }
     });
 
-    test('never give away the token, also to a forge that says it back [promise: forge-tokens]', async () => {
+    testOnOne('never give away the token, also to a forge that says it back [promise: forge-tokens]', async () => {
       const spoken = [
         token,
         Buffer.from(`x:${token}`).toString('base64'),
@@ -455,7 +470,7 @@ describeWithRunner(
         // Cut off in the middle of it: what is kept of an answer ends after a kilobyte.
         `${'-'.repeat(1010)}${token}${token}`,
       ];
-      const answers = spoken.map((text) => reply(500, text));
+      const answers = spoken.map((text) => reply(502, text));
       await using forge = await Receiver.start((...call) => (answers.shift() ?? reply(201, token))(...call));
       const reported = await Reported.begin(service, forge, { provider: 'gitlab' });
       assertFields(reported.target, 'id id_str project_id project_id_str provider api_url repository');
@@ -483,7 +498,7 @@ describeWithRunner(
       assert.ok(seen.includes('[masked]'), 'what was said is kept, but for the token');
     });
 
-    test('go to Bitbucket with the address of a person where the token has one', async () => {
+    testOnOne('go to Bitbucket with the address of a person where the token has one', async () => {
       await using forge = await Receiver.start(reply(500, `you are ada@example.org:${token}`));
       const reported = await Reported.begin(service, forge, {
         provider: 'bitbucket',
@@ -499,7 +514,7 @@ describeWithRunner(
       assertDestroyed(await reported.user.delete(reported.path));
     });
 
-    test('are not told to nobody in particular: every field is checked', async () => {
+    testOnOne('are not told to nobody in particular: every field is checked', async () => {
       const user = await service.user();
       const project = await user.createProject();
       const path = `/projects/${project.id}/status_targets`;

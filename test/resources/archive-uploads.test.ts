@@ -5,6 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { most } from '../../src/domain/bounds.ts';
 import { forgetOldArchiveUploads } from '../../src/lifecycle/archive-uploads.ts';
 import { removeDoomedBlobs } from '../../src/lifecycle/collect.ts';
+import { testsOnOne } from '../support/databases.ts';
 import type { Answer, Record_ } from '../support/client.ts';
 import { assertDestroyed, assertRefused } from '../support/expect.ts';
 import { describeWithRunner } from '../support/runner.ts';
@@ -18,7 +19,8 @@ const enough = 5_500_000;
 const type = 'application/partial-upload';
 const offsetOf = ({ headers }: Answer): number => Number(headers['upload-offset']);
 
-describeWithRunner('an upload in several requests', (service, runner) => {
+describeWithRunner('an upload in several requests', (service, runner, database) => {
+  const testOnOne = testsOnOne(database);
   let alice: User;
   let archive: Buffer;
   let digest: string;
@@ -72,7 +74,7 @@ describeWithRunner('an upload in several requests', (service, runner) => {
     assert.ok((await blob.read(0, blob.size)).equals(archive));
   };
 
-  test('goes on wherever the connection broke, and gives the same bytes', async () => {
+  testOnOne('goes on wherever the connection broke, and gives the same bytes', async () => {
     const { dependency, path, answer } = await begin();
     assert.equal(answer.headers.location, `${service.address}${path}`);
     assert.deepEqual([answer.record.offset, answer.record.size], [0, archive.length]);
@@ -146,7 +148,7 @@ describeWithRunner('an upload in several requests', (service, runner) => {
     await assertTaken(dependency);
   });
 
-  test('has the type of a part, and what comes as anything else is none of it', async () => {
+  testOnOne('has the type of a part, and what comes as anything else is none of it', async () => {
     const { path } = await begin();
     const form = 'multipart/form-data; boundary=x';
     for (const other of [undefined, form, 'application/octet-stream', 'application/x-tar', `${type}s`]) {
@@ -162,40 +164,43 @@ describeWithRunner('an upload in several requests', (service, runner) => {
     assertDestroyed(await alice.delete(path));
   });
 
-  test('takes neither more bytes nor more parts than it may, nor what is no archive [promise: bounds]', async () => {
-    const dependency = await alice.createDependency();
-    const place = `/dependencies/${dependency.id}/uploads`;
-    const { archiveBytes } = service.store;
-    for (const size of ['0', '-1', '1.5', 'x', `${archiveBytes + 1}`, '9'.repeat(30)])
-      assertRefused(await alice.post(place, { size }), 403, { size: ['invalid_format'] });
-    assertRefused(await alice.post(place), 403, { size: ['is_blank'] });
+  testOnOne(
+    'takes neither more bytes nor more parts than it may, nor what is no archive [promise: bounds]',
+    async () => {
+      const dependency = await alice.createDependency();
+      const place = `/dependencies/${dependency.id}/uploads`;
+      const { archiveBytes } = service.store;
+      for (const size of ['0', '-1', '1.5', 'x', `${archiveBytes + 1}`, '9'.repeat(30)])
+        assertRefused(await alice.post(place, { size }), 403, { size: ['invalid_format'] });
+      assertRefused(await alice.post(place), 403, { size: ['is_blank'] });
 
-    const { path } = await begin(100_000, dependency);
-    const tooMuch = { archive: ['invalid_format'] };
-    assertRefused(await send(path, 0, archive.subarray(0, 100_001)), 403, tooMuch);
-    const headers = { 'upload-offset': '0', 'content-type': type };
-    const [request, answer] = service.api.begin(path, { as: alice.credentials, headers, method: 'PATCH' });
-    request.write(archive.subarray(0, 90_000));
-    request.end(archive.subarray(90_000, 200_000));
-    assertRefused(await answer, 403, tooMuch);
-    assertRefused(await send(path, 0, randomBytes(70_000)), 403, tooMuch);
-    assertRefused(await send(path, 0, Buffer.alloc(0)), 403, { archive: ['is_blank'] });
-    assert.deepEqual([offsetOf(await head(path)), await parts()], [0, []]);
+      const { path } = await begin(100_000, dependency);
+      const tooMuch = { archive: ['invalid_format'] };
+      assertRefused(await send(path, 0, archive.subarray(0, 100_001)), 403, tooMuch);
+      const headers = { 'upload-offset': '0', 'content-type': type };
+      const [request, answer] = service.api.begin(path, { as: alice.credentials, headers, method: 'PATCH' });
+      request.write(archive.subarray(0, 90_000));
+      request.end(archive.subarray(90_000, 200_000));
+      assertRefused(await answer, 403, tooMuch);
+      assertRefused(await send(path, 0, randomBytes(70_000)), 403, tooMuch);
+      assertRefused(await send(path, 0, Buffer.alloc(0)), 403, { archive: ['is_blank'] });
+      assert.deepEqual([offsetOf(await head(path)), await parts()], [0, []]);
 
-    assert.equal((await send(path, 0, archive.subarray(0, 70_000))).status, 204);
-    const upload_id = BigInt(path.split('/').at(-1) ?? 0);
-    const rows = Array.from({ length: most.archiveParts - 1 }, (_, at) => ({ upload_id, position: BigInt(-1 - at) }));
-    await service.store.db.transaction(async (trx) => {
-      for (let at = 0; at < rows.length; at += 500) {
-        const some = rows.slice(at, at + 500).map((row) => ({ ...row, digest: 'f'.repeat(64) }));
-        await trx.insertInto('archive_parts').values(some).execute();
-      }
-    });
-    assertRefused(await send(path, 70_000, archive.subarray(70_000, 70_001)), 403, { generic: ['is_reserved'] });
-    assert.equal(offsetOf(await head(path)), 70_000);
-    assertDestroyed(await alice.delete(path));
-    assert.deepEqual(await parts(), []);
-  });
+      assert.equal((await send(path, 0, archive.subarray(0, 70_000))).status, 204);
+      const upload_id = BigInt(path.split('/').at(-1) ?? 0);
+      const rows = Array.from({ length: most.archiveParts - 1 }, (_, at) => ({ upload_id, position: BigInt(-1 - at) }));
+      await service.store.db.transaction(async (trx) => {
+        for (let at = 0; at < rows.length; at += 500) {
+          const some = rows.slice(at, at + 500).map((row) => ({ ...row, digest: 'f'.repeat(64) }));
+          await trx.insertInto('archive_parts').values(some).execute();
+        }
+      });
+      assertRefused(await send(path, 70_000, archive.subarray(70_000, 70_001)), 403, { generic: ['is_reserved'] });
+      assert.equal(offsetOf(await head(path)), 70_000);
+      assertDestroyed(await alice.delete(path));
+      assert.deepEqual(await parts(), []);
+    },
+  );
 
   test('is not there for another account, nor under another dependency [promise: account-walls]', async () => {
     const mallory = await service.user();

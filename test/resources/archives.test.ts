@@ -6,6 +6,7 @@ import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { run } from '../../src/lib/processes.ts';
+import { testsOnOne } from '../support/databases.ts';
 import { assertFields, assertRefused } from '../support/expect.ts';
 import { describeWithRunner } from '../support/runner.ts';
 import { archiveOf, kinds } from '../support/software.ts';
@@ -39,7 +40,8 @@ function form(boundary: string, ...parts: Part[]): Buffer {
   return Buffer.concat([...encoded, Buffer.from(`--${boundary}--\r\n`)]);
 }
 
-describeWithRunner('an archive', (service, runner) => {
+describeWithRunner('an archive', (service, runner, database) => {
+  const testOnOne = testsOnOne(database);
   let alice: User;
   before(async () => {
     alice = await service.user();
@@ -78,7 +80,7 @@ describeWithRunner('an archive', (service, runner) => {
     }
   });
 
-  test('is of the type that was said, where somebody said one', async () => {
+  testOnOne('is of the type that was said, where somebody said one', async () => {
     const dependency = await alice.createDependency();
     await alice.upload(dependency, await archiveOf({ x: '' }), { 'content-type': 'application/x-compressed-tar' });
     const fetched = (await alice.get(`/dependencies/${dependency.id}`)).record;
@@ -86,7 +88,7 @@ describeWithRunner('an archive', (service, runner) => {
     await compile();
   });
 
-  test('may be the file of a form', async () => {
+  testOnOne('may be the file of a form', async () => {
     // With what looks like the end of the part, and the beginnings of it.
     const archive = await archiveOf({ a: `x\r\n--edg\r\n--edge`, b: '\r\n\r\n--' }, 'tar');
     const forms = [
@@ -112,7 +114,7 @@ describeWithRunner('an archive', (service, runner) => {
     }
   });
 
-  test('is what curl sends with -F', async () => {
+  testOnOne('is what curl sends with -F', async () => {
     const dependency = await alice.createDependency();
     const archive = await archiveOf({ large: randomBytes(3_000_000).toString('hex') });
     const file = join(service.folder, 'sent; name="x".tar.gz');
@@ -139,7 +141,7 @@ describeWithRunner('an archive', (service, runner) => {
     assert.equal(work.archive.digest, createHash('sha256').update(archive).digest('hex'));
   });
 
-  test('in a form that holds none, or more, is refused by name, and leaves nothing', async () => {
+  testOnOne('in a form that holds none, or more, is refused by name, and leaves nothing', async () => {
     const dependency = await alice.createDependency();
     const before = blobs();
     const archive = { name: 'archive', type: 'application/gzip', content: await archiveOf({ x: 'x'.repeat(100_000) }) };
@@ -169,7 +171,7 @@ describeWithRunner('an archive', (service, runner) => {
     await compile();
   });
 
-  test('that is none is refused, and the dependency stays as it was', async () => {
+  testOnOne('that is none is refused, and the dependency stays as it was', async () => {
     const dependency = await alice.createDependency();
     const before = blobs();
     const invalid = { archive: ['invalid_format'] };
@@ -182,7 +184,7 @@ describeWithRunner('an archive', (service, runner) => {
     await runner.assertIdle();
   });
 
-  test('may come in chunks, and be larger than any other body', async () => {
+  testOnOne('may come in chunks, and be larger than any other body', async () => {
     const dependency = await alice.createDependency();
     const archive = await archiveOf({ large: 'x'.repeat(3_000_000) }, 'tar');
     const [request, answer] = service.api.begin(`/dependencies/${dependency.id}/archive`, { as: alice.credentials });
@@ -192,7 +194,7 @@ describeWithRunner('an archive', (service, runner) => {
     await compile();
   });
 
-  test('that is cut off leaves nothing', async () => {
+  testOnOne('that is cut off leaves nothing', async () => {
     const dependency = await alice.createDependency();
     const before = blobs();
     const archive = await archiveOf({ large: 'x'.repeat(3_000_000) }, 'tar');

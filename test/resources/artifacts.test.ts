@@ -8,7 +8,7 @@ import { run } from '../../src/lib/processes.ts';
 import { forgetOldArtifacts } from '../../src/lifecycle/artifacts.ts';
 import { collectBlobs } from '../../src/lifecycle/collect.ts';
 import type { Answer, Record_ } from '../support/client.ts';
-import { temporaryFolder } from '../support/databases.ts';
+import { temporaryFolder, testsOnOne } from '../support/databases.ts';
 import { assertDestroyed, assertNotFound, assertRefused } from '../support/expect.ts';
 import { describeWithRunner, type ScriptedRunner } from '../support/runner.ts';
 import { runningBuild, type RunningBuild } from '../support/running-build.ts';
@@ -31,7 +31,8 @@ const limits = { mostFiles: 300, mostBytes: 10_000_000 };
 
 describeWithRunner(
   'the artifacts of a build',
-  (service, runner) => {
+  (service, runner, database) => {
+    const testOnOne = testsOnOne(database);
     let alice: User;
     before(async () => {
       alice = await service.user();
@@ -99,7 +100,7 @@ describeWithRunner(
       assert.deepEqual((await alice.put(`${suites}/${suite.id}`, { 'artifacts[]': '' })).record.artifacts, []);
     });
 
-    test('are downloads that no browser runs [promise: artifact-downloads]', async () => {
+    testOnOne('are downloads that no browser runs [promise: artifact-downloads]', async () => {
       const page = '<script>alert(1)</script>';
       for (const name of ['a/evil.html', 'evil.svg', 'evil.xml', 'evil.js', 'EVIL.XHTML', 'no ending', 'x.__proto__']) {
         const answer = await download(await kept([[name, page]]));
@@ -116,7 +117,7 @@ describeWithRunner(
       }
     });
 
-    test('come in parts, and not again to who has them', async () => {
+    testOnOne('come in parts, and not again to who has them', async () => {
       const content = randomBytes(3_000_000);
       const build = await kept([['large.bin', content]]);
       const whole = await download(build);
@@ -136,7 +137,7 @@ describeWithRunner(
       assert.equal((await download(await kept([['empty', '']]))).bytes.length, 0);
     });
 
-    test('come as one archive', async () => {
+    testOnOne('come as one archive', async () => {
       const folder = temporaryFolder();
       const files: Files = [['dist/ü.txt', 'one'], ['..evil', 'two'], ['a\\..\\b', 'three'], ['noise', randomBytes(2_000_000)]]; // prettier-ignore
       const build = await kept(files);

@@ -3,7 +3,7 @@ import { before, describe, test } from 'node:test';
 import { readDocument } from '../../src/documents/document.ts';
 import { planFor, planningWith, type Planning } from '../../src/resources/config-plan.ts';
 import { longestTurn, processorTime } from '../support/event-loop.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 const project = { name: 'Sluice', repository_url: 'git@example.org:team/sluice.git' };
@@ -45,7 +45,7 @@ describe('planning what a large document changes', () => {
   });
 });
 
-describeService('applying a large document', (service) => {
+describeServiceOnOne('applying a large document', (service) => {
   let alice: User;
   before(async () => {
     alice = await service.user();

@@ -6,7 +6,7 @@ import { parse as parseToml } from 'smol-toml';
 import { before, test } from 'node:test';
 import type { Answer, Record_ } from '../support/client.ts';
 import { Developer, tokenOf } from '../support/developer.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 const file = `name = "Sluice"
@@ -95,7 +95,7 @@ const signed = (body: string, secret: string) => ({
   'x-hub-signature-256': `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`,
 });
 
-describeService('a project as a document', (service) => {
+describeServiceOnOne('a project as a document', (service) => {
   let alice: User;
   let project: Record_;
   let developer: Developer;

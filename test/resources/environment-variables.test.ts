@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { testsOnOne } from '../support/databases.ts';
 import { assertCreated, assertDestroyed, assertFields, assertNotFound, assertWrongFields } from '../support/expect.ts';
 import type { Record_ } from '../support/client.ts';
 import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
 for (const owner of ['suite', 'project'] as const)
-  describeService(`environment variables of a ${owner}`, (service) => {
+  describeService(`environment variables of a ${owner}`, (service, database) => {
+    const testOnOne = testsOnOne(database);
     const variablesOf = async (alice: User, project: Record_): Promise<string> => {
       const of = owner === 'suite' ? `/suites/${(await alice.createSuite(project)).id}` : '';
       return `/projects/${project.id}${of}/environment_variables`;
@@ -62,7 +64,7 @@ for (const owner of ['suite', 'project'] as const)
       assert.equal((await alice.put(`${path}/${blank.id}`, { content: '' })).record.content, '');
     });
 
-    test('cannot take names that the service or a shell has no room for', async () => {
+    testOnOne('cannot take names that the service or a shell has no room for', async () => {
       const alice = await service.user();
       const project = await alice.createProject();
       const path = await variablesOf(alice, project);
@@ -104,7 +106,7 @@ for (const owner of ['suite', 'project'] as const)
       );
     });
 
-    test('warn where masking them would hide ordinary words', async () => {
+    testOnOne('warn where masking them would hide ordinary words', async () => {
       const alice = await service.user();
       const project = await alice.createProject();
       const path = await variablesOf(alice, project);

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { frameHead } from '../../src/domain/file-frames.ts';
 import { assertRefused } from '../support/expect.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 import { archiveOf } from '../support/software.ts';
 import type { User } from '../support/user.ts';
 
@@ -14,7 +14,7 @@ const unavailable = { generic: ['resource_temporary_unavailable'] };
 /** MB, and more than any disk has: all of it is reserve. */
 const settings = { disk_reserve: '1000000000' };
 
-describeWithRunner(
+describeWithRunnerOnOne(
   'on a disk without room above its reserve',
   (service, runner) => {
     let alice: User;
@@ -98,7 +98,7 @@ describeWithRunner(
   { settings },
 );
 
-describeService('on a disk with room', (service) => {
+describeServiceOnOne('on a disk with room', (service) => {
   test('the service says that it is well', async () => {
     const answer = await service.api.get('/healthz');
     assert.deepEqual([answer.status, answer.body.status], [200, 'ok']);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { Outcome } from '../../src/protocol/index.ts';
-import { aCommit, describeWithRunner, type Task } from '../support/runner.ts';
+import { aCommit, describeWithRunnerOnOne, type Task } from '../support/runner.ts';
 import { compiling } from '../support/compiling.ts';
 import { runningBuild } from '../support/running-build.ts';
 import type { User } from '../support/user.ts';
@@ -13,7 +13,7 @@ const words =
   'The log was cut here and the work was ended, because a log may have at most 2 MB. Say less, or write what is long into a file.';
 
 /** The server's half: a runner need not be the one that we know. */
-describeWithRunner(
+describeWithRunnerOnOne(
   'a log',
   (service, runner) => {
     let alice: User;

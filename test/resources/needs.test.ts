@@ -263,9 +263,9 @@ describeSuiteRuns(
             (await service.api.get('/metrics')).text,
           )?.[1],
         );
-      const before = [await counted('failed'), await counted('skipped')];
+      const [failed, skipped] = [await counted('failed'), await counted('skipped')];
       await (await take()).exit(1);
-      assert.deepEqual([await counted('failed'), await counted('skipped')], [before[0]! + 1, before[1]! + 2]);
+      assert.deepEqual([await counted('failed'), await counted('skipped')], [failed + 1, skipped + 2]);
       // How the project stands goes by what failed, and not by what was skipped behind it.
       const feed = (await alice().get('/cctray.xml')).text;
       assert.match(feed, new RegExp(`activity="Sleeping" lastBuildStatus="Failure"[^>]*${runs.path}"`));

@@ -5,7 +5,8 @@ import { describeService } from '../support/service.ts';
 import { freshName } from '../support/user.ts';
 
 const policies = 'poll_interval fork_builds cancel_superseded public_badge config_file branch_secrets report_left_out';
-const fields = `id id_str name description repository_url clone_url build_state owned ssh_public_key ${policies}`;
+const ofForge = 'forge_id forge_id_str forge_repository forge_state forge_state_reason';
+const fields = `id id_str name description repository_url clone_url build_state owned ssh_public_key ${policies} ${ofForge}`;
 
 describeService('projects', (service) => {
   test('are created with an SSH key and in their first state', async () => {
@@ -20,7 +21,14 @@ describeService('projects', (service) => {
     const expected = { name: 'Mill', description: '', ...addresses, build_state: 'new', owned: true };
     const usual = { poll_interval: 0, fork_builds: 'without_secrets', cancel_superseded: 'none', public_badge: false };
     const ofFile = { config_file: '', branch_secrets: false, report_left_out: true };
-    assert.deepEqual(rest, { ...expected, ...usual, ...ofFile });
+    const noForge = {
+      forge_id: null,
+      forge_id_str: '',
+      forge_repository: '',
+      forge_state: 'none',
+      forge_state_reason: '',
+    };
+    assert.deepEqual(rest, { ...expected, ...usual, ...ofFile, ...noForge });
     assert.deepEqual((await alice.get(`/projects/${id}`)).record, answer.record);
   });
 

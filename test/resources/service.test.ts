@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { describeService } from '../support/service.ts';
+import { describeServiceOnOne } from '../support/service.ts';
 
-describeService('the service itself', (service) => {
+describeServiceOnOne('the service itself', (service) => {
   test('answers a ping without credentials, and with wrong ones', async () => {
     const answer = await service.api.get('/ping');
     assert.deepEqual([answer.status, answer.text], [200, '{"response":"pong"}']);

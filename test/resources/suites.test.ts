@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { testsOnOne } from '../support/databases.ts';
 import { assertCreated, assertDestroyed, assertNotFound, assertWrongFields } from '../support/expect.ts';
 import { describeService } from '../support/service.ts';
 
@@ -8,7 +9,8 @@ const fields =
   'matrix_exclude matrix_allow_failure cache cache_save artifacts needs files_from_id ' +
   'approval manual concurrency_group files_from_id_str';
 
-describeService('suites', (service) => {
+describeService('suites', (service, database) => {
+  const testOnOne = testsOnOne(database);
   test('are created, fetched, listed oldest first, changed and deleted', async () => {
     const alice = await service.user();
     const project = await alice.createProject();
@@ -57,7 +59,7 @@ describeService('suites', (service) => {
     assert.equal((await alice.get(`/projects/${project.id}/suites/${suite.id}`)).status, 200);
   });
 
-  test('refuse names and commands that are too long or cannot be held', async () => {
+  testOnOne('refuse names and commands that are too long or cannot be held', async () => {
     const alice = await service.user();
     const path = `/projects/${(await alice.createProject()).id}/suites`;
     const tooLong = { name: 'n'.repeat(256), command: 'c'.repeat(65_537), description: 'd\0' };
@@ -228,7 +230,7 @@ describeService('suites', (service) => {
     assert.deepEqual((await alice.put(own, { 'services[]': '' })).record.services, []);
   });
 
-  test('have an image, which is a reference or blank', async () => {
+  testOnOne('have an image, which is a reference or blank', async () => {
     const alice = await service.user();
     const project = await alice.createProject();
     const suite = await alice.createSuite(project);
@@ -254,6 +256,16 @@ describeService('suites', (service) => {
     for (const image of [...bad, 'r.example.org:99999/a', 'a;b', 'a\nb', `a@md5:${'0'.repeat(32)}`, 'a/'.repeat(300)])
       assertWrongFields(await alice.put(own, { image }), { image: 'invalid_format' });
     assert.equal((await alice.put(own, { image: ' ' })).record.image, '');
+    // Only in an image somebody can be root.
+    assertWrongFields(await alice.put(own, { root: 'true' }), { root: 'invalid_format' });
+    assertWrongFields(await alice.post(own.replace(/\/\d+$/, ''), { name: 'r', command: 'c', root: 'true' }), {
+      root: 'invalid_format',
+    });
+    assertWrongFields(await alice.put(own, { image: 'a', root: 'perhaps' }), { root: 'invalid_format' });
+    assert.equal((await alice.put(own, { image: 'a', root: 'true' })).record.root, true);
+    assertWrongFields(await alice.put(own, { image: '' }), { root: 'invalid_format' });
+    assert.equal((await alice.put(own, { image: '', root: 'false' })).record.root, false);
+    assert.equal((await alice.put(own, { root: '' })).record.root, null);
   });
 
   test('have tags, sorted and each once, that a change replaces or leaves', async () => {

@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { createTlsTrust } from '../../src/lib/tls-trust.ts';
 import { keepReserve } from '../../src/lib/disk-reserve.ts';
 import { run as runProgram } from '../../src/lib/processes.ts';
 import { removeTree } from '../../src/lib/remove-tree.ts';
@@ -565,6 +566,23 @@ describe('images', () => {
         failsWith('image_too_large', /larger than 16 MB \(HEADRACE_IMAGE_SIZE\)/),
       );
     assert.deepEqual(readdirSync(join(folder, 'small')), []);
+  });
+
+  test('a registry is trusted by the certificates that the operator adds', async () => {
+    const own = await startRegistry({ isTrusted: false });
+    try {
+      access = { host: own.host, ...own.user };
+      await own.push('team/own', 'a', imageOf([shellLayer()]));
+      const [place, reference] = [join(folder, 'own'), `${own.host}/team/own:a`];
+      const distrustful = await open({ folder: place });
+      await assert.rejects(take(reference, '1', distrustful), { reason: 'registry_untrusted' });
+      const trusting = await open({ folder: place, trust: createTlsTrust(own.certificate) });
+      (await take(reference, '1', trusting))[Symbol.dispose]();
+      (await take(reference, '1', trusting))[Symbol.dispose]();
+      assert.ok(!ran.includes('skopeo'), 'it is asked by this process, which trusts it too');
+    } finally {
+      await own.close();
+    }
   });
 
   test('what was not used for longest is removed first', async () => {

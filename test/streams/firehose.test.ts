@@ -3,6 +3,7 @@ import { before, test } from 'node:test';
 import { followedBuild } from '../../src/resources/followed.ts';
 import { packLog } from '../../src/streams/pack-log.ts';
 import { finalState, newEvents, type ReadPosition } from '../../src/streams/tail.ts';
+import { testsOnOne } from '../support/databases.ts';
 import type { Answer } from '../support/client.ts';
 import { assertRefused } from '../support/expect.ts';
 import { Listener, logOf, statesOf } from '../support/firehose.ts';
@@ -10,7 +11,8 @@ import { describeWithRunner } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import type { User } from '../support/user.ts';
 
-describeWithRunner('the firehose', (service, runner) => {
+describeWithRunner('the firehose', (service, runner, database) => {
+  const testOnOne = testsOnOne(database);
   let alice: User;
   before(async () => {
     alice = await service.user();
@@ -79,7 +81,7 @@ describeWithRunner('the firehose', (service, runner) => {
     assert.deepEqual([logOf(told), statesOf(told).at(-1)], ['again\n', 'passed']);
   });
 
-  test('never cuts a character, wherever chunks are cut', async () => {
+  testOnOne('never cuts a character, wherever chunks are cut', async () => {
     const { task, path } = await runningBuild(alice, runner);
     const listener = await Listener.open(alice, `${path}/firehose`);
     const said = Buffer.from('ä€😀 '.repeat(5));
@@ -177,7 +179,7 @@ describeWithRunner('the firehose', (service, runner) => {
     }
   });
 
-  test('comes as lines of JSON to those who ask for them', async () => {
+  testOnOne('comes as lines of JSON to those who ask for them', async () => {
     const { task, path } = await runningBuild(alice, runner);
     await task.writeLog('word\n');
     await task.exit(0);

@@ -1,6 +1,6 @@
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe } from 'node:test';
+import { describe, test, type TestContext } from 'node:test';
 import { openDatabase, type Database } from '../../src/db/open.ts';
 import { cleanUpAfterwards, folderFor, temporaryFolder, type CleanUp } from './folders.ts';
 import { dropDatabase, newDatabase } from './postgres.ts';
@@ -36,6 +36,13 @@ export function onEveryDatabase(define: Define): void {
  */
 export function onOneDatabase(define: Define, kind: TestDatabase['kind'] = 'sqlite'): void {
   on(process.env.TEST_BOTH === undefined ? [kind] : ['sqlite', 'postgres'], define);
+}
+
+type Test = (name: string, work: (t: TestContext) => void | Promise<void>) => unknown;
+
+/** `test` for what does not depend on the database, in a block that is for both: it runs on one (see `onOneDatabase`). */
+export function testsOnOne({ kind }: Pick<TestDatabase, 'kind'>): Test {
+  return kind === 'sqlite' || process.env.TEST_BOTH !== undefined ? test : () => {};
 }
 
 function on(kinds: readonly TestDatabase['kind'][], define: Define): void {

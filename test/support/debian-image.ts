@@ -1,4 +1,4 @@
-import { lstatSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { lstatSync, mkdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { run } from '../../src/lib/processes.ts';
 import { tarOf, type TarEntry } from './tar.ts';
@@ -12,10 +12,21 @@ export async function debianLayers(folder: string): Promise<Buffer[]> {
   const lists = await run('dpkg', ['-L', ...names]);
   const files = new Set(lists.stdout.toString().split('\n').filter(isNeeded).map(canonical));
   const list = [...files].filter((path) => statSync(path, { throwIfNoEntry: false })).map((path) => path.slice(1));
-  const how = ['-C', '/', '-c', '--no-recursion', '--numeric-owner', '--null', '-T', '-', '-f', `${folder}.tar`];
+  const how = [
+    '-C',
+    '/',
+    '-c',
+    '--no-recursion',
+    '--numeric-owner',
+    '--null',
+    '-T',
+    '-',
+    '-f',
+    join(folder, 'system.tar'),
+  ];
   const system = await run('tar', how, { input: list.join('\0') });
   if (system.status !== 0) throw new Error(system.stderr.toString());
-  return [readFileSync(`${folder}.tar`), tarOf([...(await settings(names)), ...(await repository(folder))])];
+  return [readFileSync(join(folder, 'system.tar')), tarOf([...(await settings(names)), ...(await repository(folder))])];
 }
 
 const isNeeded = (path: string): boolean =>
@@ -49,7 +60,9 @@ const plain = (name: string): string => name.trim().replace(/[ :(].*$/s, '');
 
 async function settings(names: readonly string[]): Promise<TarEntry[]> {
   const all = readFileSync('/var/lib/dpkg/status', 'utf8').split('\n\n');
-  const status = all.filter((text) => names.includes(/^Package: (.*)$/m.exec(text)?.[1] ?? ''));
+  const status = all
+    .filter((text) => names.includes(/^Package: (.*)$/m.exec(text)?.[1] ?? ''))
+    .map((text) => text.replaceAll(/^(?:Pre-)?Depends: .*\n/gm, '')); // on what is only provided by another, for example
   const links = ['bin', 'sbin', 'lib', 'lib64']
     .filter((name) => lstatSync(join('/', name), { throwIfNoEntry: false })?.isSymbolicLink())
     .map((name): TarEntry => ({ name, type: 'symbolic link', target: `usr/${name}` }));
@@ -64,7 +77,7 @@ async function settings(names: readonly string[]): Promise<TarEntry[]> {
       name: 'etc/group',
       content: `${readFileSync('/usr/share/base-passwd/group.master', 'utf8')}app:x:71:\nteam:x:80:app\n`,
     },
-    { name: 'etc/shadow', content: 'root:*:19000:0:99999:7:::\n', mode: 0o640 },
+    { name: 'etc/shadow', content: 'root:*:19000:0:99999:7:::\napp:*:19000:0:99999:7:::\n', mode: 0o640 },
     { name: 'etc/apt/sources.list', content: 'deb [trusted=yes] file:/srv/repository ./\n' },
     ...pam.map((name): TarEntry => ({
       name: `etc/pam.d/${name}`,
@@ -89,11 +102,13 @@ async function repository(folder: string): Promise<TarEntry[]> {
     { name: 'DEBIAN/postinst', content: postinst, mode: 0o755 },
     { name: 'usr/bin/greet', content: '#!/bin/sh\necho greetings\n', mode: 0o755 },
   ];
-  await run('tar', ['-x', '-C', folder], { input: tarOf(entries) });
-  const built = await run('dpkg-deb', ['--build', '--root-owner-group', folder, `${folder}.deb`]);
+  const place = join(folder, 'greeter');
+  mkdirSync(place);
+  await run('tar', ['-x', '-C', place], { input: tarOf(entries) });
+  const built = await run('dpkg-deb', ['--build', '--root-owner-group', place, `${place}.deb`]);
   if (built.status !== 0) throw new Error(built.stderr.toString());
-  const content = readFileSync(`${folder}.deb`);
-  const [sum = ''] = (await run('sha256sum', [`${folder}.deb`])).stdout.toString().split(' ');
+  const content = readFileSync(`${place}.deb`);
+  const [sum = ''] = (await run('sha256sum', [`${place}.deb`])).stdout.toString().split(' ');
   const index = `${control}Filename: ./greeter.deb\nSize: ${content.length}\nSHA256: ${sum}\n`;
   return [
     { name: 'srv/repository/Packages', content: index },

@@ -20,6 +20,8 @@ import { tarOf, type TarEntry } from './tar.ts';
 export interface TestRegistry {
   /** As references name it. */
   host: string;
+  /** The file of its certificate. */
+  certificate: string;
   user: { username: string; password: string };
   /** Stores an image, and returns the digest of its manifest. */
   push(name: string, tag: string, image: TestImage): Promise<string>;
@@ -90,15 +92,18 @@ export function shellLayer(): TarEntry[] {
   ];
 }
 
-export async function startRegistry({ isOpen = false } = {}): Promise<TestRegistry> {
+/** `isTrusted`: the machine's configuration for containers has its certificate. */
+export async function startRegistry({ isOpen = false, isTrusted = true } = {}): Promise<TestRegistry> {
   const home = await mkdtemp(join(tmpdir(), 'registry-'));
   const port = await freePort();
   const host = `127.0.0.1:${port}`;
   const user = { username: 'puller', password: 'correct horse: battery' };
   const { cert: ca } = await ownCertificate(home);
   const trusted = join('/etc/containers/certs.d', host);
-  await mkdir(trusted, { recursive: true });
-  await writeFile(join(trusted, 'ca.crt'), ca);
+  if (isTrusted) {
+    await mkdir(trusted, { recursive: true });
+    await writeFile(join(trusted, 'ca.crt'), ca);
+  }
   const hashed = await run('htpasswd', ['-niB', '-C', '4', user.username], { input: user.password });
   await writeFile(join(home, 'htpasswd'), hashed.stdout);
   const config = {
@@ -148,6 +153,7 @@ export async function startRegistry({ isOpen = false } = {}): Promise<TestRegist
   await start();
   return {
     host,
+    certificate: join(home, 'tls/cert.pem'),
     user,
     pushManifest,
     async push(name, tag, { layers, config: description, manifest }) {

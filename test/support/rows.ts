@@ -8,9 +8,12 @@ import type {
   DependencyRow,
   Schema,
 } from '../../src/db/schema.ts';
+import { insertForge } from '../../src/lifecycle/forges.ts';
 import { receive } from '../../src/inbound-hooks/hook-deliveries.ts';
 import { contentTypeOf } from '../../src/lib/file-types.ts';
 import { completeFacts } from '../../src/inbound-hooks/payload-readers.ts';
+
+import { forgeToken } from './fake-forge.ts';
 
 /** Records that only the service's own work creates, inserted directly in the same form. */
 
@@ -148,6 +151,17 @@ export async function addDeliveryAttempt(
   const base = { id: ids.next(), delivery_id: delivery.id, duration_ms: 12, created_at: BigInt(Date.now()), error: '' };
   const row = { ...base, ...attempt };
   await db.transaction((trx) => trx.insertInto('webhook_attempts').values(row).execute());
+}
+
+/** A forge that somebody has connected, at which nobody listens. */
+export async function addForge({ db, ids, vault }: Services, owner: { email: string }): Promise<{ id: bigint }> {
+  const seen = { login: 'ada', may: 'null', state: 'connected', state_reason: '' } as const;
+  return db.transaction(async (trx) => {
+    const users = trx.selectFrom('users').select('id').where('email', '=', owner.email);
+    const { id } = await users.executeTakeFirstOrThrow();
+    const settings = { owner_id: id, provider: 'github', url: 'http://127.0.0.1:9' } as const;
+    return insertForge({ trx, ids, vault }, settings, forgeToken, seen);
+  });
 }
 
 /** A ping that arrived at a hook. */

@@ -44,6 +44,8 @@ function putBackEnvironment(): void {
   Object.assign(process.env, environment);
 }
 
+// For this process alone (run-tests.ts): small programs would get large pages too.
+delete process.env.GLIBC_TUNABLES;
 const load = createRequire(import.meta.url);
 const environment = { ...process.env };
 const { TEST_FILES = '[]', TEST_CLAIMS = '' } = environment;

@@ -3,7 +3,7 @@ import { insertUser } from '../../src/auth/users.ts';
 import { beginLog } from '../../src/streams/logs.ts';
 import type { Record_ } from './client.ts';
 import { registerApplication } from './applications.ts';
-import { addArtifact, addBuild, addCache, addCommit, addDelivery, addHookDelivery } from './rows.ts';
+import { addArtifact, addBuild, addCache, addCommit, addDelivery, addForge, addHookDelivery } from './rows.ts';
 import type { Service } from './service.ts';
 import { addShell } from './shells.ts';
 import type { User } from './user.ts';
@@ -55,6 +55,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
   const guestId = await store.db.transaction((trx) => insertUser(trx, store.ids, guest));
   const schedule = (await owner.post(`/projects/${project.id}/schedules`, { cron: '0 0 1 1 *' })).record;
   const registry = await owner.createRegistry({ host: `registry-of-${project.id}.example.org` });
+  const forge = await addForge(store, owner);
   const application = await registerApplication(service, owner);
   await application.token(owner, ['user']);
   const upload = (await owner.post(`/dependencies/${dependency.id}/uploads`, { size: 1n })).record;
@@ -81,6 +82,7 @@ export async function buildWorld(service: Service, owner: User): Promise<World> 
     user_id: guestId,
     schedule_id: schedule.id,
     registry_id: registry.id,
+    forge_id: forge.id,
     application_id: application.id,
     authorization_id: application.id,
     cache_id: cache.id,

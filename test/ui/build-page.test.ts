@@ -213,8 +213,8 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
     stepwise = await runningBuild(alice, runner, { command: '', ...(Object.fromEntries(fields) as object) });
     const [install = '', second = '', publish = '', tidy = ''] = named;
     const failing = [
-      { name: install, state: 'passed', status: 0, from: 0, to: 2100, line: 1 },
-      { name: second, state: 'failed', status: 2, from: 2100, to: 65_100, line: 301 },
+      { name: install, state: 'passed', status: 0, from: 0, to: 2000, line: 1 },
+      { name: second, state: 'failed', status: 2, from: 2000, to: 65_000, line: 301 },
       { name: publish, state: 'skipped' },
     ] as const;
     const tell = async (steps: StepState[]): Promise<void> => {
@@ -231,9 +231,9 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
         named.map((name) => `waiting\n${name}`),
       );
       await stepwise.task.writeLog(logOf(lines));
-      await tell([...failing, { name: tidy, state: 'running', from: 65_100, line: lines + 1 }]);
+      await tell([...failing, { name: tidy, state: 'running', from: 65_000, line: lines + 1 }]);
       await list(wide).getByText('running').waitFor();
-      await tell([...failing, { name: tidy, state: 'passed', status: 0, from: 65_100, to: 66_200, line: lines + 1 }]);
+      await tell([...failing, { name: tidy, state: 'passed', status: 0, from: 65_000, to: 66_000, line: lines + 1 }]);
       await list(wide).getByText('passed').nth(1).waitFor();
     }
     const storageState = await wide.context().storageState();

@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { forgeOf } from '../../src/resources/forges.ts';
+import { linksAtForge } from '../../src/resources/forge-links.ts';
 import { linksOf as linksAt } from '../../src/ui/forge-links.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
-describeWithRunner('links to the forge', (service, runner) => {
+describeWithRunnerOnOne('links to the forge', (service, runner) => {
   let alice: User;
   before(async () => {
     alice = await service.user();
   });
 
   const linksOf = async (url: string, id = 0n) => {
-    const links = linksAt(await forgeOf(service.store.db.read, { id, clone_url: url }));
+    const links = linksAt(await linksAtForge(service.store.db.read, { id, clone_url: url }));
     return links && [links.commit('c0ffee'), links.branch('fix/a b#1'), links.pullRequest(7n)];
   };
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TestBrowser } from '../support/browser.ts';
-import { describeWithRunner } from '../support/runner.ts';
+import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { SuiteRuns } from '../support/suite-runs.ts';
 import { Tab } from '../support/tab.ts';
 
-describeWithRunner('the page of a request whose suites need others', (service, runner, database) => {
+describeWithRunnerOnOne('the page of a request whose suites need others', (service, runner, database) => {
   test('draws them, says what each needs, and lets a person approve', async () => {
     const alice = await service.user();
     const tab = new Tab(service);

@@ -59,6 +59,31 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       created_at: 0n,
       operator: 1,
     });
+    await put('forges', {
+      id: largestId,
+      owner_id: user,
+      provider: 'gitea',
+      url: 'https://forge.example.org/x',
+      token: seal({ table: 'forges', column: 'token' }, largestId),
+      login: awkward,
+      may: '["read"]',
+      state: 'connected',
+      state_reason: awkward,
+      checked_at: 1n,
+      created_at: 1n,
+      deleted_at: null,
+      held_until: 2n,
+    });
+    await put('forge_removals', {
+      id: 1n,
+      forge_id: largestId,
+      repository: awkward,
+      public_key: awkward,
+      hook_url: awkward,
+      created_at: 1n,
+      run_after: 2n,
+      tries: 3,
+    });
     await put('projects', {
       id: project,
       owner_id: user,
@@ -82,6 +107,12 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       default_branch: awkward,
       passed_since: null,
       failed_since: 3n,
+      forge_id: largestId,
+      forge_repository: awkward,
+      forge_state: 'incomplete',
+      forge_state_reason: awkward,
+      forge_look_at: 4n,
+      forge_mends: 1,
     });
     await put('project_documents', { project_id: project, document: awkward });
     await put('collaborators', { id: 1n, project_id: project, user_id: user, created_at: 2n });
@@ -401,6 +432,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       secret: seal({ table: 'notifications', column: 'secret' }, 1n),
       last_position: 1n,
       repository: awkward,
+      forge_id: largestId,
     });
     const delivery = { id: 1n, notification_id: 1n, event_type: 'ping', payload: awkward, state: 'pending' };
     await put('webhook_deliveries', { ...delivery, position: 1n, created_at: 1n, since: 1n });
@@ -420,6 +452,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       events: 'push,tag',
       secret: seal({ table: 'hooks', column: 'secret' }, 1n),
       created_at: 1n,
+      forge_url: awkward,
     });
     await put('hook_deliveries', {
       id: largestId,

@@ -108,6 +108,38 @@ create table audit_entries (
   details text not null
 );
 
+-- Forges that accounts have connected, and what was put there and has to be taken away again.
+
+create table forges (
+  id bigint not null primary key,
+  owner_id bigint not null references users (id) on delete cascade,
+  provider text not null,
+  url text not null,
+  token text not null,
+  login text not null,
+  may text not null,
+  state text not null,
+  state_reason text not null,
+  checked_at bigint not null,
+  created_at bigint not null,
+  deleted_at bigint,
+  held_until bigint not null default 0
+);
+create index forges_of_owner on forges (owner_id, id);
+
+create table forge_removals (
+  id bigint not null primary key,
+  forge_id bigint not null references forges (id) on delete cascade,
+  repository text not null,
+  public_key text not null,
+  hook_url text not null,
+  created_at bigint not null,
+  run_after bigint not null,
+  tries integer not null default 0
+);
+create index forge_removals_by_time on forge_removals (run_after);
+create index forge_removals_of_forge on forge_removals (forge_id);
+
 -- Projects, and what is set up in them.
 
 create table projects (
@@ -133,8 +165,16 @@ create table projects (
   report_left_out integer not null default 1,
   passed_since bigint,
   failed_since bigint,
+  forge_id bigint references forges (id),
+  forge_repository text not null default '',
+  forge_state text not null default 'none',
+  forge_state_reason text not null default '',
+  forge_look_at bigint,
+  forge_mends integer not null default 0,
   constraint projects_name unique (owner_id, name)
 );
+create index projects_of_forge on projects (forge_id);
+create index projects_by_forge_look on projects (forge_look_at);
 
 create table project_documents (
   project_id bigint not null primary key references projects (id) on delete cascade,
@@ -331,7 +371,8 @@ create table hooks (
   provider text not null,
   events text not null,
   secret text not null,
-  created_at bigint not null
+  created_at bigint not null,
+  forge_url text not null default ''
 );
 create index hooks_of_project on hooks (project_id, id);
 
@@ -727,7 +768,8 @@ create table notifications (
   url text not null,
   secret text not null,
   last_position bigint not null default 0,
-  repository text not null default ''
+  repository text not null default '',
+  forge_id bigint references forges (id)
 );
 create index notifications_of_project on notifications (project_id, id);
 

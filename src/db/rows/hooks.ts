@@ -8,6 +8,8 @@ export interface HookRow extends ColumnsOf<typeof hookFields> {
   project_id: bigint;
   secret: Sealed;
   created_at: bigint;
+  /** The address that a connected forge was given for it; blank for one that somebody made by hand. */
+  forge_url: string;
 }
 
 /** A delivery to a hook, and its outcome. */

@@ -1,6 +1,7 @@
 import type { dependencyFields, registryFields } from '../../records/dependency.ts';
 import type { strategyFields } from '../../records/deploy.ts';
 import type { ColumnsOf } from '../../records/fields.ts';
+import type { forgeFields } from '../../records/forge.ts';
 import type { notificationFields, targetFields } from '../../records/notification.ts';
 import type { projectFields } from '../../records/project.ts';
 import type { ruleFields, suiteFields, variableFields } from '../../records/suite.ts';
@@ -25,6 +26,15 @@ export interface ProjectRow extends ColumnsOf<typeof projectFields> {
   passed_since: bigint | null;
   /** The same for `failed` and `errored`. */
   failed_since: bigint | null;
+  /** The connected forge, and the repository's name there; `forge_state` tells whether all is there that is needed. */
+  forge_id: bigint | null;
+  forge_repository: string;
+  forge_state: string;
+  forge_state_reason: string;
+  /** When the forge is asked the next time; null where none is connected. */
+  forge_look_at: bigint | null;
+  /** Whether what is missing then is put there again. */
+  forge_mends: number;
 }
 
 export interface CollaboratorRow {
@@ -108,6 +118,37 @@ export interface RegistryRow extends ColumnsOf<typeof registryFields> {
   created_at: bigint;
 }
 
+/** A forge that an account has connected. */
+export interface ForgeRow extends ColumnsOf<typeof forgeFields> {
+  id: bigint;
+  owner_id: bigint;
+  token: Sealed;
+  /** Whose token it is. */
+  login: string;
+  /** As JSON: what the token may, or null. */
+  may: string;
+  state: string;
+  state_reason: string;
+  checked_at: bigint;
+  created_at: bigint;
+  /** It was disconnected, and stays for what is to be taken away there. */
+  deleted_at: bigint | null;
+  /** Until then one server is at work on what is due there. */
+  held_until: bigint;
+}
+
+/** A key and a hook of a repository that are to be taken away at the forge; blank where there is none. */
+export interface ForgeRemovalRow {
+  id: bigint;
+  forge_id: bigint;
+  repository: string;
+  public_key: string;
+  hook_url: string;
+  created_at: bigint;
+  run_after: bigint;
+  tries: number;
+}
+
 export interface DependencyRelationRow {
   id: bigint;
   dependency_id: bigint;
@@ -180,4 +221,6 @@ export interface NotificationRow {
   last_position: bigint;
   /** The forge's name of the repository; blank for webhooks. */
   repository: string;
+  /** The connected forge whose token is used; null where it has one of its own. */
+  forge_id: bigint | null;
 }

@@ -35,6 +35,8 @@
 #                                  root also appear in the sandbox. The answer has descriptors of this process: those of
 #                                  the files "env" and "secret-env" in /dev/shm/headrace of the sandbox.
 #   directory PATH MODE UID GID
+#   adjust PATH MODE SECONDS NANOSECONDS
+#       gives a directory a mode, and these as its time
 #   overlay TARGET OPTIONS         its layers are places that were bound before, or directories that only the runner fills
 #   bind SOURCE TARGET ro|rw OWNERS file|
 #       SOURCE is a directory, or a file to cover one that is there, without a link anywhere in its path. OWNERS: "files" for what
@@ -259,6 +261,7 @@ sub reap {
 my %for_run = (
     furnish   => sub { furnish( @_, defined $runs{$inside}{range} ) ? step_files( $runs{$inside} ) : 0 },
     directory => \&make_directory,
+    adjust    => \&set_mode_and_time,
     overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
     bind      => \&bind_at,
     image     => sub {

@@ -50,6 +50,8 @@ export interface RunNamespaces {
   readonly user: Promise<Identity>;
   /** Makes a directory with an owner. */
   directory(path: string, mode: number, owner: Identity): Promise<void>;
+  /** Gives a directory a mode, and this time in nanoseconds. */
+  adjust(path: string, mode: number, time: bigint): Promise<void>;
   /**
    * Makes the root of the sandbox, and in a folder the run's own directories. Answers the paths by which the files of its
    * steps can be opened (step-files.ts), until `opened`.
@@ -107,6 +109,9 @@ export interface Started {
 export const helperDirectory = '/sys/run';
 export const sandboxRoot = join(helperDirectory, 'root');
 export const ownDirectories = join(helperDirectory, 'own');
+
+/** So many are a second. */
+const nanoseconds = 1_000_000_000n;
 
 /** An option string must fit into one page. */
 const longestOptions = 4000;
@@ -190,6 +195,8 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
       paths,
       user,
       directory: (path, mode, { uid, gid }) => request('directory', path, mode.toString(8), `${uid}`, `${gid}`),
+      adjust: (path, mode, time) =>
+        request('adjust', path, mode.toString(8), `${time / nanoseconds}`, `${time % nanoseconds}`),
       overlay: (target, layers) => request('overlay', target, overlayOptions(layers, root)),
       furnish: async (folder, { uid, gid }) =>
         (await ask(conversation, 'furnish', folder, `${uid}`, `${gid}`)).split(' ').map(descriptor),

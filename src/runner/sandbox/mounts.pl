@@ -9,13 +9,13 @@ my %numbers = (
         mount => 40, umount2 => 39, statfs => 43, fstatfs => 44, prctl => 167, unshare => 97, keyctl => 219, setns => 268,
         ppoll => 73, close => 57, dup3 => 24, rt_sigprocmask => 135, setgroups => 159, setgid => 144, setuid => 146, exit_group => 94,
         clone => 220, execve => 221, sendmsg => 211, recvmsg => 212, read => 63, write => 64, getppid => 173, geteuid => 175,
-        getegid => 177, mknodat => 33, unlinkat => 35,
+        getegid => 177, mknodat => 33, unlinkat => 35, utimensat => 88,
     },
     x64 => {
         mount => 165, umount2 => 166, statfs => 137, fstatfs => 138, prctl => 157, unshare => 272, keyctl => 250, setns => 308,
         ppoll => 271, close => 3, dup3 => 292, rt_sigprocmask => 14, setgroups => 116, setgid => 106, setuid => 105, exit_group => 231,
         clone => 56, execve => 59, sendmsg => 46, recvmsg => 47, read => 0, write => 1, getppid => 110, geteuid => 107,
-        getegid => 108, mknodat => 259, unlinkat => 263,
+        getegid => 108, mknodat => 259, unlinkat => 263, utimensat => 280,
     },
 );
 our ($machine) = @ARGV;
@@ -292,6 +292,13 @@ sub show_image {
 sub make_directory {
     my ( $path, $mode, $uid, $gid ) = @_;
     return mkdir($path) && chown( $uid, $gid, $path ) && chmod( oct $mode, $path );
+}
+
+# Perl and Node know times as floating point numbers, which have no nanoseconds. No link is followed.
+sub set_mode_and_time {
+    my ( $path, $mode, $seconds, $nanoseconds ) = @_;
+    my ( $HERE, $times, $NO_LINK ) = ( -100, pack( 'q4', ( $seconds, $nanoseconds ) x 2 ), 256 );
+    return chmod( oct $mode, $path ) && syscall( $call->{utimensat}, $HERE, $path, $times, $NO_LINK ) == 0;
 }
 
 # Deep or wide trees are left to the caller, which can wait for them without blocking other requests. Most directories

@@ -45,9 +45,16 @@ sub is_inhabited {
     opendir my $processes, '/proc' or return 1;
     for ( grep { /^\d/ } readdir $processes ) {
         my $user = ( stat "/proc/$_" )[4] // next;
-        return 1 if $user >= $start && $user < $start + $ids_in_range;
+        return 1 if $user >= $start && $user < $start + $ids_in_range && is_alive($_);
     }
     return 0;
+}
+
+# In containers nobody may reap what has ended. It holds nothing any more.
+sub is_alive {
+    my ($pid) = @_;
+    open my $file, '<', "/proc/$pid/stat" or return 0;
+    return ( <$file> // '' ) !~ /\) [ZX] [^)]*$/;
 }
 
 # How the IDs of a range stand for those of files, which begin with FILE, as extents of a map for mounts. Whoever runs has the

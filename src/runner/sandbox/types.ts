@@ -108,8 +108,8 @@ export interface Job {
   user?: RunUser | undefined;
   /** The files of an image, which stand in the sandbox instead of the machine's programs; the run may change its view. */
   image?: string | undefined;
-  /** A directory that `keepWhole` made: what that run changed in the same image is there. */
-  changedImage?: string;
+  /** What other runs changed in the same image: directories that lie below its files, and over them. */
+  imageLayers?: { below: readonly string[]; above: readonly string[] };
   /** Directories that lie below the run's home, and below /tmp, as layers, later ones on top. */
   home?: readonly string[];
   tmp?: readonly string[];

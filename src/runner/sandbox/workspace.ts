@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, lchownSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node:fs';
+import { lchownSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
@@ -6,7 +6,7 @@ import type { Machine } from './machine.ts';
 import { helperDirectory, type Owners } from './mount-helper.ts';
 import type { RunDirectory } from './run-directories.ts';
 import type { Sandbox } from './sandbox.ts';
-import { CannotMountError, sandboxPaths, wholeRun, type Job, type Mount } from './types.ts';
+import { CannotMountError, sandboxPaths, type Job, type Mount } from './types.ts';
 
 /**
  * Mounts the workspace and the software of a run on the root of its sandbox.
@@ -26,9 +26,8 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   const mounts = withPaths(job, machine).toSorted((a, b) => a.at.length - b.at.length); // outer ones first
   if (job.image !== undefined) await image(job.image);
   if (job.like) {
-    await directories.settled();
-    const { workspace, home } = job.like;
-    await Promise.all([liken(directories.make('changes'), workspace), liken(directories.make('home'), home)]);
+    like('changes', job.like.workspace);
+    like('home', job.like.home);
   }
   await workspace(root.at(sandboxPaths.workspace));
   if (job.home && job.home.length > 0) own(job.home, root.at(sandboxPaths.home), ['home', 'homeWork']);
@@ -47,15 +46,17 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
 
   async function image(tree: string): Promise<void> {
     await sandbox.process.settled();
-    const { changedImage: changed } = job;
-    const kept = (part: 'image' | 'root'): string[] => {
-      const path = changed === undefined ? undefined : join(changed, wholeRun[part]);
-      // Only runs with many users have a root of their own.
-      return path === undefined || (part === 'root' && !existsSync(path)) ? [] : [layer(path, 'ro', 'image')];
-    };
-    const layers = { below: kept('root'), above: kept('image') };
-    const ways = mounts.filter(({ file }) => file === undefined).map(({ at }) => at);
-    (await sandbox.image.show({ tree, layers, directories: ways })).forEach(mounting);
+    const { below = [], above = [] } = job.imageLayers ?? {};
+    const layers = { below: below.map(asImage), above: above.map(asImage) };
+    const directories = mounts.filter(({ file }) => file === undefined).map(({ at }) => at);
+    (await sandbox.image.show({ tree, layers, directories })).forEach(mounting);
+  }
+
+  /** Its owner can enter it in any case. */
+  function like(name: RunDirectory, other: string | undefined): void {
+    if (other === undefined) return;
+    const { mode, mtimeNs } = lstatSync(other, { bigint: true });
+    mounting(namespaces.adjust(directories.make(name), (Number(mode) & 0o7777) | 0o700, mtimeNs));
   }
 
   async function workspace(target: string): Promise<void> {
@@ -120,6 +121,10 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     return place;
   }
 
+  function asImage(path: string): string {
+    return layer(path, 'ro', 'image');
+  }
+
   async function layers(mount: Mount, target: string, index: number, below: string | null): Promise<void> {
     const all = [...(below === null ? [] : [below]), ...(mount.layers ?? [])];
     const [only] = all;
@@ -150,16 +155,6 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     if (!machine.overlay) return mounts.length > 0;
     return mounts.some(({ at }) => mounts.some((other) => other.at.startsWith(`${at}/`)));
   }
-}
-
-/**
- * Gives a directory of ours the mode and time of another one. Its owner can enter it in any case. Node knows times as floating
- * point numbers, which have no nanoseconds.
- */
-export async function liken(directory: string, like: string | undefined): Promise<void> {
-  if (like === undefined) return;
-  chmodSync(directory, (lstatSync(like).mode & 0o7777) | 0o700);
-  await run('touch', ['-h', '-r', like, '--', directory]);
 }
 
 const isInside = (inner: string, outer: string): boolean => inner.startsWith(`${outer}/`);

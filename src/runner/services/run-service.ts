@@ -38,7 +38,7 @@ const lookEveryMs = 10;
 export function runService(
   beside: Beside,
   parts: ServiceParts,
-  more: Pick<Job, 'changedImage' | 'home' | 'tmp' | 'onLeft'> = {},
+  more: Pick<Job, 'imageLayers' | 'home' | 'tmp' | 'onLeft'> = {},
 ): RunningService {
   const { order, image, environment, mounts, limits, log } = parts;
   const stopping = new AbortController();

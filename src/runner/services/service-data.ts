@@ -14,21 +14,18 @@ import { sandboxPaths, wholeRun, type Beside, type Job, type RunFiles } from '..
  * the service's sandbox, so that to begin with it costs a few mounts, whatever it holds. The runner never looks inside.
  */
 
-/** Where data lies: in the home, in /tmp, or in the files of the image, and how it is called there. */
-function placeOf(path: string): { part: 'home' | 'tmp' | 'image'; names: string[] } {
-  const [part, at] = (
-    [
-      ['home', sandboxPaths.home],
-      ['tmp', '/tmp'],
-    ] as const
-  ).find(([, place]) => path === place || path.startsWith(`${place}/`)) ?? ['image', ''];
-  return { part, names: path.slice(at.length).split('/').filter(Boolean) };
+/** The parts of a sandbox in which data can be, with the directory that each lies at. */
+const places = { home: sandboxPaths.home, tmp: '/tmp', image: '', root: '' } as const;
+type Part = keyof typeof places;
+const allParts = Object.keys(places) as Part[];
+
+/** Where data lies: in which part of the sandbox, and how it is called there. */
+function placeOf(path: string): { part: Part; names: string[] } {
+  const part = allParts.find((one) => path === places[one] || path.startsWith(`${places[one]}/`)) ?? 'image';
+  return { part, names: path.slice(places[part].length).split('/').filter(Boolean) };
 }
 
-/** The parts of a sandbox: a directory at the top that the image does not have stands in a part of its own. */
-const parts = ['home', 'tmp', 'image', 'root'] as const;
-
-export type DataLayers = Pick<Job, 'changedImage' | 'home' | 'tmp'>;
+export type DataLayers = Pick<Job, 'imageLayers' | 'home' | 'tmp'>;
 
 /** A tree in the store has a number for its name. */
 function treeFor(digest: string): { name: string; digest: string; bytes: number } {
@@ -45,12 +42,12 @@ export async function findData(
   const tree = treeFor(digest);
   if (!store.has(project, tree)) return undefined;
   const taken = await store.take(project, tree, signal);
-  const of = async (part: 'home' | 'tmp'): Promise<string[]> => {
-    const path = join(taken.path, wholeRun[part]);
+  const of = async (part: Part): Promise<string[]> => {
+    const path = join(taken.path, part);
     return (await pathExists(path, 'directory')) ? [path] : [];
   };
-  const hasImage = await pathExists(join(taken.path, wholeRun.image), 'directory');
-  const layers = { home: await of('home'), tmp: await of('tmp'), ...(hasImage && { changedImage: taken.path }) };
+  const imageLayers = { below: await of('root'), above: await of('image') };
+  const layers = { imageLayers, home: await of('home'), tmp: await of('tmp') };
   return { layers, [Symbol.dispose]: () => taken[Symbol.dispose]() };
 }
 
@@ -64,13 +61,16 @@ export async function keepData(
   await using making = await store.begin();
   const whole = join(dirname(making.tree), 'whole');
   await left.keepWhole(whole);
-  const wanted = data.map(placeOf);
-  for (const part of parts) {
-    const of = wanted.filter((place) => place.part === (part === 'root' ? 'image' : part)).map(({ names }) => names);
+  for (const part of allParts) {
+    // A directory that the image does not have at its top lies in the root.
+    const wanted = data.map(placeOf).filter((place) => place.part === (part === 'root' ? 'image' : part));
     const from = join(whole, wholeRun[part]);
-    if (of.length === 0 || !(await pathExists(from, 'directory'))) continue;
-    await prune(from, of);
-    const to = join(making.tree, wholeRun[part]);
+    if (wanted.length === 0 || !(await pathExists(from, 'directory'))) continue;
+    await prune(
+      from,
+      wanted.map(({ names }) => names),
+    );
+    const to = join(making.tree, part);
     await removeTree(to); // an empty one, if there is one
     await rename(from, to);
   }

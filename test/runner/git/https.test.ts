@@ -14,7 +14,7 @@ const credential = { username: 'headrace', password: 'forge-token-0123456789' };
 const basic = `Basic ${Buffer.from(`${credential.username}:${credential.password}`).toString('base64')}`;
 
 /** git-lfs does not ask a proxy for localhost, so the forge has a name. */
-const resolve = async (host: string) => [{ address: /\.test$/.test(host) ? '127.0.0.1' : host, family: 4 }];
+const resolve = async (host: string) => [{ address: host.endsWith('.test') ? '127.0.0.1' : host, family: 4 }];
 
 interface Place extends Workplace {
   forge: HttpsGitHost;

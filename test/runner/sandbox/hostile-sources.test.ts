@@ -52,7 +52,8 @@ test('what a run is shown is never reached through a link [promise: build-files]
     'a layer of the home': (source) => ({ home: [source] }),
     'a layer of /tmp': (source) => ({ tmp: [source] }),
     'an image': (source) => ({ image: source }),
-    'what another run changed in an image': (source) => ({ image, changedImage: source }),
+    'a layer over an image': (source) => ({ image, imageLayers: { below: [], above: [source] } }),
+    'a layer below an image': (source) => ({ image, imageLayers: { below: [source], above: [] } }),
   };
   for (const [what, shape] of Object.entries(shapes))
     for (const source of ['made/link', 'made/link/inner', 'made/file', 'made/file-link'].map((name) =>

@@ -3,6 +3,7 @@ import { lstatSync } from 'node:fs';
 import { chmod, chown, cp, mkdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import test from 'node:test';
+import { run } from '../../../src/lib/processes.ts';
 import { rootUser, type RunUser } from '../../../src/runner/sandbox/types.ts';
 import { isRoot, open, tree } from './support.ts';
 
@@ -19,6 +20,8 @@ async function imageIn(folder: string): Promise<string> {
     await symlink('busybox', join(image, 'bin', name));
   return image;
 }
+
+const changesIn = (kept: string) => ({ below: [join(kept, 'root')], above: [join(kept, 'image-changes')] });
 
 test('root of a sandbox has many users, and the rights over them that it needs', { skip }, async (t) => {
   const { sh, folder, sandboxes } = await open(t);
@@ -70,7 +73,7 @@ test(
     assert.equal(first.text, `70\n71\n71 5 80\n${seen('70:71')}touch: /data/x: Permission denied\n`);
     // What it left belongs to whoever runs next, in an image or not; the image's own files do not.
     const over = [join(kept, 'changes')];
-    const next = { workspace: { checkout, over }, image, changedImage: kept };
+    const next = { workspace: { checkout, over }, image, imageLayers: changesIn(kept) };
     const asRoot = await sh(`${look}; cat mine.txt new /data/of-app`, { ...next, user: rootUser });
     assert.equal(asRoot.text, `${seen('0:0')}changed\nnew\nn\n`);
     const without = await sh('id -u; stat -c %u:%g mine.txt new; echo more >>new && cat new', {
@@ -103,6 +106,7 @@ test('what root of a sandbox may not do [promise: build-privileges]', { skip }, 
     'a mount namespace': 'unshare -m true',
     'a network of its own': 'unshare -n true',
     'a process namespace': 'unshare -p -f true',
+    'another root': 'perl -e \'chroot "/tmp" or die\'',
     'another namespace': 'nsenter -m -t 1 true',
     'the number of namespaces': 'echo 9 > /proc/sys/user/max_user_namespaces',
     // The kernel and the machine.
@@ -152,4 +156,42 @@ test('what root of a sandbox may not do [promise: build-privileges]', { skip }, 
   );
   assert.match(nothingNew, /NoNewPrivs:\t1/);
   assert.deepEqual(done.slice(2), []);
+});
+
+test('what root of one build leaves gives no other anything [promise: build-user]', { skip }, async (t) => {
+  const { sh, folder, sandboxes } = await open(t);
+  const image = await imageIn(folder);
+  const checkout = await tree(join(folder, 'checkout'), { file: '' });
+  for (const path of [checkout, image]) await sandboxes.adopt(path);
+  const kept = join(folder, 'kept');
+  const leave = [
+    'set -e; for owner in 0 33 70 65535; do cp /bin/busybox busybox-$owner; chown $owner:$owner busybox-$owner; chmod 6755 busybox-$owner; done',
+    'cp /bin/busybox /bin/busybox-suid; chmod 6755 /bin/busybox-suid; cp busybox-33 ~; cp busybox-33 /tmp; mkdir /data2; touch /data2/x',
+    'echo closed >/data/closed; chmod 0 /data/closed; sleep 1000 & echo left',
+  ];
+  const left = await sh(leave.join('\n'), {
+    image,
+    user: rootUser,
+    workspace: { checkout },
+    onLeft: (files) => files.keepWhole(kept),
+  });
+  assert.equal(left.text, 'left\n');
+  // On the disk nothing of it is anybody's.
+  const beyond = ['-not', '-uid', `-${firstOnDisk}`, '-not', '-uid', `+${firstOnDisk + 65_535}`];
+  const outside = await run('find', ['changes', 'home', 'tmp', 'image-changes', '-not', '(', ...beyond, ')'], {
+    cwd: kept,
+  });
+  assert.equal(outside.stdout.toString() + outside.stderr.toString(), '');
+  const over = [join(kept, 'changes')];
+  const programs = '/bin/busybox-suid ./busybox-0 ./busybox-33 ./busybox-65535';
+  const again = await sh(
+    `for program in ${programs}; do $program id -u; $program id -g; done; cat /data/closed; kill -0 -1 && echo killed; stat -c %u:%g /data2/x busybox-0 busybox-33`,
+    { image, imageLayers: changesIn(kept), user: app, workspace: { checkout, over } },
+  );
+  const refused = "cat: can't open '/data/closed': Permission denied\n";
+  assert.match(again.text, new RegExp(`^(70\n71\n){4}${refused}(.*kill.*\n)?0:0\n70:71\n33:33\n$`), again.text);
+  const without = await sh('for program in ./busybox-0 ./busybox-33; do $program id -u; done', {
+    workspace: { checkout, over },
+  });
+  assert.equal(without.text, '1000\n1000\n');
 });

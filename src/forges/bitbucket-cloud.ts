@@ -1,0 +1,170 @@
+import { createHash } from 'node:crypto';
+import * as Type from 'typebox';
+import type { Static } from 'typebox';
+import type { BuildState } from '../lifecycle/states.ts';
+import type { ForgeApi } from './api.ts';
+import { encoded, type Forge, type ForgeRepository, type Identity, type StatusForm } from './forge.ts';
+
+export const bitbucketUrl = 'https://bitbucket.org';
+export const bitbucketCloudApi = 'https://api.bitbucket.org/2.0';
+
+/**
+ * An access token is sent alone. A personal API token belongs to an e-mail address, and is configured as
+ * `address:token`.
+ */
+export function bitbucketHeaders(token: string): Record<string, string> {
+  const isPersonal = token.includes(':');
+  const authorization = isPersonal ? `Basic ${Buffer.from(token).toString('base64')}` : `Bearer ${token}`;
+  return { accept: 'application/json', authorization };
+}
+
+export const bitbucketStates: Record<BuildState, string> = {
+  enqueued: 'INPROGRESS',
+  waiting_for_approval: 'INPROGRESS',
+  running: 'INPROGRESS',
+  passed: 'SUCCESSFUL',
+  failed: 'FAILED',
+  timed_out: 'FAILED',
+  errored: 'FAILED',
+  cancelled: 'STOPPED',
+  skipped: 'STOPPED',
+};
+
+const longestKey = 40;
+
+/** Bitbucket identifies a status by its key. A name that is too long for a key is replaced by its hash. */
+function keyOf(context: string): string {
+  return context.length <= longestKey
+    ? context
+    : createHash('sha256').update(context).digest('hex').slice(0, longestKey);
+}
+
+const of = (repository: string): string => `/repositories/${encoded(repository)}`;
+
+export const bitbucketCloudStatus: StatusForm = {
+  path: (repository, sha) => `${of(repository)}/commit/${sha}/statuses/build`,
+  states: bitbucketStates,
+  body: ({ state, context, description, address }) => ({
+    key: keyOf(context),
+    state,
+    name: context,
+    url: address,
+    description,
+  }),
+};
+
+const pageOf = <Of extends Type.TSchema>(values: Of) =>
+  Type.Object({ values: Type.Array(values), next: Type.Optional(Type.String()) });
+
+const repositorySchema = Type.Object({
+  full_name: Type.String(),
+  is_private: Type.Boolean(),
+  updated_on: Type.Optional(Type.String()),
+  mainbranch: Type.Optional(Type.Union([Type.Object({ name: Type.String() }), Type.Null()])),
+  links: Type.Object({ clone: Type.Array(Type.Object({ name: Type.String(), href: Type.String() })) }),
+});
+
+function repositoryOf(told: Static<typeof repositorySchema>, mayAdminister: boolean): ForgeRepository {
+  const address = (name: string): string => told.links.clone.find((one) => one.name === name)?.href ?? '';
+  return {
+    full_name: told.full_name,
+    ssh_url: address('ssh'),
+    // It has the name of who asks in it.
+    https_url: address('https').replace(/^https:\/\/[^@/]*@/, 'https://'),
+    default_branch: told.mainbranch?.name ?? '',
+    private: told.is_private,
+    archived: false,
+    may_administer: mayAdminister,
+  };
+}
+
+/** Of somebody in more workspaces than that, repositories of the others are not listed. */
+const mostWorkspaces = 10;
+const quoted = (text: string): string => `"${text.replaceAll(/["\\]/g, '\\$&')}"`;
+
+export function bitbucketCloud(api: ForgeApi): Forge {
+  const inWorkspace = async (workspace: string, role: string, query: string, page: number) => {
+    const asked = new URLSearchParams({ role, sort: '-updated_on', ...(query !== '' && { q: query }) });
+    const path = `/repositories/${encodeURIComponent(workspace)}?${asked.toString()}&pagelen=50&page=${page}`;
+    return (await api.get(path, pageOf(repositorySchema))).value;
+  };
+  return {
+    async whoami() {
+      const me = Type.Object({ username: Type.Optional(Type.String()), nickname: Type.Optional(Type.String()) });
+      const { value, headers } = await api.get('/user', me);
+      return { login: value.username ?? value.nickname ?? '', ...rightsOf(headers['x-oauth-scopes']) };
+    },
+    async repositories(query, page) {
+      const workspace = Type.Object({ slug: Type.String() });
+      const mine = pageOf(Type.Object({ workspace: Type.Optional(workspace), slug: Type.Optional(Type.String()) }));
+      const { value } = await api.get('/user/workspaces?pagelen=100', mine);
+      const found: (Static<typeof repositorySchema> & { isAdmin: boolean })[] = [];
+      let hasMore = false;
+      const filter = query === '' ? '' : `full_name ~ ${quoted(query)}`;
+      for (const one of value.values.slice(0, mostWorkspaces)) {
+        const slug = one.workspace?.slug ?? one.slug ?? '';
+        const [writes, admins] = [
+          await inWorkspace(slug, 'contributor', filter, page),
+          await inWorkspace(slug, 'admin', filter, page),
+        ];
+        const names = new Set(admins.values.map(({ full_name: name }) => name));
+        found.push(...writes.values.map((told) => ({ ...told, isAdmin: names.has(told.full_name) })));
+        hasMore ||= writes.next !== undefined;
+      }
+      const newest = found.toSorted((a, b) => (b.updated_on ?? '').localeCompare(a.updated_on ?? ''));
+      return { repositories: newest.map((told) => repositoryOf(told, told.isAdmin)), hasMore };
+    },
+    async repository(name) {
+      const { value } = await api.get(of(name), repositorySchema);
+      const [workspace = ''] = name.split('/');
+      const admins = await inWorkspace(workspace, 'admin', `full_name = ${quoted(value.full_name)}`, 1);
+      return repositoryOf(
+        value,
+        admins.values.some(({ full_name: one }) => one === value.full_name),
+      );
+    },
+    async keys(repository) {
+      const key = Type.Object({ id: Type.Integer(), key: Type.String() });
+      const { value } = await api.get(`${of(repository)}/deploy-keys?pagelen=100`, pageOf(key));
+      return value.values.map((one) => ({ id: String(one.id), key: one.key }));
+    },
+    // Such a key can only read.
+    addKey: (repository, label, key) => api.post(`${of(repository)}/deploy-keys`, { label, key }),
+    removeKey: (repository, id) => api.delete(`${of(repository)}/deploy-keys/${encodeURIComponent(id)}`),
+    async hooks(repository) {
+      const hook = Type.Object({ uuid: Type.String(), url: Type.String(), active: Type.Boolean() });
+      const { value } = await api.get(`${of(repository)}/hooks?pagelen=100`, pageOf(hook));
+      return value.values.map(({ uuid, url, active }) => ({ id: uuid, url, active }));
+    },
+    addHook: (repository, { url, secret }) =>
+      api.post(`${of(repository)}/hooks`, {
+        description: 'Headrace',
+        url,
+        secret,
+        active: true,
+        events: ['repo:push', 'pullrequest:created', 'pullrequest:updated'],
+      }),
+    removeHook: (repository, id) => api.delete(`${of(repository)}/hooks/${encodeURIComponent(id)}`),
+  };
+}
+
+/** Scopes of access tokens and applications, and those of personal API tokens, which have other names. */
+function rightsOf(header: string | string[] | undefined): Pick<Identity, 'may' | 'lacks'> {
+  if (header === undefined) return { may: null, lacks: [] };
+  const scopes = String(header)
+    .split(/[,\s]+/)
+    .map((scope) => scope.replace(/^(\w+):(\w+):bitbucket$/, '$2:$1').replace(/:read$/, ''));
+  const has = (...those: string[]): boolean => those.some((scope) => scopes.includes(scope));
+  const admin = has('repository:admin');
+  const writes = admin || has('repository:write');
+  const hooks = has('webhook', 'webhook:write');
+  return {
+    may: [
+      ...(writes || has('repository') ? (['read'] as const) : []),
+      ...(admin ? (['keys'] as const) : []),
+      ...(hooks ? (['hooks'] as const) : []),
+      ...(has('repository', 'repository:write') || admin ? (['statuses'] as const) : []),
+    ],
+    lacks: [...(admin ? [] : ['repository:admin']), ...(hooks ? [] : ['webhook'])],
+  };
+}

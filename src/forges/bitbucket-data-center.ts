@@ -1,0 +1,120 @@
+import * as Type from 'typebox';
+import type { Static } from 'typebox';
+import type { ForgeApi } from './api.ts';
+import { bitbucketCloudStatus, bitbucketStates } from './bitbucket-cloud.ts';
+import { ForgeError, type Forge, type ForgeRepository, type StatusForm } from './forge.ts';
+
+/** Bitbucket Data Center: a server of one's own. It has another API than Bitbucket Cloud, below `/rest`. */
+
+const of = (repository: string): string => {
+  const [project = '', name = ''] = repository.split('/').map(encodeURIComponent);
+  return `projects/${project}/repos/${name}`;
+};
+
+/** It has no state for a stopped build. */
+export const bitbucketDataCenterStatus: StatusForm = {
+  ...bitbucketCloudStatus,
+  path: (repository, sha) => `/api/latest/${of(repository)}/commits/${sha}/builds`,
+  states: { ...bitbucketStates, cancelled: 'FAILED', skipped: 'FAILED' },
+};
+
+const pageOf = <Of extends Type.TSchema>(values: Of) =>
+  Type.Object({ values: Type.Array(values), isLastPage: Type.Boolean() });
+
+const repositorySchema = Type.Object({
+  slug: Type.String(),
+  project: Type.Object({ key: Type.String() }),
+  public: Type.Optional(Type.Boolean()),
+  archived: Type.Optional(Type.Boolean()),
+  links: Type.Object({ clone: Type.Optional(Type.Array(Type.Object({ name: Type.String(), href: Type.String() }))) }),
+});
+type Told = Static<typeof repositorySchema>;
+
+const nameOf = ({ project, slug }: Told): string => `${project.key}/${slug}`;
+
+function repositoryOf(told: Told, mayAdminister: boolean, defaultBranch = ''): ForgeRepository {
+  const address = (name: string): string => told.links.clone?.find((one) => one.name === name)?.href ?? '';
+  return {
+    full_name: nameOf(told),
+    ssh_url: address('ssh'),
+    https_url: address('http').replace(/^(https?:\/\/)[^@/]*@/, '$1'),
+    default_branch: defaultBranch,
+    private: !(told.public ?? false),
+    archived: told.archived ?? false,
+    may_administer: mayAdminister,
+  };
+}
+
+const atOnce = 50;
+
+export function bitbucketDataCenter(api: ForgeApi): Forge {
+  const listed = async (permission: string, query: string, page: number) => {
+    const start = String((page - 1) * atOnce);
+    const asked = new URLSearchParams({ permission, start, limit: String(atOnce), archived: 'ALL' });
+    if (query !== '') asked.set('name', query);
+    return (await api.get(`/api/latest/repos?${asked.toString()}`, pageOf(repositorySchema))).value;
+  };
+  return {
+    async whoami() {
+      const properties = Type.Object({ version: Type.String(), displayName: Type.Optional(Type.String()) });
+      const { headers } = await api.get('/api/latest/application-properties', properties);
+      // Anybody may read these; the header tells for whom they were read.
+      const login = headers['x-ausername'];
+      if (typeof login !== 'string') throw new ForgeError('refused', 'Bitbucket does not know this token.');
+      return { login: decodeURIComponent(login), may: null, lacks: [] };
+    },
+    async repositories(query, page) {
+      const writes = await listed('REPO_WRITE', query, page);
+      const admins = new Set((await listed('REPO_ADMIN', query, page)).values.map(nameOf));
+      const repositories = writes.values.map((told) => repositoryOf(told, admins.has(nameOf(told))));
+      return { repositories, hasMore: !writes.isLastPage };
+    },
+    async repository(name) {
+      const { value } = await api.get(`/api/latest/${of(name)}`, repositorySchema);
+      const branch = await api
+        .get(`/api/latest/${of(name)}/default-branch`, Type.Object({ displayId: Type.String() }))
+        .catch((error: unknown) => {
+          if (error instanceof ForgeError && error.kind === 'not_found') return undefined; // it is empty
+          throw error;
+        });
+      return repositoryOf(
+        value,
+        await mayRead(api, `/api/latest/${of(name)}/webhooks?limit=1`),
+        branch?.value.displayId,
+      );
+    },
+    async keys(repository) {
+      const key = Type.Object({ key: Type.Object({ id: Type.Integer(), text: Type.String() }) });
+      const { value } = await api.get(`/keys/latest/${of(repository)}/ssh?limit=1000`, pageOf(key));
+      return value.values.map((one) => ({ id: String(one.key.id), key: one.key.text }));
+    },
+    addKey: (repository, label, text) =>
+      api.post(`/keys/latest/${of(repository)}/ssh`, { key: { text, label }, permission: 'REPO_READ' }),
+    removeKey: (repository, id) => api.delete(`/keys/latest/${of(repository)}/ssh/${encodeURIComponent(id)}`),
+    async hooks(repository) {
+      const hook = Type.Object({ id: Type.Integer(), url: Type.String(), active: Type.Boolean() });
+      const { value } = await api.get(`/api/latest/${of(repository)}/webhooks?limit=1000`, pageOf(hook));
+      return value.values.map(({ id, url, active }) => ({ id: String(id), url, active }));
+    },
+    addHook: (repository, { url, secret }) =>
+      api.post(`/api/latest/${of(repository)}/webhooks`, {
+        name: 'Headrace',
+        url,
+        active: true,
+        configuration: { secret },
+        events: ['repo:refs_changed', 'pr:opened', 'pr:from_ref_updated', 'pr:reopened'],
+      }),
+    removeHook: (repository, id) => api.delete(`/api/latest/${of(repository)}/webhooks/${encodeURIComponent(id)}`),
+  };
+}
+
+/** Hooks are shown to administrators alone; Bitbucket answers others with 401 or 403. */
+async function mayRead(api: ForgeApi, path: string): Promise<boolean> {
+  try {
+    await api.get(path, Type.Unknown());
+    return true;
+  } catch (error) {
+    if (error instanceof ForgeError && ['refused', 'forbidden', 'not_found'].includes(error.kind)) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,44 @@
+import { randomUUID } from 'node:crypto';
+import * as Type from 'typebox';
+import type { ForgeApi } from './api.ts';
+import { ForgeError, type Forge } from './forge.ts';
+import { likeGithub, mayPush, repositoryOf, repositorySchema } from './github.ts';
+import { nextIn } from './pages.ts';
+
+/** Gitea and Forgejo. Below a repository their API is GitHub's. */
+
+export const giteaUrl = 'https://gitea.com';
+
+export function giteaHeaders(token: string): Record<string, string> {
+  return { accept: 'application/json', authorization: `token ${token}` };
+}
+
+const user = Type.Object({ id: Type.Integer(), login: Type.String() });
+const found = Type.Object({ data: Type.Array(repositorySchema) });
+
+export function gitea(api: ForgeApi): Forge {
+  const me = async () => (await api.get('/user', user)).value;
+  return {
+    ...likeGithub(api, 'gitea'),
+    async whoami() {
+      const { login } = await me();
+      return { login, may: null, lacks: (await mayWrite(api, login)) ? [] : ['write:repository'] };
+    },
+    async repositories(query, page) {
+      const { id } = await me();
+      const asked = new URLSearchParams({ uid: String(id), q: query, sort: 'updated', order: 'desc' });
+      const { value, headers } = await api.get(`/repos/search?${asked.toString()}&limit=50&page=${page}`, found);
+      return { repositories: value.data.filter(mayPush).map(repositoryOf), hasMore: nextIn(headers) };
+    },
+  };
+}
+
+/**
+ * Gitea does not tell what a token may. But it looks at that before it looks for a repository, so one that is not there
+ * shows it.
+ */
+async function mayWrite(api: ForgeApi, login: string): Promise<boolean> {
+  const nowhere = `/repos/${encodeURIComponent(login)}/headrace-${randomUUID()}/hooks/0`;
+  const refused = await api.delete(nowhere).catch((error: unknown) => error);
+  return !(refused instanceof ForgeError && refused.kind === 'forbidden');
+}

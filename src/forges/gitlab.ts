@@ -1,0 +1,126 @@
+import * as Type from 'typebox';
+import type { Static } from 'typebox';
+import type { ForgeApi } from './api.ts';
+import { ForgeError, type Forge, type ForgeRepository, type Identity, type StatusForm } from './forge.ts';
+import { nextIn, pagesOf, unlessMoved } from './pages.ts';
+
+export const gitlabUrl = 'https://gitlab.com';
+
+export function gitlabHeaders(token: string): Record<string, string> {
+  return { accept: 'application/json', 'private-token': token };
+}
+
+const of = (repository: string): string => `/projects/${encodeURIComponent(repository)}`;
+
+export const gitlabStatus: StatusForm = {
+  path: (repository, sha) => `${of(repository)}/statuses/${sha}`,
+  states: {
+    enqueued: 'pending',
+    waiting_for_approval: 'pending',
+    running: 'running',
+    passed: 'success',
+    failed: 'failed',
+    timed_out: 'failed',
+    errored: 'failed',
+    cancelled: 'canceled',
+    skipped: 'canceled',
+  },
+  body: ({ state, context, description, address }) => ({ state, name: context, target_url: address, description }),
+};
+
+const access = Type.Optional(Type.Union([Type.Object({ access_level: Type.Integer() }), Type.Null()]));
+const text = Type.Optional(Type.Union([Type.String(), Type.Null()]));
+const project = Type.Object({
+  path_with_namespace: Type.String(),
+  ssh_url_to_repo: text,
+  http_url_to_repo: text,
+  default_branch: text,
+  visibility: Type.Optional(Type.String()),
+  archived: Type.Optional(Type.Boolean()),
+  permissions: Type.Optional(Type.Object({ project_access: access, group_access: access })),
+});
+
+/** GitLab's numbers of roles: a maintainer may add keys and hooks, and a developer push. */
+const maintainer = 40;
+const developer = 30;
+
+function repositoryOf(told: Static<typeof project>): ForgeRepository {
+  const { project_access: own, group_access: ofGroup } = told.permissions ?? {};
+  return {
+    full_name: told.path_with_namespace,
+    ssh_url: told.ssh_url_to_repo ?? '',
+    https_url: told.http_url_to_repo ?? '',
+    default_branch: told.default_branch ?? '',
+    private: told.visibility !== 'public',
+    archived: told.archived ?? false,
+    may_administer: Math.max(own?.access_level ?? 0, ofGroup?.access_level ?? 0) >= maintainer,
+  };
+}
+
+const keySchema = Type.Object({ id: Type.Integer(), key: Type.String() });
+const hookSchema = Type.Object({ id: Type.Integer(), url: Type.String(), alert_status: Type.Optional(Type.String()) });
+
+export function gitlab(api: ForgeApi): Forge {
+  return {
+    async whoami() {
+      const { value } = await api.get('/user', Type.Object({ username: Type.String() }));
+      return { login: value.username, ...(await rightsOf(api)) };
+    },
+    async repositories(query, page) {
+      const asked = new URLSearchParams({
+        membership: 'true',
+        min_access_level: String(developer),
+        order_by: 'last_activity_at',
+        sort: 'desc',
+        ...(query !== '' && { search: query, search_namespaces: 'true' }),
+      });
+      const { value, headers } = await api.get(
+        `/projects?${asked.toString()}&per_page=50&page=${page}`,
+        Type.Array(project),
+      );
+      return { repositories: value.map(repositoryOf), hasMore: nextIn(headers) };
+    },
+    async repository(name) {
+      const asked = (path: string) => api.get(path, project);
+      return repositoryOf((await unlessMoved(asked, of(name), ({ value }) => value.path_with_namespace)).value);
+    },
+    async keys(repository) {
+      const keys = await pagesOf((page) =>
+        api.get(`${of(repository)}/deploy_keys?per_page=100&page=${page}`, Type.Array(keySchema)),
+      );
+      return keys.map(({ id, key }) => ({ id: String(id), key }));
+    },
+    addKey: (repository, title, key) => api.post(`${of(repository)}/deploy_keys`, { title, key, can_push: false }),
+    removeKey: (repository, id) => api.delete(`${of(repository)}/deploy_keys/${encodeURIComponent(id)}`),
+    async hooks(repository) {
+      const hooks = await pagesOf((page) =>
+        api.get(`${of(repository)}/hooks?per_page=100&page=${page}`, Type.Array(hookSchema)),
+      );
+      // GitLab itself switches a hook off that failed too often.
+      return hooks.map(({ id, url, alert_status: alert }) => ({ id: String(id), url, active: alert !== 'disabled' }));
+    },
+    addHook: (repository, { url, secret }) =>
+      api.post(`${of(repository)}/hooks`, {
+        url,
+        token: secret,
+        push_events: true,
+        tag_push_events: true,
+        merge_requests_events: true,
+        enable_ssl_verification: true,
+      }),
+    removeHook: (repository, id) => api.delete(`${of(repository)}/hooks/${encodeURIComponent(id)}`),
+  };
+}
+
+/** Access tokens tell of themselves; others, as those of OAuth, do not. */
+async function rightsOf(api: ForgeApi): Promise<Pick<Identity, 'may' | 'lacks'>> {
+  try {
+    const own = await api.get('/personal_access_tokens/self', Type.Object({ scopes: Type.Array(Type.String()) }));
+    const { scopes } = own.value;
+    if (scopes.includes('api')) return { may: ['read', 'keys', 'hooks', 'statuses'], lacks: [] };
+    return { may: scopes.includes('read_api') ? ['read'] : [], lacks: ['api'] };
+  } catch (error) {
+    if (error instanceof ForgeError && error.kind !== 'unavailable') return { may: null, lacks: [] };
+    throw error;
+  }
+}

@@ -1,0 +1,226 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { recordAudit } from '../auth/audit.ts';
+import type { Database } from '../db/open.ts';
+import { sealedLocation, type ForgeRemovalRow, type ForgeRow } from '../db/schema.ts';
+import type { IdSource } from '../lib/ids.ts';
+import type { Vault } from '../lib/vault.ts';
+import { startWorkLoop } from '../lib/work-loop.ts';
+import {
+  claimForge,
+  dueAt,
+  endRemoval,
+  forgesTopic,
+  freeForge,
+  nextForgeWorkAt,
+  nextLook,
+  putOffLooks,
+  putOffRemoval,
+  setLink,
+  tokenLocation,
+} from '../lifecycle/forges.ts';
+import { ForgeError, type Forge } from './forge.ts';
+import type { OpenForge } from './index.ts';
+import { missingParts, putInPlace, takeAway } from './parts.ts';
+import { noteSeen, stateAfter } from './seen.ts';
+
+/**
+ * Looks after connected forges: takes away what is not needed there any more, and looks once a day whether the key and the
+ * hook of each project are still there. Every server has a keeper; one at a time works at a forge.
+ */
+export interface KeeperParts {
+  db: Database;
+  ids: IdSource;
+  vault: Vault;
+  openForge: OpenForge;
+  trouble: (error: unknown) => void;
+}
+
+const checkEveryMs = 15_000;
+const mostAtOnce = 8;
+/** Between two requests of looks at one forge. */
+const paceMs = 500;
+const awayMs = 15 * 60 * 1000;
+const day = 24 * 60 * 60 * 1000;
+
+export function startForgeKeeper(parts: KeeperParts): { close(): Promise<void> } {
+  const { db, trouble: onError } = parts;
+  const closing = new AbortController();
+  const underWay = new Set<Promise<void>>();
+  const loop = startWorkLoop(
+    async () => {
+      if (underWay.size >= mostAtOnce) return checkEveryMs; // the next one that is done wakes the loop
+      const forge = await db.transaction((trx) => claimForge(db, trx));
+      if (forge) {
+        const work = serve(parts, forge, closing.signal)
+          .catch(onError)
+          .finally(() => {
+            underWay.delete(work);
+            loop.wake();
+          });
+        underWay.add(work);
+        return 0;
+      }
+      const next = await nextForgeWorkAt(db.read);
+      // What is due and not claimed is at a forge where somebody is at work.
+      return next === undefined || next <= Date.now() ? checkEveryMs : next - Date.now();
+    },
+    { everyMs: checkEveryMs, onError },
+  );
+  const stopListening = db.listen(
+    (topic) => {
+      if (topic === forgesTopic) loop.wake();
+    },
+    () => loop.wake(),
+  );
+  loop.wake();
+  return {
+    async close() {
+      closing.abort();
+      stopListening();
+      await loop.close();
+      await Promise.all(underWay);
+    },
+  };
+}
+
+type Look = Awaited<ReturnType<typeof dueAt>>['looks'][number];
+
+/** Does what is due at a forge, some of it; what is left is claimed again. */
+async function serve(parts: KeeperParts, forge: ForgeRow, closing: AbortSignal): Promise<void> {
+  const { db, vault, openForge } = parts;
+  try {
+    const access = { url: forge.url, token: vault.open(forge.token, tokenLocation(forge.id)) };
+    const { removals, looks } = await dueAt(db.read, forge.id);
+    const plain = openForge(forge.provider, access);
+    for (const removal of removals) if (!closing.aborted) await remove(parts, plain, forge, removal);
+    const paced = openForge(forge.provider, access, pace(paceMs));
+    for (const look of looks) {
+      if (closing.aborted) break;
+      try {
+        // Somebody waits for what is mended.
+        await lookAt(parts, look.forge_mends === 1 ? plain : paced, forge, look);
+      } catch (error) {
+        if (!(await noteTrouble(parts, forge, error))) throw error;
+        break;
+      }
+    }
+  } finally {
+    await db.transaction((trx) => freeForge(trx, forge.id));
+  }
+}
+
+/** Lets one through in each span of time. */
+function pace(ms: number): () => Promise<void> {
+  let next = 0;
+  return async () => {
+    const now = performance.now();
+    const at = Math.max(now, next);
+    next = at + ms;
+    if (at > now) await sleep(at - now);
+  };
+}
+
+async function remove(
+  { db, ids }: KeeperParts,
+  client: Forge,
+  forge: ForgeRow,
+  removal: ForgeRemovalRow,
+): Promise<void> {
+  const tries = removal.tries + 1;
+  // Whoever wanted to keep it after all is too late now.
+  await db.transaction((trx) => putOffRemoval({ db, trx }, removal.id, { runAfter: Date.now() + 60_000, tries }));
+  try {
+    await takeAway(client, removal);
+    await db.transaction((trx) => endRemoval(trx, removal.id, 'any'));
+  } catch (error) {
+    if (!(error instanceof ForgeError)) throw error;
+    const isOver = Date.now() - Number(removal.created_at) > day;
+    const wait = Math.max(error.retryAfterMs ?? 0, Math.min(1000 * 2 ** Math.min(tries, 12), awayMs));
+    await db.transaction(async (trx) => {
+      if (!isOver) return putOffRemoval({ db, trx }, removal.id, { runAfter: Date.now() + wait, tries });
+      await endRemoval(trx, removal.id, 'any');
+      const details = {
+        repository: removal.repository,
+        ...(removal.public_key !== '' && { key: removal.public_key }),
+        ...(removal.hook_url !== '' && { hook: removal.hook_url }),
+        reason: error.message,
+      };
+      const subject = { id: forge.id, name: forge.url };
+      await recordAudit(trx, ids, byForge, { action: 'forge.left_behind', subject, details });
+    });
+  }
+}
+
+const byForge = { actor: null, via: 'forge', application: null, address: null } as const;
+
+/** Whether a project has at its forge what it needs; where it is to be mended, it is put there. */
+async function lookAt({ db, ids, vault }: KeeperParts, client: Forge, forge: ForgeRow, look: Look): Promise<void> {
+  const found = await wrongWith(client, look);
+  let reason = found;
+  let kept: bigint | undefined;
+  const { hook_id: hookId, hook_secret: secret } = look;
+  if (found === '' && hookId !== null && secret !== null) {
+    const key = vault.openPublic(
+      look.ssh_public_key,
+      sealedLocation({ table: 'projects', column: 'ssh_public_key' }, look.id),
+    );
+    const hook = {
+      url: look.forge_url ?? '',
+      secret: vault.open(secret, sealedLocation({ table: 'hooks', column: 'secret' }, hookId)),
+    };
+    const parts = { repository: look.forge_repository, title: titleOf(look.name), publicKey: key, hook };
+    const missing = await missingParts(client, parts);
+    if (look.forge_mends === 1) kept = await putInPlace({ db, ids }, client, { forgeId: forge.id, parts, missing });
+    else reason = missingInWords(missing);
+  }
+  await db.transaction(async (trx) => {
+    if (kept !== undefined) await endRemoval(trx, kept);
+    await setLink({ trx }, look.id, {
+      forge_state: reason === '' ? 'connected' : 'incomplete',
+      forge_state_reason: reason,
+      forge_look_at: nextLook(),
+      forge_mends: 0,
+    });
+    if (forge.state !== 'connected')
+      await noteSeen({ trx, ids, vault }, forge, { state: 'connected', state_reason: '' });
+    await db.announce(trx, forgesTopic);
+  });
+}
+
+export const titleOf = (name: string): string => `Headrace ${name}`.slice(0, 100).toWellFormed();
+
+export function missingInWords({ key, hook }: { key: boolean; hook: boolean }): string {
+  if (key && hook) return 'The key and the hook are missing at the forge.';
+  if (key) return 'The key is missing at the forge.';
+  return hook ? 'The hook is missing at the forge, or was switched off there.' : '';
+}
+
+/** What keeps a project from being built that no key or hook would mend, in words; blank where nothing does. */
+async function wrongWith(client: Forge, look: Look): Promise<string> {
+  try {
+    const repository = await client.repository(look.forge_repository);
+    if (repository.full_name.toLowerCase() !== look.forge_repository.toLowerCase())
+      return `The repository is called ${repository.full_name} now.`;
+    if (repository.archived) return 'The repository is archived.';
+    if (!repository.may_administer) return 'The token may not administer the repository any more.';
+  } catch (error) {
+    if (error instanceof ForgeError && ['not_found', 'forbidden', 'moved', 'invalid'].includes(error.kind))
+      return error.message;
+    throw error;
+  }
+  if (look.hook_id === null) return 'The hook was deleted here.';
+  return look.target_id === null ? 'The status target was deleted here.' : '';
+}
+
+/** Keeps what an error tells of a forge, and leaves it alone for a while. False where it tells nothing. */
+async function noteTrouble({ db, ids, vault }: KeeperParts, forge: ForgeRow, error: unknown): Promise<boolean> {
+  const seen = stateAfter(forge.provider, error);
+  if (!seen || !(error instanceof ForgeError)) return false;
+  const wait = seen.state === 'refused' ? day : Math.max(error.retryAfterMs ?? 0, awayMs);
+  await db.transaction(async (trx) => {
+    await noteSeen({ trx, ids, vault }, forge, seen);
+    await putOffLooks(trx, forge.id, Date.now() + wait);
+    await db.announce(trx, forgesTopic);
+  });
+  return true;
+}

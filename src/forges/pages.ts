@@ -1,0 +1,44 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Answered } from './api.ts';
+import { ForgeError } from './forge.ts';
+
+/** Pages of lists, and things that have moved: what forges with the same habits share. */
+
+/** So many pages of keys or hooks of one repository are looked at. */
+const mostPages = 10;
+
+/** Whether there is a page after this one (RFC 8288, and GitLab's own header). */
+export function nextIn(headers: IncomingHttpHeaders): boolean {
+  const { link, 'x-next-page': next } = headers;
+  return /rel="?next"?/.test(String(link ?? '')) || /^\d+$/.test(String(next ?? ''));
+}
+
+/** All of a list. */
+export async function pagesOf<T>(page: (number: number) => Promise<Answered<T[]>>): Promise<T[]> {
+  const all: T[] = [];
+  for (let number = 1; number <= mostPages; number += 1) {
+    const { value, headers } = await page(number);
+    all.push(...value);
+    if (value.length === 0 || !nextIn(headers)) break;
+  }
+  return all;
+}
+
+/**
+ * Asks for a repository. One that was renamed or moved is not taken in its place: the error tells its new name, for which
+ * the forge is asked where its answer leads, if that is below the same API.
+ */
+export async function unlessMoved<T>(
+  asked: (path: string) => Promise<T>,
+  path: string,
+  nameOf: (answer: T) => string,
+): Promise<T> {
+  try {
+    return await asked(path);
+  } catch (error) {
+    if (!(error instanceof ForgeError) || error.kind !== 'moved') throw error;
+    const there = error.location === '' ? undefined : await asked(error.location).catch(() => undefined);
+    const name = there === undefined ? 'elsewhere' : `to ${nameOf(there)}`;
+    throw new ForgeError('moved', `The repository was renamed or moved ${name}.`);
+  }
+}

@@ -1,0 +1,70 @@
+import { recordAudit } from '../auth/audit.ts';
+import type { Transaction } from '../db/open.ts';
+import type { ForgeRow } from '../db/schema.ts';
+import type { IdSource } from '../lib/ids.ts';
+import type { Vault } from '../lib/vault.ts';
+import { breakLinks, changeForge } from '../lifecycle/forges.ts';
+import type { ForgeState } from '../records/forge.ts';
+import { ForgeError, type Forge } from './forge.ts';
+import { providers, type ProviderName } from './index.ts';
+
+/** What a look at a forge tells of it. */
+export interface SeenForge {
+  login: string;
+  may: string;
+  state: ForgeState;
+  state_reason: string;
+}
+
+/** Asks the forge whose token it is, and what it may. */
+export async function seenAt(forge: Forge): Promise<SeenForge> {
+  const { login, may, lacks } = await forge.whoami();
+  const reason = lacks.length === 0 ? '' : `The token has not the ${scopesInWords(lacks)} that Headrace needs.`;
+  return { login: cut(login), may: JSON.stringify(may), state: 'connected', state_reason: reason };
+}
+
+const cut = (text: string): string =>
+  text
+    .replaceAll(/\p{Cc}/gu, ' ')
+    .toWellFormed()
+    .slice(0, 255);
+
+export function scopesInWords(scopes: readonly string[]): string {
+  return `${scopes.length === 1 ? 'scope' : 'scopes'} ${scopes.join(' and ')}`;
+}
+
+/** A refusal in words, with what a token needs. */
+export function refusalInWords(provider: ProviderName, { message }: ForgeError): string {
+  return `${message} A token needs the ${scopesInWords(providers[provider].scopes)}.`;
+}
+
+/** What an error of a forge tells of it; undefined where it tells nothing. */
+export function stateAfter(
+  provider: ProviderName,
+  error: unknown,
+): Pick<SeenForge, 'state' | 'state_reason'> | undefined {
+  if (!(error instanceof ForgeError)) return undefined;
+  if (error.kind === 'refused') return { state: 'refused', state_reason: refusalInWords(provider, error) };
+  if (error.kind === 'unavailable' || error.kind === 'not_a_forge')
+    return { state: 'unreachable', state_reason: error.message };
+  return undefined;
+}
+
+/**
+ * Keeps what was seen of a forge. A token that is not taken any more turns all projects of the forge incomplete, and the
+ * audit log says so once.
+ */
+export async function noteSeen(
+  { trx, ids, vault }: { trx: Transaction; ids: IdSource; vault: Vault },
+  forge: ForgeRow,
+  seen: Partial<SeenForge>,
+): Promise<ForgeRow> {
+  const changed = await changeForge({ trx, vault }, forge, seen);
+  if (seen.state !== 'refused') return changed;
+  await breakLinks(trx, forge.id, seen.state_reason ?? '');
+  if (forge.state === 'refused') return changed;
+  const subject = { id: forge.id, name: forge.url };
+  const deed = { action: 'forge.refused', subject, details: { reason: seen.state_reason } } as const;
+  await recordAudit(trx, ids, { actor: null, via: 'forge', application: null, address: null }, deed);
+  return changed;
+}

@@ -1,0 +1,283 @@
+import { sql } from 'kysely';
+import type { Database, Queries, Transaction } from '../db/open.ts';
+import { sealIn } from '../db/sealing.ts';
+import { sealedLocation, type ForgeRemovalRow, type ForgeRow, type ProjectRow } from '../db/schema.ts';
+import type { IdSource } from '../lib/ids.ts';
+import type { Vault } from '../lib/vault.ts';
+import type { ForgeState } from '../records/forge.ts';
+import type { WriteContext } from './write-context.ts';
+
+/**
+ * Forges that accounts have connected. What is put at a forge is written down first, as something to be taken away later
+ * (`forge_removals`), and crossed out in the transaction that keeps it. So nothing stays there that nobody knows of,
+ * whenever a server dies.
+ */
+
+/** Announced when there may be something to do at a forge, or it is done. */
+export const forgesTopic = 'forges';
+
+type Stored = Pick<ForgeRow, 'login' | 'may' | 'state_reason'> & { state: ForgeState };
+
+export function tokenLocation(id: bigint): string {
+  return sealedLocation({ table: 'forges', column: 'token' }, id);
+}
+
+export async function insertForge(
+  { trx, ids, vault }: { trx: Transaction; ids: IdSource; vault: Vault },
+  settings: Pick<ForgeRow, 'owner_id' | 'provider' | 'url'>,
+  token: string,
+  seen: Stored,
+): Promise<ForgeRow> {
+  const id = ids.next();
+  const now = BigInt(Date.now());
+  const row: ForgeRow = {
+    id,
+    ...settings,
+    ...seen,
+    token: await sealIn(trx, vault, token, tokenLocation(id)),
+    checked_at: now,
+    created_at: now,
+    deleted_at: null,
+    held_until: 0n,
+  };
+  await trx.insertInto('forges').values(row).execute();
+  return row;
+}
+
+/** What was seen at the forge, and the new token where there is one. */
+export async function changeForge(
+  { trx, vault }: { trx: Transaction; vault: Vault },
+  forge: ForgeRow,
+  seen: Partial<Stored>,
+  token?: string,
+): Promise<ForgeRow> {
+  const changed = {
+    ...seen,
+    checked_at: BigInt(Date.now()),
+    ...(token !== undefined && { token: await sealIn(trx, vault, token, tokenLocation(forge.id)) }),
+  };
+  await trx.updateTable('forges').set(changed).where('id', '=', forge.id).execute();
+  return { ...forge, ...changed };
+}
+
+/** The account's own. */
+export function forgesOf(db: Queries, ownerId: bigint) {
+  return db.selectFrom('forges').selectAll().where('owner_id', '=', ownerId).where('deleted_at', 'is', null);
+}
+
+/** Disconnected: its row stays as long as there is something to be taken away. */
+export async function retireForge({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, id: bigint): Promise<void> {
+  const deleted = { deleted_at: BigInt(Date.now()) };
+  await trx.updateTable('forges').set(deleted).where('id', '=', id).execute();
+  await forgetRetired(trx, id);
+  await db.announce(trx, forgesTopic);
+}
+
+async function forgetRetired(trx: Transaction, id: bigint): Promise<void> {
+  await trx
+    .deleteFrom('forges')
+    .where('id', '=', id)
+    .where('deleted_at', 'is not', null)
+    .where('id', 'not in', (of) => of.selectFrom('forge_removals').select('forge_id'))
+    .execute();
+}
+
+export type LinkFields = Pick<ProjectRow, 'forge_id' | 'forge_repository' | 'forge_state' | 'forge_state_reason'>;
+
+export const unlinked = {
+  forge_id: null,
+  forge_repository: '',
+  forge_state: 'none',
+  forge_state_reason: '',
+  forge_look_at: null,
+  forge_mends: 0,
+} as const satisfies Partial<ProjectRow>;
+
+const day = 24 * 60 * 60 * 1000;
+
+/** A day later or so: projects that were connected together are not looked at together. */
+export function nextLook(now = Date.now()): bigint {
+  return BigInt(Math.round(now + day * (0.9 + 0.2 * Math.random())));
+}
+
+/** What is known now of a project at its forge. */
+export async function setLink(
+  { trx }: Pick<WriteContext, 'trx'>,
+  projectId: bigint,
+  link: Partial<LinkFields & Pick<ProjectRow, 'forge_look_at' | 'forge_mends'>>,
+): Promise<void> {
+  await trx.updateTable('projects').set(link).where('id', '=', projectId).execute();
+}
+
+/** The token is not taken any more, so none of its projects is complete. */
+export async function breakLinks(trx: Transaction, forgeId: bigint, reason: string): Promise<void> {
+  await trx
+    .updateTable('projects')
+    .set({ forge_state: 'incomplete', forge_state_reason: reason })
+    .where('forge_id', '=', forgeId)
+    .execute();
+}
+
+/** Has all projects of a forge looked at now, and what is missing put there again. */
+export async function mendLinks({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, forgeId: bigint): Promise<void> {
+  await trx
+    .updateTable('projects')
+    .set({ forge_look_at: BigInt(Date.now()), forge_mends: 1 })
+    .where('forge_id', '=', forgeId)
+    .execute();
+  await trx
+    .updateTable('forge_removals')
+    .set({ run_after: BigInt(Date.now()) })
+    .where('forge_id', '=', forgeId)
+    .where('tries', '>', 0)
+    .execute();
+  await db.announce(trx, forgesTopic);
+}
+
+/** A push was built that no hook told of, though there should be one: it is looked for soon. */
+export async function lookSoon({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, projectId: bigint): Promise<void> {
+  const soon = BigInt(Date.now());
+  await trx
+    .updateTable('projects')
+    .set({ forge_look_at: soon })
+    .where('id', '=', projectId)
+    .where('forge_look_at', '>', soon)
+    .execute();
+  await db.announce(trx, forgesTopic);
+}
+
+type Removal = Pick<ForgeRemovalRow, 'forge_id' | 'repository' | 'public_key' | 'hook_url'>;
+
+/** Writes down what is to be taken away at a forge, from that moment on. */
+export async function addRemoval(
+  { db, trx, ids }: Pick<WriteContext, 'db' | 'trx' | 'ids'>,
+  what: Removal,
+  runAfter = Date.now(),
+): Promise<bigint> {
+  const id = ids.next();
+  const row = { id, ...what, created_at: BigInt(Date.now()), run_after: BigInt(runAfter), tries: 0 };
+  await trx.insertInto('forge_removals').values(row).execute();
+  await db.announce(trx, forgesTopic);
+  return id;
+}
+
+/**
+ * It was taken away, or is kept. One that somebody has begun to take away cannot be kept any more (false), unless `tried` is
+ * `any`.
+ */
+export async function endRemoval(trx: Transaction, id: bigint, tried: 'none' | 'any' = 'none'): Promise<boolean> {
+  const those = trx.deleteFrom('forge_removals').where('id', '=', id);
+  const { numDeletedRows } = await (tried === 'any' ? those : those.where('tries', '=', 0)).executeTakeFirst();
+  return numDeletedRows === 1n;
+}
+
+/** Looks that are due at a forge have to wait. */
+export async function putOffLooks(trx: Transaction, forgeId: bigint, until: number): Promise<void> {
+  await trx
+    .updateTable('projects')
+    .set({ forge_look_at: BigInt(Math.ceil(until)), forge_mends: 0 })
+    .where('forge_id', '=', forgeId)
+    .where('forge_look_at', '<=', BigInt(Date.now()))
+    .execute();
+}
+
+export async function putOffRemoval(
+  { db, trx }: Pick<WriteContext, 'db' | 'trx'>,
+  id: bigint,
+  { runAfter, tries }: { runAfter: number; tries: number },
+): Promise<void> {
+  const later = { run_after: BigInt(Math.ceil(runAfter)), tries };
+  await trx.updateTable('forge_removals').set(later).where('id', '=', id).execute();
+  await db.announce(trx, forgesTopic);
+}
+
+/** So long one server works at a forge; then another one may go on. */
+const heldMs = 10 * 60 * 1000;
+
+/** Claims a forge at which something is due; undefined where there is none. */
+export async function claimForge(db: Database, trx: Transaction): Promise<ForgeRow | undefined> {
+  const now = BigInt(Date.now());
+  const due = trx
+    .selectFrom('forges')
+    .selectAll()
+    .where('held_until', '<=', now)
+    .where((where) =>
+      where.or([
+        where.exists(dueRemovals(trx, now).whereRef('forge_id', '=', sql.ref('forges.id')).select('forge_removals.id')),
+        where.exists(dueLooks(trx, now).whereRef('projects.forge_id', '=', sql.ref('forges.id')).select('projects.id')),
+      ]),
+    )
+    .limit(1);
+  const forge = await db.skipLocked(due, 'forges').executeTakeFirst();
+  if (!forge) return undefined;
+  const { numUpdatedRows } = await trx
+    .updateTable('forges')
+    .set({ held_until: now + BigInt(heldMs) })
+    .where('id', '=', forge.id)
+    .where('held_until', '=', forge.held_until)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n ? forge : undefined;
+}
+
+/** The work at a forge is done. A disconnected one goes with the last that was to be taken away. */
+export async function freeForge(trx: Transaction, id: bigint): Promise<void> {
+  await trx.updateTable('forges').set({ held_until: 0n }).where('id', '=', id).execute();
+  await forgetRetired(trx, id);
+}
+
+function dueRemovals(db: Queries, now: bigint) {
+  return db.selectFrom('forge_removals').where('run_after', '<=', now);
+}
+
+function dueLooks(db: Queries, now: bigint) {
+  return db.selectFrom('projects').where('forge_look_at', '<=', now);
+}
+
+const atOnce = 20;
+
+/** What is due at a forge, some of it at a time. */
+export async function dueAt(db: Queries, forgeId: bigint) {
+  const now = BigInt(Date.now());
+  const removals = await dueRemovals(db, now)
+    .selectAll()
+    .where('forge_id', '=', forgeId)
+    .orderBy('run_after')
+    .limit(atOnce)
+    .execute();
+  const looks = await dueLooks(db, now)
+    .leftJoin('hooks', (join) => join.onRef('hooks.project_id', '=', 'projects.id').on('hooks.forge_url', '!=', ''))
+    .leftJoin('notifications', (join) =>
+      join
+        .onRef('notifications.project_id', '=', 'projects.id')
+        .onRef('notifications.forge_id', '=', 'projects.forge_id'),
+    )
+    .select(['projects.id', 'projects.name', 'projects.owner_id', 'projects.ssh_public_key'])
+    .select(['projects.forge_repository', 'projects.forge_mends', 'projects.forge_state'])
+    .select(['hooks.id as hook_id', 'hooks.forge_url', 'hooks.secret as hook_secret', 'notifications.id as target_id'])
+    .where('projects.forge_id', '=', forgeId)
+    .orderBy('projects.forge_look_at')
+    .limit(atOnce)
+    .execute();
+  return { removals, looks };
+}
+
+/** When something is due at a forge; undefined where nothing is. */
+export async function nextForgeWorkAt(db: Queries): Promise<number | undefined> {
+  const { rows } = await sql<{ at: bigint | null }>`
+    select min(at) as at from (
+      select min(run_after) as at from forge_removals union all select min(forge_look_at) as at from projects
+    ) as due
+  `.execute(db);
+  const at = rows[0]?.at;
+  return at === null || at === undefined ? undefined : Number(at);
+}
+
+/** Whether what is due at a forge was not tried yet, or is under way: things to take away, and projects to mend. */
+export async function isUntried(db: Queries, forgeId: bigint): Promise<boolean> {
+  const now = BigInt(Date.now());
+  const removals = dueRemovals(db, now).select('id').where('forge_id', '=', forgeId).where('tries', '=', 0);
+  const mends = db.selectFrom('projects').select('id').where('forge_id', '=', forgeId).where('forge_mends', '=', 1);
+  const held = db.selectFrom('forges').select('id').where('id', '=', forgeId).where('held_until', '>', now);
+  for (const query of [removals, mends, held]) if ((await query.executeTakeFirst()) !== undefined) return true;
+  return false;
+}

@@ -1,0 +1,70 @@
+import type { Static } from 'typebox';
+import { answersOf, oneOf, refined, required, text, wholeNumber } from './fields.ts';
+import { isWebAddress } from './forms.ts';
+import {
+  boolean,
+  dateTime,
+  listOf,
+  nullable,
+  nullableIdWithString,
+  ownId,
+  record,
+  stateOf,
+  string,
+  wordOf,
+} from './schema.ts';
+
+/** Forges that an account has connected, and the repositories there. */
+
+export const forgeStates = ['connected', 'refused', 'unreachable'] as const;
+export type ForgeState = (typeof forgeStates)[number];
+
+/** Whether all that a project needs is at its forge. */
+export const linkStates = ['none', 'connected', 'incomplete'] as const;
+
+/** It becomes part of a header, so only visible ASCII characters are allowed. */
+export const forgeToken = text('forgeToken', { pattern: /^[\x21-\x7e]+$/ });
+
+const url = refined(
+  text('webAddress', {
+    check: (value) => isWebAddress(value) && !/[?#]/.test(value),
+    description: 'The address that people open; blank for the public one',
+  }),
+  (value) => {
+    const { origin, pathname } = new URL(value);
+    return `${origin}${pathname.replace(/\/+$/, '')}`;
+  },
+);
+
+export const forgeFields = { provider: required(oneOf(['github', 'gitlab', 'gitea', 'bitbucket'])), url };
+
+export const forgeRecord = record('Forge', {
+  ...ownId,
+  ...answersOf(forgeFields),
+  login: string,
+  may: nullable(listOf(wordOf(['read', 'keys', 'hooks', 'statuses']))),
+  checked_at: dateTime,
+  state: stateOf(forgeStates),
+  state_reason: string,
+});
+export type Forge = Static<typeof forgeRecord>;
+
+/** It becomes part of a path, so no segment of it can be `.` or `..`. */
+export const forgeRepository = text('repository', {
+  pattern: /^(?!\.{1,2}\/)[\w.~-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/,
+  description: 'owner/name; at GitLab the whole path',
+});
+
+export const repositoryQuery = { query: text('filter'), page: wholeNumber({ min: 1, max: 1000, fallback: 1 }) };
+
+export const forgeRepositoryRecord = record('ForgeRepository', {
+  full_name: string,
+  ssh_url: string,
+  https_url: string,
+  default_branch: string,
+  private: boolean,
+  archived: boolean,
+  may_administer: boolean,
+  ...nullableIdWithString('project_id'),
+});
+export type ForgeRepository = Static<typeof forgeRepositoryRecord>;

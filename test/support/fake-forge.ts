@@ -1,0 +1,353 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/**
+ * Forges, made from what their API documentation says: GitHub, GitLab, Gitea, Bitbucket Cloud and Bitbucket Data Center, as
+ * far as Headrace asks them. Real HTTP servers on loopback that remember what they were asked.
+ */
+export type Dialect = 'github' | 'gitlab' | 'gitea' | 'cloud' | 'center';
+
+export interface FakeRepository {
+  private: boolean;
+  archived: boolean;
+  admin: boolean;
+  push: boolean;
+  keys: { id: number; title: string; key: string; readOnly: boolean }[];
+  hooks: { id: number; url: string; secret: string; active: boolean; events: string[] }[];
+  /** Where it has gone. */
+  movedTo?: string;
+  /** The name that is answered, if the forge answers for another one. */
+  answersAs?: string;
+}
+
+export interface ForgeCall {
+  method: string;
+  path: string;
+  query: URLSearchParams;
+  headers: IncomingHttpHeaders;
+  body: Record<string, unknown>;
+  /** When it came, by `performance.now()`. */
+  at: number;
+}
+
+interface Reply {
+  status: number;
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+/** Answers in the place of the forge; undefined leaves it to the forge. */
+export type Interference = (call: ForgeCall, response: ServerResponse) => Reply | 'answered' | undefined;
+
+const bases: Record<Dialect, string> = {
+  github: '/api/v3',
+  gitlab: '/api/v4',
+  gitea: '/api/v1',
+  cloud: '/2.0',
+  center: '/rest',
+};
+
+export const forgeToken = 'forge-token-0123456789-kittiwake';
+
+export class FakeForge implements AsyncDisposable {
+  readonly dialect: Dialect;
+  readonly repositories = new Map<string, FakeRepository>();
+  readonly calls: ForgeCall[] = [];
+  /** The token that it takes. */
+  token: string | undefined = forgeToken;
+  /** As its header tells them; undefined where it does not. */
+  scopes: string | undefined;
+  interfere: Interference = () => undefined;
+  #ids = 100;
+  readonly #server = createServer((request, response) => void this.#serve(request, response));
+
+  private constructor(dialect: Dialect) {
+    this.dialect = dialect;
+    this.scopes = {
+      github: 'repo, read:org',
+      gitlab: 'api',
+      gitea: 'all',
+      cloud: 'repository:admin, webhook',
+      center: '',
+    }[dialect];
+  }
+
+  static async start(dialect: Dialect = 'github', ...names: string[]): Promise<FakeForge> {
+    const forge = new FakeForge(dialect);
+    for (const name of names) forge.add(name);
+    forge.#server.listen(0, '127.0.0.1');
+    await once(forge.#server, 'listening');
+    return forge;
+  }
+
+  get provider(): string {
+    return this.dialect === 'cloud' || this.dialect === 'center' ? 'bitbucket' : this.dialect;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  get api(): string {
+    return `${this.url}${bases[this.dialect]}`;
+  }
+
+  /** What somebody enters to connect it. */
+  get fields(): Record<string, string> {
+    return { provider: this.provider, url: this.url, token: forgeToken };
+  }
+
+  add(name: string, more: Partial<FakeRepository> = {}): FakeRepository {
+    const made = { private: true, archived: false, admin: true, push: true, keys: [], hooks: [], ...more };
+    this.repositories.set(name, made);
+    return made;
+  }
+
+  of(name: string): FakeRepository {
+    return this.repositories.get(name) ?? assert.fail(`there is no ${name}`);
+  }
+
+  /** The requests so far, without their queries. */
+  asked(method?: string): string[] {
+    const those = this.calls.filter((call) => method === undefined || call.method === method);
+    return those.map((call) => `${call.method} ${call.path}`);
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
+    const url = new URL(request.url ?? '', 'http://forge');
+    const text = Buffer.concat(chunks).toString();
+    const call: ForgeCall = {
+      method: request.method ?? '',
+      path: url.pathname,
+      query: url.searchParams,
+      headers: request.headers,
+      body: text === '' ? {} : (JSON.parse(text) as Record<string, unknown>),
+      at: performance.now(),
+    };
+    this.calls.push(call);
+    response.on('error', () => {});
+    const answer = this.interfere(call, response) ?? this.#answer(call);
+    if (answer === 'answered') return;
+    const type = { 'content-type': 'application/json', ...answer.headers };
+    response.writeHead(answer.status, type).end(answer.body === undefined ? '' : JSON.stringify(answer.body));
+  }
+
+  #answer(call: ForgeCall): Reply {
+    const base = bases[this.dialect];
+    if (!call.path.startsWith(`${base}/`)) return { status: 404, headers: { 'content-type': 'text/html' } };
+    const path = call.path.slice(base.length);
+    if (!this.#isSignedIn(call.headers)) return this.#refused(401, 'Bad credentials');
+    const who = this.#who(path);
+    if (who) return who;
+    const found = this.#repositoryIn(path);
+    if (!found) return this.#refused(404, 'Not Found');
+    if ('list' in found) return this.#list(call, path);
+    const name = [...this.repositories.keys()].find((one) => one.toLowerCase() === found.name.toLowerCase()) ?? '';
+    const repository = this.repositories.get(name);
+    if (!repository) return this.#refused(404, 'Not Found');
+    if (repository.movedTo !== undefined) return this.#moved(repository.movedTo);
+    if (found.below === '') return { status: 200, body: this.#view(name, repository) };
+    if (found.below === 'default-branch') return { status: 200, body: { displayId: 'main' } };
+    if (found.below.startsWith('statuses') || /\/(statuses|builds)/.test(found.below)) return { status: 201, body: {} };
+    if (!repository.admin) return this.#refused(403, 'Must have admin rights to Repository.');
+    const [kind = '', id] = found.below.split('/');
+    if (['keys', 'deploy_keys', 'deploy-keys', 'ssh'].includes(kind)) return this.#keys(call, repository, id);
+    if (['hooks', 'webhooks'].includes(kind)) return this.#hooks(call, repository, id);
+    return this.#refused(404, 'Not Found');
+  }
+
+  #isSignedIn({ authorization, 'private-token': own }: IncomingHttpHeaders): boolean {
+    const sent = { github: 'Bearer ', gitlab: '', gitea: 'token ', cloud: 'Bearer ', center: 'Bearer ' }[this.dialect];
+    return this.token !== undefined && (this.dialect === 'gitlab' ? own : authorization) === `${sent}${this.token}`;
+  }
+
+  #refused(status: number, message: string): Reply {
+    if (this.dialect === 'cloud') return { status, body: { type: 'error', error: { message } } };
+    return { status, body: this.dialect === 'center' ? { errors: [{ message }] } : { message } };
+  }
+
+  #who(path: string): Reply | undefined {
+    const scopes = this.scopes === undefined ? {} : { 'x-oauth-scopes': this.scopes };
+    if (path === '/user') {
+      if (this.dialect === 'gitlab') return { status: 200, body: { id: 7, username: 'ada' } };
+      if (this.dialect === 'cloud') return { status: 200, body: { username: 'ada' }, headers: scopes };
+      return { status: 200, body: { id: 7, login: 'ada' }, headers: this.dialect === 'github' ? scopes : {} };
+    }
+    if (path === '/personal_access_tokens/self')
+      return this.scopes === undefined
+        ? this.#refused(401, 'not a personal access token')
+        : { status: 200, body: { scopes: this.scopes.split(', ') } };
+    if (path === '/api/latest/application-properties')
+      return { status: 200, body: { version: '9.4.0', displayName: 'Bitbucket' }, headers: { 'x-ausername': 'ada' } };
+    if (path === '/user/workspaces') return { status: 200, body: { values: [{ workspace: { slug: 'team' } }] } };
+    return undefined;
+  }
+
+  #repositoryIn(path: string): { name: string; below: string } | { list: true } | undefined {
+    const lists = ['/user/repos', '/repos/search', '/projects', '/api/latest/repos', '/repositories/team'];
+    if (lists.includes(path)) return { list: true };
+    const forms: Record<Dialect, RegExp> = {
+      github: /^\/repos\/([^/]+\/[^/]+)(?:\/(.*))?$/,
+      gitea: /^\/repos\/([^/]+\/[^/]+)(?:\/(.*))?$/,
+      gitlab: /^\/projects\/([^/]+)(?:\/(.*))?$/,
+      cloud: /^\/repositories\/([^/]+\/[^/]+)(?:\/(.*))?$/,
+      center: /^\/(?:api|keys)\/latest\/projects\/([^/]+\/repos\/[^/]+)(?:\/(.*))?$/,
+    };
+    const byId = /^\/repositories\/(\d+)$/.exec(path)?.[1];
+    if (byId !== undefined) return { name: [...this.repositories.keys()][Number(byId)] ?? '', below: '' };
+    const [, name, below = ''] = forms[this.dialect].exec(path) ?? [];
+    return name === undefined ? undefined : { name: decodeURIComponent(name).replace('/repos/', '/'), below };
+  }
+
+  #moved(name: string): Reply {
+    const at = [...this.repositories.keys()].indexOf(name);
+    const paths: Record<Dialect, string> = {
+      github: `/repositories/${at}`,
+      gitea: `/repos/${name}`,
+      gitlab: `/projects/${encodeURIComponent(name)}`,
+      cloud: `/repositories/${name}`,
+      center: `/api/latest/projects/${name.replace('/', '/repos/')}`,
+    };
+    return {
+      status: 301,
+      headers: { location: `${this.api}${paths[this.dialect]}` },
+      body: { message: 'Moved Permanently' },
+    };
+  }
+
+  #view(name: string, repository: FakeRepository): object {
+    const called = repository.answersAs ?? name;
+    const ssh = `git@forge.example.org:${called}.git`;
+    const https = `https://forge.example.org/${called}.git`;
+    const { private: isPrivate, archived, admin, push } = repository;
+    if (this.dialect === 'gitlab')
+      return {
+        path_with_namespace: called,
+        ssh_url_to_repo: ssh,
+        http_url_to_repo: https,
+        default_branch: 'main',
+        visibility: isPrivate ? 'private' : 'public',
+        archived,
+        permissions: { project_access: { access_level: admin ? 40 : push ? 30 : 20 }, group_access: null },
+      };
+    const clone = (web: string) => [
+      { name: 'ssh', href: ssh },
+      { name: web, href: https.replace('https://', 'https://ada@') },
+    ];
+    if (this.dialect === 'cloud')
+      return {
+        full_name: called,
+        is_private: isPrivate,
+        mainbranch: { name: 'main' },
+        links: { clone: clone('https') },
+      };
+    if (this.dialect === 'center') {
+      const [key = '', slug = ''] = called.split('/');
+      return { slug, project: { key }, public: !isPrivate, archived, links: { clone: clone('http') } };
+    }
+    return {
+      full_name: called,
+      ssh_url: ssh,
+      clone_url: https,
+      default_branch: 'main',
+      private: isPrivate,
+      archived,
+      permissions: { admin, push, pull: true },
+    };
+  }
+
+  /** Two on a page. */
+  #list({ query, path: whole }: ForgeCall, path: string): Reply {
+    const wanted = (query.get('q') ?? query.get('search') ?? query.get('name') ?? '').replace(
+      /^full_name [~=] "(.*)"$/,
+      '$1',
+    );
+    const [role, permission] = [query.get('role'), query.get('permission')];
+    const isAsked = ([name, one]: [string, FakeRepository]): boolean =>
+      name.includes(wanted) &&
+      (role === 'admin' || permission === 'REPO_ADMIN' ? one.admin : true) &&
+      (role === null && permission === null && this.dialect !== 'gitlab' ? true : one.push);
+    const all = [...this.repositories].filter(isAsked).map(([name, one]) => this.#view(name, one));
+    const page = query.has('start') ? Number(query.get('start')) / 50 + 1 : Number(query.get('page') ?? 1);
+    const values = all.slice((page - 1) * 2, page * 2);
+    const hasMore = all.length > page * 2;
+    const next: Record<string, string> = hasMore ? { link: `<${this.url}${whole}?page=${page + 1}>; rel="next"` } : {};
+    if (path === '/repos/search') return { status: 200, body: { ok: true, data: values }, headers: next };
+    if (this.dialect === 'cloud') return { status: 200, body: { values, ...(hasMore && { next: 'https://x/' }) } };
+    if (this.dialect === 'center') return { status: 200, body: { values, isLastPage: !hasMore } };
+    return { status: 200, body: values, headers: next };
+  }
+
+  #keys({ method, body }: ForgeCall, repository: FakeRepository, id: string | undefined): Reply {
+    if (method === 'DELETE') {
+      repository.keys = repository.keys.filter((key) => String(key.id) !== id);
+      return { status: 204 };
+    }
+    const pageOf = (values: object[]) =>
+      this.dialect === 'cloud' || this.dialect === 'center' ? { values, isLastPage: true } : values;
+    if (method === 'GET')
+      return {
+        status: 200,
+        body: pageOf(
+          repository.keys.map((one) =>
+            this.dialect === 'center' ? { key: { id: one.id, text: one.key } } : { id: one.id, key: one.key },
+          ),
+        ),
+      };
+    const nested = body.key as { text: string; label: string };
+    const sent = this.dialect === 'center' ? nested.text : String(body.key);
+    const inUse = [...this.repositories.values()].some(({ keys }) => keys.some(({ key }) => key === sent));
+    if (inUse) return this.#refused(422, 'key is already in use');
+    const readOnly = {
+      github: body.read_only === true,
+      gitea: body.read_only === true,
+      gitlab: body.can_push === false,
+      cloud: true,
+      center: body.permission === 'REPO_READ',
+    }[this.dialect];
+    const title = this.dialect === 'center' ? nested.label : String(body.title ?? body.label);
+    const [type = '', material = ''] = sent.split(' ');
+    // Most forges leave the comment of a key out.
+    repository.keys.push({ id: (this.#ids += 1), title, key: `${type} ${material}`, readOnly });
+    return { status: 201, body: {} };
+  }
+
+  #hooks({ method, body }: ForgeCall, repository: FakeRepository, id: string | undefined): Reply {
+    const idOf = (hook: { id: number }): number | string => (this.dialect === 'cloud' ? `{${hook.id}}` : hook.id);
+    if (method === 'DELETE') {
+      repository.hooks = repository.hooks.filter((hook) => String(idOf(hook)) !== decodeURIComponent(id ?? ''));
+      return { status: 204 };
+    }
+    const github = this.dialect === 'github' || this.dialect === 'gitea';
+    if (method === 'GET') {
+      const shown = repository.hooks.map((hook) => ({
+        [this.dialect === 'cloud' ? 'uuid' : 'id']: idOf(hook),
+        active: hook.active,
+        ...(github ? { config: { url: hook.url, content_type: 'json' } } : { url: hook.url }),
+      }));
+      return {
+        status: 200,
+        body: this.dialect === 'cloud' || this.dialect === 'center' ? { values: shown, isLastPage: true } : shown,
+      };
+    }
+    const config = (body.config ?? body.configuration ?? {}) as Record<string, string>;
+    const flags = ['push_events', 'tag_push_events', 'merge_requests_events'].filter((name) => body[name] === true);
+    repository.hooks.push({
+      id: (this.#ids += 1),
+      url: String(config.url ?? body.url),
+      secret: String(config.secret ?? body.secret ?? body.token),
+      active: true,
+      events: (body.events as string[] | undefined) ?? flags,
+    });
+    return { status: 201, body: {} };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+}
