@@ -59,7 +59,7 @@ export function rawOf(given: unknown): Raw {
   if (Array.isArray(given)) return given.map(rawOf);
   if (typeof given === 'object' && given !== null)
     return groupOf(Object.fromEntries(Object.entries(given).map(([name, value]) => [name, rawOf(value)])));
-  return typeof given === 'boolean' || given === null ? given : String(given as string | bigint);
+  return typeof given === 'bigint' ? String(given) : (given as Raw);
 }
 
 const isAddressImplied = ({ repository_url: repository, clone_url: clone }: Entry): boolean => repository === clone;
