@@ -114,7 +114,8 @@ describe('headrace init', () => {
     });
 
     test('connects a forge at a terminal, without showing the token, and asks nothing with --yes', async () => {
-      await using forge = await forgeWith('team/tool');
+      await using forge = await forgeWith('team/tool', 'team/hand');
+      forge.repositories.delete('team/hand');
       const api = await installation.person('bob@example.org');
       const developer = await inClone('bob@example.org', 'team/tool');
       const refused = await developer.run(['init', '--yes']);
@@ -138,6 +139,19 @@ describe('headrace init', () => {
       assert.ok(!terminal.raw.includes(forgeToken), terminal.raw);
       const [project] = await api().get<Item[]>('/projects');
       assert.deepEqual([project?.name, project?.forge_state], ['tool', 'connected']);
+
+      // Without a forge, the key is installed by hand.
+      const byHand = await inClone('bob@example.org', 'team/hand');
+      const asking = byHand.sit(['init'], { columns: 200 });
+      await asking.until(/Which\? $/);
+      asking.type('5\n');
+      await asking.until(/Install this key[^]*Is it there now\? \[y\/N\] $/);
+      const made = (await api().get<Item[]>('/projects')).find(({ name }) => name === 'hand');
+      assert.ok(asking.raw.includes(String(made?.ssh_public_key)), asking.text);
+      await installation.host.authorize(String(made?.ssh_public_key));
+      asking.type('y\n');
+      assert.equal(await asking.end(), 0, asking.text);
+      assert.deepEqual([made?.forge_state, made?.clone_url], ['none', installation.host.url('team/hand.git')]);
     });
   });
 });
