@@ -55,7 +55,7 @@ export async function run(call: Init): Promise<number | void> {
     return followRequest(call, project, newest);
   await untilConnected(call, project);
   using building = new Call({ ...call.options, project: project.id_str, follow: true as const });
-  return runBuild(building);
+  return await runBuild(building);
 }
 
 /** The project that is named, or that builds the repository of the folder already. */
