@@ -1,3 +1,4 @@
+import { suggestedSuite } from '../domain/suggested-suite.ts';
 import { groupOf } from '../http/raw.ts';
 import type { Overview } from '../records/overview.ts';
 import type { Project } from '../records/project.ts';
@@ -9,7 +10,6 @@ import { steps } from './new-project.ts';
 import { copyable } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
-import { suggestedSuite } from './suggestions.ts';
 
 /**
  * Steps 2 and 3 of a new project: the user installs the key at the repository's host, unless its forge is connected, then

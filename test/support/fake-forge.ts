@@ -60,6 +60,8 @@ export class FakeForge implements AsyncDisposable {
   readonly calls: ForgeCall[] = [];
   /** The token that it takes. */
   token: string | undefined = forgeToken;
+  /** Who is asked for its repositories over SSH. */
+  ssh = 'git@forge.example.org';
   /** As its header tells them; undefined where it does not. */
   scopes: string | undefined;
   interfere: Interference = () => undefined;
@@ -224,7 +226,7 @@ export class FakeForge implements AsyncDisposable {
 
   #view(name: string, repository: FakeRepository): object {
     const called = repository.answersAs ?? name;
-    const ssh = repository.ssh ?? `git@forge.example.org:${called}.git`;
+    const ssh = repository.ssh ?? `${this.ssh}:${called}.git`;
     const https = repository.https ?? `https://forge.example.org/${called}.git`;
     const { private: isPrivate, archived, admin, push } = repository;
     if (this.dialect === 'gitlab')
