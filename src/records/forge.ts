@@ -1,5 +1,5 @@
 import type { Static } from 'typebox';
-import { answersOf, oneOf, refined, required, text, wholeNumber } from './fields.ts';
+import { described, answersOf, oneOf, refined, required, text, wholeNumber } from './fields.ts';
 import { isWebAddress } from './forms.ts';
 import {
   boolean,
@@ -55,7 +55,10 @@ export const forgeRepository = text('repository', {
   description: 'owner/name; at GitLab the whole path',
 });
 
-export const repositoryQuery = { query: text('filter'), page: wholeNumber({ min: 1, max: 1000, fallback: 1 }) };
+export const repositoryQuery = {
+  query: text('filter', { description: 'Only repositories with this in their name' }),
+  page: described(wholeNumber({ min: 1, max: 1000, fallback: 1 }), 'The page of the list'),
+};
 
 export const forgeRepositoryRecord = record('ForgeRepository', {
   full_name: string,

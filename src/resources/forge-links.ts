@@ -66,7 +66,7 @@ async function providerFromSettings(db: Queries, projectId: bigint, host: string
 export const routes = [
   projectRoute({
     method: 'GET',
-    path: '/projects/:project_id/forge',
+    path: '/projects/:project_id/forge_links',
     access: 'both',
     scope: 'projects',
     summary:

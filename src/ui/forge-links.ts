@@ -23,7 +23,7 @@ export function linksOf(forge: ForgeAddresses): ForgeLinks | undefined {
 }
 
 export async function forgeLinks({ api }: Pick<PersonVisit, 'api'>): Promise<ForgeLinks | undefined> {
-  return linksOf(await api.get('/projects/:project_id/forge'));
+  return linksOf(await api.get('/projects/:project_id/forge_links'));
 }
 
 function inPath(name: string): string {

@@ -136,14 +136,14 @@ async function untilSaid(started: ReturnType<typeof startProgram>, text: string)
 }
 
 /**
- * What in a folder others than its owner could do anything with, if they could enter it. Builds are others, and have to
- * get at what the runner has for them: its folders may be entered, if one knows their names.
+ * What in a folder others than its owner could do anything with, if they could enter it. Nobody can enter the runner's:
+ * builds get at what is in there by mounts.
  */
 function opensToOthers(folder: string, below = ''): string[] {
   return readdirSync(join(folder, below), { withFileTypes: true }).flatMap((entry) => {
     const path = join(below, entry.name);
     const mode = lstatSync(join(folder, path)).mode & 0o077;
-    if (path === 'runner') return mode === 0o011 ? [] : [`${path} ${mode.toString(8)}`];
+    if (path === 'runner' && mode === 0) return [];
     const found = mode === 0 ? [] : [`${path} ${mode.toString(8)}`];
     return entry.isDirectory() ? [...found, ...opensToOthers(folder, path)] : found;
   });

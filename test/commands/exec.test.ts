@@ -221,15 +221,15 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
     const { home, work, as } = ordinaryUser();
     writeFileSync(join(work, 'source'), 'mine\n');
     chownSync(join(work, 'source'), user, user);
-    const asUser = async (...args: string[]) => {
+    const asUser = async (uid: number, ...args: string[]) => {
       const ran = await as(program, 'exec', 'writes', '--project', 'Sluice', '--offline', ...args);
       const said = ran.stdout.toString().replace(/^Image .*\n/, '');
-      assert.deepEqual([ran.status, said], [0, '1000\nmine\n'], ran.stderr.toString());
+      assert.deepEqual([ran.status, said], [0, `${uid}\nmine\n`], ran.stderr.toString());
     };
-    await asUser();
-    await asUser('--image', await greetingImage(t));
+    await asUser(1000);
+    await asUser(0, '--image', await greetingImage(t)); // whom the image names, with the one ID of this user
     assert.deepEqual([readFileSync(join(work, 'source'), 'utf8'), readdirSync(work)], ['mine\n', ['source']]);
-    await asUser('--write');
+    await asUser(1000, '--write');
     assert.equal(readFileSync(join(work, 'source'), 'utf8'), 'written\n');
     assert.deepEqual(readdirSync(work).toSorted(), ['made', 'source']);
     assert.deepEqual(readdirSync(join(home, '.cache/headrace')).toSorted(), ['images', 'images.lock']);

@@ -90,7 +90,7 @@ describeServiceOnOne('a request body', (service) => {
       [form, 'constructor=x'],
       [form, 'a[b[c]=x'],
       [form, '=x'],
-      [form, 'a[b][c][d][e]=x'],
+      [form, 'a[b][c][d][e][f]=x'],
       [form, Array.from({ length: 5000 }, (_, i) => `f${i}=1`).join('&')],
       ['multipart/form-data; boundary=cut', 'no parts'],
       ['multipart/form-data', multipart([['name', 'x']])],

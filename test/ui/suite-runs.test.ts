@@ -69,6 +69,7 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
       );
     const plain = [
       'Steps: none',
+      'Services: none',
       'Image: none',
       'Cache: none',
       'Needs: none',
