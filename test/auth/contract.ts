@@ -191,7 +191,7 @@ export const contract = entries(`
   GET    /changes                                                  both          never
   GET    /dashboard                                                both          projects              See, projects, collaborators, See what happens in them
   GET    /projects/ID/overview                                     both          projects              See what happens in them, repository
-  GET    /projects/ID/forge                                        both          projects              See, repository
+  GET    /projects/ID/forge_links                                  both          projects              See, repository
   GET    /projects/ID/history                                      both          commits               See commits, what they were built for, their builds
   GET    /projects/ID/commits/ID/details                           both          commits               See commits
   GET    /projects/ID/builds/ID/details                            both          commits               See, what they were built for, their builds, the files that builds left
