@@ -44,8 +44,8 @@ describeServiceOnOne('pages over the API', (service) => {
     const audit = await AuditWatch.begin(service);
     const page = await tab.get('/ui/projects/new');
     const pasted = 'https://me@example.org/a/b/?tab=readme';
-    const fields = { do: 'create', name: 'by a page', clone_url: pasted, description: 'one\r\ntwo' };
-    const made = await tab.submit(page, '/ui/projects/new', fields);
+    const fields = { name: 'by a page', clone_url: pasted, description: 'one\r\ntwo' };
+    const made = await tab.submit(page, '/ui/projects/new', { do: 'create', ...fields });
     assert.equal(made.status, 303);
     const [, id = ''] = /^\/ui\/projects\/(\d+)\/setup$/.exec(String(made.headers.location)) ?? assert.fail();
     const { record } = await alice.get(`/projects/${id}`);
@@ -63,13 +63,8 @@ describeServiceOnOne('pages over the API', (service) => {
   test('an error is shown at its field, and the typed text stays', async () => {
     await alice.createProject({ name: 'taken' });
     const page = await tab.get('/ui/projects/new');
-    const typed = {
-      do: 'create',
-      name: 'taken',
-      clone_url: `https://nowhere${hostile}`,
-      description: `kept ${hostile}`,
-    };
-    const refused = await tab.submit(page, '/ui/projects/new', typed);
+    const typed = { name: 'taken', clone_url: `https://nowhere${hostile}`, description: `kept ${hostile}` };
+    const refused = await tab.submit(page, '/ui/projects/new', { do: 'create', ...typed });
     assert.equal(refused.status, 403);
     const field = (name: string): string => new RegExp(`<[^<]*\\bname="${name}"[^>]*>`).exec(refused.text)?.[0] ?? '';
     assert.match(field('name'), /value="taken"[^>]*/);

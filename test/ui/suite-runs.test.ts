@@ -98,6 +98,7 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
     const [suite] = (await alice.get(`${runs.path}/suites`)).list as [Record_];
     const saved = [
       'Steps: none',
+      'Services: none',
       'Image: node:22, tags: gpu linux',
       'Cache: 2 paths',
       'Needs: none',
