@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { text as textOf } from 'node:stream/consumers';
-import type { Answered } from '../client/operations.ts';
+import type { Answered, Project } from '../client/operations.ts';
 import type { Call } from './call.ts';
 import { readDocument, type Document } from './documents.ts';
 import { WrongUse } from './errors.ts';
@@ -21,12 +21,25 @@ interface Options {
 }
 
 export async function run(call: Call<Options>): Promise<number> {
-  const { client, screen, env } = call;
-  const { file, dryRun, check, prune = false } = call.options;
+  const { file } = call.options;
   if (file === undefined) throw new WrongUse('Say which file: headrace apply -f FILE');
   const document = await readDocument(await contentOf(file), file);
+  return applyDocument(call, { document, file, project: await projectOf(call, document, file) });
+}
+
+interface Applied {
+  document: Document;
+  /** Its name, for people. */
+  file: string;
+  /** Undefined if it is to be made. */
+  project: Project | undefined;
+}
+
+/** Shows the difference, and then makes it so. */
+export async function applyDocument(call: Call<Options>, { document, file, project }: Applied): Promise<number> {
+  const { client, screen, env } = call;
+  const { dryRun, check, prune = false } = call.options;
   const sources = sourcesIn(document, env);
-  const project = await projectOf(call, document, file);
   const params = { project_id: project?.id_str ?? '' };
   // The values are sent only after everything was shown and allowed.
   const asked = { document: JSON.stringify(document), dry_run: true };

@@ -42,6 +42,17 @@ export function developerProgram(): Command {
     .summary('Show who you are, and on which server')
     .example('headrace whoami');
 
+  add('init', () => import('./init.ts'))
+    .summary('Set up the project of this folder')
+    .description(
+      'Finds the repository at a forge that you have connected, or connects one, and makes the project with its key, its ' +
+        'hook and its statuses. Writes a first .headrace.toml if there is none, makes its suites, and shows the first build. ' +
+        'It goes on where it stopped: what is there is not made again.',
+    )
+    .option('-y, --yes', 'ask nothing, and fail where something would have to be asked')
+    .example('headrace init', 'in a clone of the repository')
+    .example('headrace init --yes', 'in a script, with a forge that is connected');
+
   add('projects', () => import('./projects.ts'))
     .summary('List the projects that you may see')
     .example('headrace projects --json', 'the same for a program');

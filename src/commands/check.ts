@@ -7,7 +7,7 @@ import { WrongUse } from './errors.ts';
 import { clean, words } from './text.ts';
 
 /** The files that are checked if none is named. */
-const usual = ['.headrace.toml', '.headrace.yml'];
+export const usual = ['.headrace.toml', '.headrace.yml'];
 
 /** Checks a file as a server would, as far as that needs no project. */
 export async function run({ screen }: Call, named?: string): Promise<number> {
@@ -33,7 +33,7 @@ async function contentOf(paths: readonly string[]): Promise<[path: string, text:
 /** Loaded only for YAML. */
 const parseYaml = async (text: string) => (await import('../documents/yaml.ts')).parseYaml(text);
 
-async function mistakesIn(content: Buffer, path: string): Promise<string[]> {
+export async function mistakesIn(content: Buffer, path: string): Promise<string[]> {
   if (content.length > bytes.configFile) return [`${path}: it has more than ${bytes.configFile / 1024} kB.`];
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(content);

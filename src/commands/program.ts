@@ -109,9 +109,9 @@ function formatHelp(base: Base, helper: Help): string {
   const examples = command.examples.map(([line, means]) => `\n  ${line}${means && `\n      ${means}`}`);
   const parts = [
     command.summary() && `${command.summary()}.`,
-    `usage: ${usageOf(command)}`,
+    [`usage: ${usageOf(command)}`, ...commands].join('\n'),
     helper.boxWrap(command.description(), helper.helpWidth ?? 80),
-    (commands.length > 0 ? commands : options).join('\n'),
+    commands.length > 0 ? '' : options.join('\n'),
     examples.length > 0 ? `examples:${examples.join('')}` : '',
   ];
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`;

@@ -1,10 +1,26 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
+import { Writable } from 'node:stream';
 import type { Screen } from './screen.ts';
 
 /** Asks for one line. Without a terminal, it is read from standard input. */
 export async function ask(screen: Screen, question: string): Promise<string> {
-  const lines = createInterface({ input: process.stdin, output: screen.err, terminal: false });
+  return answerTo(question, screen.err, false);
+}
+
+/** Asks for one line at a terminal, which does not show what is typed. */
+export async function askSecret(screen: Screen, question: string): Promise<string> {
+  const nowhere = new Writable({ write: (_piece, _encoding, done) => done() });
+  // For a terminal, readline itself shows what is typed. It is silent before anybody is asked.
+  const answer = answerTo('', nowhere, true);
+  screen.err.write(question);
+  const secret = await answer;
+  screen.err.write('\n');
+  return secret;
+}
+
+async function answerTo(question: string, output: NodeJS.WritableStream, terminal: boolean): Promise<string> {
+  const lines = createInterface({ input: process.stdin, output, terminal });
   try {
     const nothing = once(lines, 'close').then(() => '');
     return (await Promise.race([lines.question(question), nothing])).trim();

@@ -14,7 +14,7 @@ import {
   shortMessage,
   type Answer,
   type CallName,
-  type Says,
+  type Message,
   type ToRunner,
 } from '../protocol/index.ts';
 import { readId, readName, readCall } from './read-message.ts';
@@ -22,11 +22,11 @@ import { readId, readName, readCall } from './read-message.ts';
 /** Answers the calls of runners. A call that waits ends with the signal. */
 export type CallHandlers = {
   [Name in CallName]: (typeof calls)[Name] extends { waits: true }
-    ? (runner: Runner, message: Says<Name>, signal: AbortSignal) => Promise<Answer<Name>>
-    : (runner: Runner, message: Says<Name>) => Promise<Answer<Name>>;
+    ? (runner: Runner, message: Message<Name>, signal: AbortSignal) => Promise<Answer<Name>>
+    : (runner: Runner, message: Message<Name>) => Promise<Answer<Name>>;
 };
 
-const limits: Record<CallName, { says: unknown; mostBytes?: number; waits?: true }> = calls;
+const limits: Record<CallName, { message: unknown; mostBytes?: number; waits?: true }> = calls;
 const mostBytesOf = (name: CallName): number => limits[name].mostBytes ?? shortMessage;
 
 /** A larger message than this ends the connection. A smaller one is answered, if only with an error. */

@@ -11,13 +11,14 @@ export const checkConnection: JobHandler = {
     const check = await context.trx
       .selectFrom('connection_checks as c')
       .innerJoin('projects as p', 'p.id', 'c.project_id')
-      .select(['p.id', 'p.clone_url', 'p.ssh_private_key', 'c.created_at'])
+      .select(['p.id', 'p.clone_url', 'p.ssh_private_key', 'p.forge_id', 'c.created_at'])
       .where('c.id', '=', job.subject_id)
       .where('c.answer', 'is', null)
       .executeTakeFirst();
     const left = check ? Number(check.created_at) + longestCheckMs - wayBackMs - Date.now() : 0;
     if (!check || left <= 0) return undefined; // the user has stopped waiting
-    return { kind: 'check_connection', source: sourceOf(context, check), timeoutMs: Math.min(left, longestCheckMs) };
+    const source = await sourceOf(context.trx, context.vault, check);
+    return { kind: 'check_connection', source, timeoutMs: Math.min(left, longestCheckMs) };
   },
 
   outcomes: ['checked', 'unfetchable', 'cancelled'],

@@ -23,7 +23,7 @@ export const fetchCommit: JobHandler = {
     const previous = await previousOf(context, request);
     return {
       kind: 'fetch_commit',
-      source: sourceOf(context, project),
+      source: await sourceOf(context.trx, context.vault, project),
       commitRef: request.commit_ref,
       ...(request.fetch_ref !== '' && { fetchRef: request.fetch_ref }),
       previous,

@@ -18,7 +18,7 @@ export const packFiles: JobHandler = {
     const projects = trx.selectFrom('projects').selectAll().where('id', '=', kept.project_id);
     return {
       kind: 'pack_files',
-      source: sourceOf(context, await projects.executeTakeFirstOrThrow()),
+      source: await sourceOf(trx, vault, await projects.executeTakeFirstOrThrow()),
       name: kept.name,
       key: openKey(vault, kept),
       mostBytes: unpacked.bytes,

@@ -48,12 +48,14 @@ export function createPolls({ db, ids, observers, vault, isQuiet, log }: PollsPa
     });
   };
 
-  /** A project whose key cannot be opened must not stop the polls of others. */
-  const orderOf = (poll: ClaimedPoll): PollOrder[] => {
+  /** A project whose key or token cannot be opened must not stop the polls of others. */
+  const orderOf = async (poll: ClaimedPoll): Promise<PollOrder[]> => {
     try {
       const againAfterMs = waitAfter(poll.failures, poll.poll_interval * 1000);
-      return [{ claim: poll.claim, source: sourceOf({ vault }, poll), digest: poll.digest, againAfterMs }];
+      const source = await sourceOf(db.read, vault, poll);
+      return [{ claim: poll.claim, source, digest: poll.digest, againAfterMs }];
     } catch (error) {
+      if (isUnavailable(error)) throw error;
       log.error({ err: error, project: String(poll.id) }, 'a repository cannot be polled');
       return [];
     }
@@ -86,7 +88,9 @@ export function createPolls({ db, ids, observers, vault, isQuiet, log }: PollsPa
         },
         signal,
       );
-      return (taken ?? []).flatMap((poll) => orderOf(poll));
+      const orders: PollOrder[] = [];
+      for (const poll of taken ?? []) orders.push(...(await orderOf(poll)));
+      return orders;
     },
 
     async polled(_, { reports }) {

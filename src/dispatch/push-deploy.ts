@@ -10,14 +10,14 @@ export const pushDeploy: JobHandler = {
   whenCut: 'A push that had begun was broken off: look at the remote branch to see whether it arrived.',
 
   async order(context, job) {
-    const { trx } = context;
+    const { trx, vault } = context;
     const deploy = await deployOf(context, job.subject_id);
     if (!deploy || !(await beginDeploy(context, deploy))) return undefined;
     const projects = trx.selectFrom('projects').selectAll().where('id', '=', deploy.project_id);
     const commits = trx.selectFrom('commits').select('ref').where('id', '=', deploy.commit_id);
     return {
       kind: 'push_deploy',
-      source: sourceOf(context, await projects.executeTakeFirstOrThrow()),
+      source: await sourceOf(trx, vault, await projects.executeTakeFirstOrThrow()),
       sha: (await commits.executeTakeFirstOrThrow()).ref,
       localBranch: deploy.local_branch,
       remoteUrl: deploy.clone_url,

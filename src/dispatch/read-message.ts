@@ -1,7 +1,7 @@
 import type { Static, TSchema } from 'typebox';
 import { ApiError } from '../errors.ts';
 import { isId } from '../lib/ids.ts';
-import { callNames, calls, oneOf, size, type CallName, type Says } from '../protocol/index.ts';
+import { callNames, calls, oneOf, size, type CallName, type Message } from '../protocol/index.ts';
 
 /**
  * Reads the messages of runners strictly, by their schemas. A runner is another machine, and an attacker may have taken
@@ -121,11 +121,11 @@ const keyOf = ({ properties = {} }: Schema): string => Object.keys(properties)[0
 /** Reads a value outside of a call's message, by its schema. */
 export const reader = readerOf as <Of extends TSchema>(schema: Of) => (value: unknown, name: string) => Static<Of>;
 
-const readers = new Map(callNames.map((name) => [name, readerOf(calls[name].says as Schema)]));
+const readers = new Map(callNames.map((name) => [name, readerOf(calls[name].message as Schema)]));
 
 /** Reads the message of a call. */
-export function readCall<Name extends CallName>(name: Name, message: unknown): Says<Name> {
-  return readers.get(name)?.(message, '') as Says<Name>;
+export function readCall<Name extends CallName>(name: Name, message: unknown): Message<Name> {
+  return readers.get(name)?.(message, '') as Message<Name>;
 }
 
 /** The name and the number of a call. */

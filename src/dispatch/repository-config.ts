@@ -68,7 +68,7 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
     const { config_file: path, ...rest } = await projects.executeTakeFirstOrThrow();
     if (!isConfigured({ config_file: path, ...rest }, asked, commit)) return report;
     const byProject = { config_file: path, config_digest: '', suites: [] };
-    if (!config) return { ...report, ...refused(commit, [`The runner is too old to read ${path}.`]) };
+    if (config?.path !== path) return { ...report, outcome: changedMeanwhile };
     if ('problem' in config) return { ...report, ...refused(commit, [config.problem]) };
     if ('isAbsent' in config) return { ...report, file: byProject };
     const found = await configure.read({ project: { config_file: path, ...rest }, text: config.text });
@@ -84,8 +84,7 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
           .selectAll()
           .where('id', '=', asked.project_id)
           .executeTakeFirstOrThrow();
-        if (project.config_file !== path)
-          throw new Undone({ outcome: { kind: 'lost', message: 'the project was changed meanwhile' } });
+        if (project.config_file !== path) throw new Undone({ outcome: changedMeanwhile });
         const isNewest = commit.defaultHead === 'this' && asked.pull_request === null;
         if (isNewest && config.before !== (await defaultHeadOf({ trx }, project)))
           throw new Undone({ outcome: { kind: 'lost', message: 'the default branch was built meanwhile' } });
@@ -107,6 +106,8 @@ export function createRepositoryConfig({ db, ids, observers, configure }: Reposi
     }
   };
 }
+
+const changedMeanwhile = { kind: 'lost', message: 'the project was changed meanwhile' } as const;
 
 function refused({ sha }: { sha: string }, lines: string[]): ConfigResult {
   const told = [...lines, 'Nothing was changed, and nothing is built.'];

@@ -101,10 +101,11 @@ export function createShells({ db, ids, vault, subscriptions, relay, isQuiet }: 
       const taken = await takeShells(trx, vault, { location, holder: runner.holder, running, room });
       const orders: ShellOrder[] = [];
       for (const { id, build_id: buildId, project_id: projectId, name, key, expires_at: end } of taken) {
-        const projects = trx.selectFrom('projects').select(['id', 'clone_url', 'ssh_private_key']);
+        const projects = trx.selectFrom('projects').select(['id', 'clone_url', 'ssh_private_key', 'forge_id']);
         const project = await projects.where('id', '=', projectId).executeTakeFirstOrThrow();
         const lastsMs = Math.max(0, Number(end) - Date.now());
-        orders.push({ id: `${id}`, buildId: `${buildId}`, name, key, source: sourceOf({ vault }, project), lastsMs });
+        const source = await sourceOf(trx, vault, project);
+        orders.push({ id: `${id}`, buildId: `${buildId}`, name, key, source, lastsMs });
       }
       return orders;
     });

@@ -1,21 +1,37 @@
 import type { Queries } from '../db/open.ts';
 import { sealedLocation, type ProjectRow } from '../db/schema.ts';
+import { parseGitAddress } from '../domain/git-address.ts';
+import { gitCredential, isOverHttpsAt } from '../forges/git-credential.ts';
 import type { Vault } from '../lib/vault.ts';
-import type { Access, Source } from '../protocol/index.ts';
+import { tokenLocation } from '../lifecycle/forges.ts';
+import type { Access, HttpsCredential, Source } from '../protocol/index.ts';
 import { jobOf } from '../queue/queue.ts';
-import type { JobContext } from './job-handler.ts';
 
-/** Where a project's code comes from, with the key to read it. */
-export function sourceOf(
-  { vault }: Pick<JobContext, 'vault'>,
-  project: Pick<ProjectRow, 'id' | 'clone_url' | 'ssh_private_key'>,
-): Source {
+type Fetched = Pick<ProjectRow, 'id' | 'clone_url' | 'ssh_private_key' | 'forge_id'>;
+
+/** Where a project's code comes from, with what opens it: its key, and over HTTPS the token of its forge. */
+export async function sourceOf(db: Queries, vault: Vault, project: Fetched): Promise<Source> {
   const location = sealedLocation({ table: 'projects', column: 'ssh_private_key' }, project.id);
+  const credential = await credentialOf(db, vault, project);
   return {
     projectId: String(project.id),
     repositoryUrl: project.clone_url,
     privateKey: vault.open(project.ssh_private_key, location),
+    ...(credential && { credential }),
   };
+}
+
+/** The token goes to the host of its forge alone, and only where it is used. */
+async function credentialOf(
+  db: Queries,
+  vault: Vault,
+  { clone_url: address, forge_id: id }: Fetched,
+): Promise<HttpsCredential | undefined> {
+  if (id === null || parseGitAddress(address)?.scheme !== 'https') return undefined;
+  const forges = db.selectFrom('forges').select(['id', 'provider', 'url', 'login', 'token']);
+  const forge = await forges.where('id', '=', id).where('deleted_at', 'is', null).executeTakeFirst();
+  if (!forge || !isOverHttpsAt(forge, address)) return undefined;
+  return gitCredential(forge, vault.open(forge.token, tokenLocation(forge.id)));
 }
 
 /** What opens the repository of a suite that this holder runs now. All other orders that need it contain it. */
@@ -25,8 +41,8 @@ export async function accessFor(db: Queries, vault: Vault, holder: string, claim
   const project = await db
     .selectFrom('builds')
     .innerJoin('projects', 'projects.id', 'builds.project_id')
-    .select(['projects.id', 'projects.clone_url', 'projects.ssh_private_key'])
+    .select(['projects.id', 'projects.clone_url', 'projects.ssh_private_key', 'projects.forge_id'])
     .where('builds.id', '=', job.subject_id)
     .executeTakeFirst();
-  return project && sourceOf({ vault }, project);
+  return project && sourceOf(db, vault, project);
 }

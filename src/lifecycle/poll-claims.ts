@@ -28,7 +28,9 @@ interface PollCapacity {
 }
 
 export interface ClaimedPoll
-  extends Pick<ProjectRow, 'id' | 'clone_url' | 'ssh_private_key' | 'poll_interval'>, Pick<PollRow, 'failures'> {
+  extends
+    Pick<ProjectRow, 'id' | 'clone_url' | 'ssh_private_key' | 'forge_id' | 'poll_interval'>,
+    Pick<PollRow, 'failures'> {
   claim: string;
   digest: PolledRefsRow['digest'] | null;
 }
@@ -72,7 +74,7 @@ export async function claimPolls(db: Database, trx: Transaction, capacity: PollC
     .innerJoin('projects', 'projects.id', 'polls.project_id')
     .leftJoin('polled_refs', 'polled_refs.project_id', 'polls.project_id')
     .select(['projects.id', 'projects.clone_url', 'projects.ssh_private_key', 'projects.poll_interval'])
-    .select(['polls.failures', 'polled_refs.digest'])
+    .select(['projects.forge_id', 'polls.failures', 'polled_refs.digest'])
     .where('polls.project_id', 'in', taken)
     .execute();
   return claimed.map((poll) => ({ ...poll, claim }));

@@ -2,10 +2,12 @@ import { createHash } from 'node:crypto';
 import type { Transaction } from '../db/open.ts';
 import type { BuildRow, CommitRow } from '../db/schema.ts';
 import { nameWithVariant } from '../domain/matrix.ts';
+import type { StoredStep } from '../views/build-steps.ts';
 import { reasonText } from './reasons.ts';
 import { isAllowedFailure } from './rollup.ts';
 import { ruleText, type Rule } from './rules.ts';
 import type { BuildState } from './states.ts';
+import { testsOf } from './test-results.ts';
 
 /** The status of a suite on a commit, in terms that fit every forge (outbound-webhooks/forges.ts). */
 export interface StatusReport {
@@ -23,6 +25,7 @@ export interface StatusReport {
 
 type Reported = Pick<BuildRow, 'id' | 'project_id' | 'attempt' | 'exit_status' | 'failure_reason'> &
   Pick<BuildRow, 'started_at' | 'finished_at' | 'allow_failure' | 'suite_name' | 'variant' | 'retry'> &
+  Pick<BuildRow, 'steps' | 'tests_failed'> &
   Pick<CommitRow, 'ref'>;
 
 /**
@@ -34,7 +37,7 @@ const findReported = (trx: Transaction, id: bigint): Promise<Reported | undefine
     .selectFrom('builds')
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .select(['builds.id', 'builds.project_id', 'builds.attempt', 'builds.exit_status', 'builds.failure_reason'])
-    .select(['builds.started_at', 'builds.finished_at', 'builds.allow_failure'])
+    .select(['builds.started_at', 'builds.finished_at', 'builds.allow_failure', 'builds.steps', 'builds.tests_failed'])
     .select(['builds.variant', 'builds.retry', 'builds.suite_name', 'commits.ref'])
     .where('builds.id', '=', id)
     .where('builds.deploy_id', 'is', null)
@@ -68,7 +71,7 @@ export async function statusReport(
     ref: build.ref,
     context: asContext(`headrace/${nameWithVariant(build.suite_name, build.variant)}`),
     build_state: isAllowed ? 'passed' : state,
-    description: `${sentence(build, state as BuildState)}${allowed}${attempt}`,
+    description: `${await sentence(trx, build, state as BuildState)}${allowed}${attempt}`,
     path: `/ui/projects/${build.project_id}/builds/${build.id}`,
   };
 }
@@ -104,15 +107,36 @@ function asContext(name: string): string {
   return `${beginning.replace(/[\uD800-\uDBFF]$/, '')}… ${hash}`;
 }
 
-function sentence(build: Reported, state: BuildState): string {
+async function sentence(trx: Transaction, build: Reported, state: BuildState): Promise<string> {
   if (state === 'enqueued') return 'Waiting for a runner.';
   if (state === 'waiting_for_approval') return 'Waiting for approval.';
   if (state === 'running') return 'Running.';
   if (state === 'passed') return `Passed${after(build)}.`;
   if (state === 'cancelled') return 'Cancelled.';
   if (build.failure_reason !== '') return reasonText(build.failure_reason);
-  if (state === 'failed') return `Failed with exit status ${build.exit_status ?? 'unknown'}${after(build)}.`;
+  if (state === 'failed') {
+    const how = `with exit status ${build.exit_status ?? 'unknown'}${after(build)}.`;
+    const first = await firstFailed(trx, build);
+    return first === undefined ? `Failed ${how}` : `${first} failed, ${how}`;
+  }
   return state === 'timed_out' ? reasonText('timed_out') : 'It could not be run.';
+}
+
+/** Of a longer name the beginning is told, so that the rest of the sentence fits too. */
+const longestName = 70;
+
+/** What failed first: a test, if the build reported tests, and otherwise a step. */
+async function firstFailed(trx: Transaction, build: Reported): Promise<string | undefined> {
+  const [test] = build.tests_failed > 0 ? await testsOf(trx, build.id, { state: 'failed', limit: 1 }) : [];
+  if (test) return `The test ${inShort(test.name)}`;
+  const steps = build.steps === '' ? [] : (JSON.parse(build.steps) as StoredStep[]);
+  const step = steps.find((one) => one.state === 'failed');
+  return step && `The step ${inShort(step.name)}`;
+}
+
+function inShort(name: string): string {
+  const line = name.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim();
+  return line.length <= longestName ? line : `${line.slice(0, longestName - 1).toWellFormed()}…`;
 }
 
 function after({ started_at: started, finished_at: finished }: Reported): string {

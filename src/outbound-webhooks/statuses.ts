@@ -25,7 +25,7 @@ export function statusCall(provider: string, report: StatusReport, target: Statu
   const status = {
     state: states[report.build_state as BuildState],
     context: report.context,
-    description: report.description.slice(0, longestDescription),
+    description: report.description.slice(0, longestDescription).toWellFormed(),
     address: origin + report.path,
   };
   return { ...call, body: JSON.stringify(body(status)) };

@@ -22,11 +22,11 @@ export interface Demand {
 }
 
 interface Call {
-  /** What the runner says with it. Bytes go behind the JSON, in both directions. */
-  says: TSchema;
+  /** What the runner sends with it. Bytes go behind the JSON, in both directions. */
+  message: TSchema;
   /** What the server answers, which the runner believes. */
   answer: TSchema;
-  /** The largest message; one with claims alone, where nothing is said. */
+  /** The largest message; one with claims alone, where nothing else is given. */
   mostBytes?: number;
   /** Whether the answer may take long although there is nothing to do for it. */
   waits?: true;
@@ -76,81 +76,88 @@ export type KeptTree = Static<typeof keptTree>;
 /** What a runner calls. A call may be repeated; the repetition changes nothing. */
 export const calls = {
   /** The next order; undefined when there was none in the time of the wish, or it was taken back. Throws `DrainedError`. */
-  next: { says: wish, answer: answer<Order | undefined>(), waits: true },
+  next: { message: wish, answer: answer<Order | undefined>(), waits: true },
   /** Takes wishes back: the runner takes no more. */
-  leave: { says: object({ claims }), answer: nothing, mostBytes: bytes.body },
-  demand: { says: object({}), answer: answer<Demand>() },
-  log: { says: logChunk, answer: answer<Receipt>(), mostBytes: bytes.logChunk + shortMessage },
+  leave: { message: object({ claims }), answer: nothing, mostBytes: bytes.body },
+  demand: { message: object({}), answer: answer<Demand>() },
+  log: { message: logChunk, answer: answer<Receipt>(), mostBytes: bytes.logChunk + shortMessage },
   /** How far the steps of a build are. */
   steps: {
-    says: object({ claim, steps: listOf(most.stepsOfSuite, stepState) }),
+    message: object({ claim, steps: listOf(most.stepsOfSuite, stepState) }),
     answer: answer<Receipt>(),
     mostBytes: bytes.stepReports,
   },
   /** How far the services of a build are. */
   services: {
-    says: object({ claim, services: listOf(most.servicesOfSuite, serviceState) }),
+    message: object({ claim, services: listOf(most.servicesOfSuite, serviceState) }),
     answer: answer<Receipt>(),
     mostBytes: bytes.serviceReports,
   },
-  tests: { says: testBatch, answer: answer<TestReceipt>(), mostBytes: bytes.testReports },
+  tests: { message: testBatch, answer: answer<TestReceipt>(), mostBytes: bytes.testReports },
   /** Extends the claims; answers signals about some of them. */
   extend: {
-    says: object({ claims }),
+    message: object({ claims }),
     answer: answer<Record<string, ClaimSignal>>(),
     mostBytes: bytes.body,
     waits: true,
   },
-  finish: { says: finishReport, answer: answer<Receipt>(), mostBytes: bytes.runnerReport },
+  finish: { message: finishReport, answer: answer<Receipt>(), mostBytes: bytes.runnerReport },
   /** Tells what became of the files that waited on the runner. */
-  uploaded: { says: uploadReport, answer: answer<Receipt>(), mostBytes: 64 * 1024 },
+  uploaded: { message: uploadReport, answer: answer<Receipt>(), mostBytes: 64 * 1024 },
   /** What opens the repository of this claim's suite; undefined when the claim is not held any more. */
-  access: { says: underClaim, answer: answer<Access | undefined>() },
+  access: { message: underClaim, answer: answer<Access | undefined>() },
   /**
    * The credentials for the registry of this claim's image, or of one of its services; undefined when the claim is not held
    * any more.
    */
-  registry: { says: object({ claim, service: optional(serviceName) }), answer: answer<RegistryAccess | undefined>() },
+  registry: {
+    message: object({ claim, service: optional(serviceName) }),
+    answer: answer<RegistryAccess | undefined>(),
+  },
   /** The polls that are due, at most this many, as soon as there are some. */
-  polls: { says: object({ room: whole(mostPolls) }), answer: answer<PollOrder[]>(), waits: true },
+  polls: { message: object({ room: whole(mostPolls) }), answer: answer<PollOrder[]>(), waits: true },
   polled: {
-    says: object({ reports: listOf(most.pollReports, pollReport) }),
+    message: object({ reports: listOf(most.pollReports, pollReport) }),
     answer: nothing,
     mostBytes: bytes.pollReports,
   },
   /** Which of these projects, of which the runner has data, are gone. */
-  gone: { says: object({ projects: listOf(most.askedAbout, id) }), answer: answer<string[]>(), mostBytes: 64 * 1024 },
+  gone: {
+    message: object({ projects: listOf(most.askedAbout, id) }),
+    answer: answer<string[]>(),
+    mostBytes: 64 * 1024,
+  },
   /** Which of these trees, that the runner keeps, no cache has any more. */
   stale: {
-    says: object({ trees: listOf(most.askedAbout, keptTree) }),
+    message: object({ trees: listOf(most.askedAbout, keptTree) }),
     answer: answer<KeptTree[]>(),
     mostBytes: 256 * 1024,
   },
   /** Which of the files that it keeps for other suites are gone for the server, and which are still needed. */
   kept: {
-    says: object({ location: claim, names: listOf(most.askedAbout, claim) }),
+    message: object({ location: claim, names: listOf(most.askedAbout, claim) }),
     answer: answer<{ gone: string[]; needed: string[] }>(),
     mostBytes: 256 * 1024,
   },
   /** The shells that were opened in files of this location, besides those that it runs. */
   shells: {
-    says: object({ location: claim, running: listOf(mostShells, id), room: whole(mostShells) }),
+    message: object({ location: claim, running: listOf(mostShells, id), room: whole(mostShells) }),
     answer: answer<ShellOrder[]>(),
     waits: true,
   },
   /** What was typed, from a position on; undefined when the shell is over. */
-  shellInput: { says: object({ shell: id, from: size }), answer: answer<Buffer | undefined>(), waits: true },
+  shellInput: { message: object({ shell: id, from: size }), answer: answer<Buffer | undefined>(), waits: true },
   /** The position of the person's side, if it is known by now; undefined when the shell is over. */
   shellOutput: {
-    says: object({ shell: id, offset: size, bytes: bytesOf(1, bytes.shellOutput) }),
+    message: object({ shell: id, offset: size, bytes: bytesOf(1, bytes.shellOutput) }),
     answer: answer<{ at: number | null } | undefined>(),
     mostBytes: bytes.shellOutput + shortMessage,
     waits: true,
   },
-  shellEnd: { says: object({ shell: id, reason: oneOf(shellEnds) }), answer: nothing },
+  shellEnd: { message: object({ shell: id, reason: oneOf(shellEnds) }), answer: nothing },
 } as const satisfies Record<string, Call>;
 
 export type CallName = keyof typeof calls;
-export type Says<Name extends CallName> = Static<(typeof calls)[Name]['says']>;
+export type Message<Name extends CallName> = Static<(typeof calls)[Name]['message']>;
 export type Answer<Name extends CallName> = Static<(typeof calls)[Name]['answer']>;
 export const callNames = Object.keys(calls) as CallName[];

@@ -1,4 +1,4 @@
-import type { Answer, CallName, Says } from './calls.ts';
+import type { Answer, CallName, Message } from './calls.ts';
 export * from './versions.ts';
 export * from './calls.ts';
 export * from './messages.ts';
@@ -91,10 +91,10 @@ export * from './schema.ts';
  * What a build leaves instead is stored under the claim like a compiled result, and the outcome says so. Now and then a
  * runner asks which of the trees that it keeps are *stale*, because no cache has them any more.
  *
- * Beside its executors a runner looks at repositories that are polled. That is short and there is much of it, so it is no
- * work of the queue: a call for *looks* is answered with all that are due, as many as the runner has room for, and what was
- * seen is told as *looked*, many at a time. A look is the runner's for `lookSeconds`; who has not told of it by then has
- * lost it, and another one looks.
+ * Beside its executors a runner polls repositories. Polls are short and many, so they are no jobs of the queue: the call
+ * *polls* is answered with all that are due, as many as the runner has room for, and it reports what it found with
+ * *polled*, many at a time. A poll belongs to the runner for a while; without a report in that time it is handed to
+ * another one.
  *
  * An order of a suite may ask for its files to be kept if it fails. The runner keeps them under a name of its own, and says
  * with the outcome who keeps them (the name of its folder), that name, and the key with which it has encrypted what it wrote
@@ -134,7 +134,7 @@ export class DrainedError extends Error {
 export type Link = Omit<LinkCalls, 'demand'> & BlobLink;
 
 export type LinkCalls = {
-  [Name in CallName]: (says: Says<Name>, signal: AbortSignal) => Promise<Answer<Name>>;
+  [Name in CallName]: (message: Message<Name>, signal: AbortSignal) => Promise<Answer<Name>>;
 };
 
 export interface BlobLink {

@@ -40,13 +40,13 @@ const savedCache = object({
 });
 export type SavedCache = Static<typeof savedCache>;
 
-/** The order’s `defaultHead`, which the commit was compared with. */
-const before = orNull(sha);
+/** The order’s `configFile`, and its `defaultHead`, which the commit was compared with. */
+const asked = { path: text(longest.file), before: orNull(sha) };
 /** The file that configures a project, or what is wrong with it, in words. */
 const configFile = eitherOf([
-  object({ problem: message, before }),
-  object({ text: text(bytes.configFile), before }),
-  object({ isAbsent: literal(true), before }),
+  object({ problem: message, ...asked }),
+  object({ text: text(bytes.configFile), ...asked }),
+  object({ isAbsent: literal(true), ...asked }),
 ]);
 export type ConfigFile = { text: string } | { problem: string } | { isAbsent: true };
 

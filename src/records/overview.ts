@@ -1,6 +1,7 @@
 import type { Static } from 'typebox';
 import { buildRecord, fetchedBuildRecord, flakyTestRecord } from './build.ts';
 import { commitRecord } from './commit.ts';
+import { linkStates } from './forge.ts';
 import {
   boolean,
   dateTime,
@@ -9,6 +10,7 @@ import {
   integer,
   listOf,
   nullable,
+  nullableIdWithString,
   object,
   record,
   stateOf,
@@ -35,6 +37,9 @@ const projectLine = object({
   started_at: nullable(dateTime),
   finished_at: nullable(dateTime),
   last_states: listOf(stateOf(commitStates)),
+  ...nullableIdWithString('forge_id'),
+  forge_state: stateOf(linkStates),
+  forge_state_reason: string,
 });
 export type ProjectLine = Static<typeof projectLine>;
 

@@ -80,6 +80,10 @@ function lineOf({ id, commit, request, times, ...row }: Row, caller: Pick<Caller
     started_at: timestampOrNull(times?.started_at ?? null),
     finished_at: timestampOrNull(times?.finished_at ?? null),
     last_states: row.states?.split(' ') ?? [],
+    forge_id: row.forge_id,
+    forge_id_str: row.forge_id === null ? '' : String(row.forge_id),
+    forge_state: row.forge_state,
+    forge_state_reason: row.forge_state_reason,
   };
 }
 
@@ -92,6 +96,7 @@ async function rowsOf(db: Queries, ids: readonly bigint[]) {
   const projects = await db
     .selectFrom('projects as p')
     .select(['p.id', 'p.name', 'p.description', 'p.build_state', 'p.owner_id', 'p.failed_since'])
+    .select(['p.forge_id', 'p.forge_state', 'p.forge_state_reason'])
     .select((of) => [
       of
         .selectFrom('build_requests as n')
@@ -174,8 +179,8 @@ export const routes = [
     scope: 'projects',
     summary:
       'How your projects and those you collaborate on are doing, at most 500 of them: their newest build request and ' +
-      'commit (that for a token with the scope commits), the states of their last commits, and why builds wait where ' +
-      'nobody takes them; and who was invited to them and has no password yet',
+      'commit (that for a token with the scope commits), the states of their last commits, whether anything is missing ' +
+      'at their forge, and why builds wait where nobody takes them; and who was invited to them and has no password yet',
     query: {
       filter: text('filter', { description: 'Only projects with this in their name' }),
       sort: described(oneOf(sorts), 'By name, or those first whose default branch fails'),

@@ -4,9 +4,11 @@ import { forgetInvited } from '../auth/users.ts';
 import { allRows } from '../api/pages.ts';
 import { accountRoute, projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import { sealedLocation } from '../db/schema.ts';
+import { sealedLocation, type ForgeRow } from '../db/schema.ts';
 import { isSameRepository, parseGitAddress } from '../domain/git-address.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
+import type { ForgeRepository } from '../forges/forge.ts';
+import { isOverHttpsAt } from '../forges/git-credential.ts';
 import { mapYielding } from '../lib/event-loop.ts';
 import type { Vault } from '../lib/vault.ts';
 import { changeProject, createProject, deleteProject, newIdentity } from '../lifecycle/projects.ts';
@@ -71,10 +73,16 @@ function checkSource(values: Partial<ValuesOf<typeof newProjectFields>>): FieldE
   return errors;
 }
 
-/** What a forge tells is a stranger's, and git is given it. */
-function isOverSsh(url: string): boolean {
-  const { scheme, user = '' } = parseGitAddress(url) ?? {};
-  return scheme === 'ssh' && user !== '';
+/**
+ * The address that git is given, of those that a forge tells, which is a stranger: over SSH, or where there is none over
+ * HTTPS at the forge's own host, which alone is sent the token.
+ */
+function addressAt(forge: ForgeRow, { ssh_url: ssh, https_url: https }: ForgeRepository): string {
+  const { scheme, user = '' } = parseGitAddress(ssh) ?? {};
+  if (scheme === 'ssh' && user !== '') return ssh;
+  if (isOverHttpsAt(forge, https)) return https;
+  const words = 'The forge tells no address for git over SSH, and none over HTTPS at its own host.';
+  throw ApiError.inWords('invalid_format', 'repository', words);
 }
 
 /** What a new project needs at a forge is made before the project. */
@@ -84,12 +92,11 @@ async function newAtForge(call: Asking & { input: ValuesOf<typeof newProjectFiel
   const row = await forgeNamed(call, input.forge_id);
   const client = opened(call, row);
   const repository = await usableRepository(client, row, input.repository);
-  if (!isOverSsh(repository.ssh_url))
-    throw ApiError.inWords('invalid_format', 'repository', 'The forge tells no address for git over SSH.');
+  const address = addressAt(row, repository);
   const name = input.name || (await freeName(db, caller.id, repository.full_name));
   const identity = newIdentity(ids);
   const wanted = { name, publicKey: identity.keys.publicKey, isNew: true };
-  return { made: { ...(await atForge(call, { row, client, repository }, wanted)), name, identity } };
+  return { made: { ...(await atForge(call, { row, client, repository }, wanted)), name, address, identity } };
 }
 
 /** The last part of a repository's name, or all of it where that is taken. */
@@ -127,14 +134,14 @@ export const routes = [
       action: 'project.created',
       details: ({ input, made }) => ({
         ...(made ? { forge: made.forge.url, repository: made.repository.full_name } : {}),
-        clone_url: made?.repository.ssh_url ?? addressesOf(input).clone_url,
+        clone_url: made?.address ?? addressesOf(input).clone_url,
         ssh_key: 'made',
       }),
     },
     async handle(call) {
       const { caller, vault, input, made } = call;
       const { forge_id: _forge, repository: _repository, ...own } = input;
-      const written = made ? { ...own, name: made.name, clone_url: made.repository.ssh_url } : own;
+      const written = made ? { ...own, name: made.name, clone_url: made.address } : own;
       const settings = { ...columnsOf(projectFields, written), ...addressesOf(written) };
       const context = writeContextOf(call);
       const project = await orTaken(createProject(context, caller.id, vault, settings, made?.identity));

@@ -10,7 +10,7 @@ import {
   protocolHeader,
   type Answer,
   type CallName,
-  type Says,
+  type Message,
 } from '../protocol/index.ts';
 import { failureOf, otherVersion, refusalIn, RefusedError, revoked } from './failures.ts';
 
@@ -49,7 +49,7 @@ export class ServerConnection {
     this.#parts = parts;
   }
 
-  async call<Name extends CallName>(name: Name, message: Says<Name>, signal: AbortSignal): Promise<Answer<Name>> {
+  async call<Name extends CallName>(name: Name, message: Message<Name>, signal: AbortSignal): Promise<Answer<Name>> {
     signal.throwIfAborted();
     this.#connecting ??= this.#connect();
     const connection = await orAborted(this.#connecting, signal);
@@ -60,7 +60,7 @@ export class ServerConnection {
   async callWithin<Name extends CallName>(
     ms: number,
     name: Name,
-    message: Says<Name>,
+    message: Message<Name>,
     signal: AbortSignal,
   ): Promise<Answer<Name>> {
     const timer = setTimeout(() => this.#end((connection) => connection.terminate()), ms);
@@ -123,7 +123,7 @@ class Connected {
     });
   }
 
-  async call<Name extends CallName>(name: Name, message: Says<Name>, signal: AbortSignal): Promise<Answer<Name>> {
+  async call<Name extends CallName>(name: Name, message: Message<Name>, signal: AbortSignal): Promise<Answer<Name>> {
     if (this.#socket.readyState !== WebSocket.OPEN) throw new Error('the connection to the server ended');
     this.#last += 1;
     const id = this.#last;

@@ -4,7 +4,7 @@ import type { JobRunner } from './job-runner.ts';
 
 /** Finds the commit in the repository. A problem that a person can fix is an outcome; the log explains it. */
 export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { writeLog, signal }) => {
-  const { source, commitRef, fetchRef = '', previous, defaultHead, compare, configFile } = order;
+  const { source, commitRef, fetchRef = '', previous, defaultHead, compare, configFile = '' } = order;
   try {
     const {
       filesTruncated: _,
@@ -19,14 +19,14 @@ export const fetchCommit: JobRunner<FetchOrder> = async ({ mirrors }, order, { w
       previous,
       defaultHead,
       compare,
-      ...(configFile !== undefined && { configFile }),
+      ...(configFile !== '' && { configFile }),
       writeLog,
       signal,
     });
     return {
       kind: 'fetched',
       commit,
-      ...(config && { config: { ...config, before: defaultHead } }),
+      ...(config && { config: { ...config, path: configFile, before: defaultHead } }),
       ...(changes && { changes }),
     };
   } catch (error) {

@@ -168,7 +168,7 @@ function heldBack(link: Link, disk: DiskReserve): RunnerServices['link'] {
     },
     store: (claim, content, signal) => link.store(claim, content, signal),
     keep: (claim, content, signal) => link.keep(claim, content, signal),
-    access: (says, signal) => link.access(says, signal),
+    access: (message, signal) => link.access(message, signal),
     tests: (batch, signal) => link.tests(batch, signal),
   };
 }

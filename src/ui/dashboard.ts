@@ -1,5 +1,6 @@
 import { longest } from '../domain/bounds.ts';
 import type { ProjectLine } from '../records/overview.ts';
+import { pageForm, type FormVisit } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { ago, duration } from './moments.ts';
@@ -52,6 +53,22 @@ function projectItem(project: ProjectLine): Html {
   </li>`;
 }
 
+/** Projects that lack something at their forge. The owner has the button that puts it there again. */
+function incompleteList(visit: FormVisit, projects: readonly ProjectLine[]): Html | false {
+  const lacking = projects.filter(({ forge_state: state }) => state === 'incomplete');
+  if (lacking.length === 0) return false;
+  const items = lacking.map(({ id_str: id, name, owned, forge_id_str: forge, forge_state_reason: reason }) => {
+    const form = pageForm(visit, 'connect', { project_id: id, forge_id: forge });
+    return html`<li>
+      <span id="incomplete-${id}"><a href="/ui/projects/${id}">${name}</a> is incomplete at its forge. ${reason}</span>
+      ${owned && form.wrap(html``, { button: 'Mend', kind: 'plain', isInline: true, describedBy: `incomplete-${id}` })}
+    </li>`;
+  });
+  return html`<ul class="card rows compact">
+    ${items}
+  </ul>`;
+}
+
 const nothingYet = empty(
   'No projects yet',
   'A project is a git repository and what is done with its commits. Make the first one with “New project”.',
@@ -60,7 +77,8 @@ const nothingYet = empty(
 export const routes: PageRoute[] = [
   ...page({
     path: '/ui/',
-    async show({ api, person, queryText }) {
+    async show(visit) {
+      const { api, person, queryText } = visit;
       const filter = queryText('filter')
         .replaceAll(/\p{Cc}/gu, ' ')
         .slice(0, longest.filter);
@@ -84,6 +102,7 @@ export const routes: PageRoute[] = [
             notice('bad', 'This account is unpaid: what it owns cannot be used. What others share with you goes on.')
           }
           <div id="waiting" data-live>${reason !== '' && notice('bad', `Builds wait: ${reason}.`)}</div>
+          <div id="incomplete" data-live>${incompleteList(visit, projects)}</div>
           ${
             all === 0
               ? nothingYet
@@ -98,6 +117,7 @@ export const routes: PageRoute[] = [
           ${invited.length > 0 && invitedNotice(invited)}`,
       };
     },
+    actions: { connect: { route: 'POST /projects/:project_id/connect', done: 'mended' } },
   }),
   { method: 'GET', path: '/ui', visit: async () => ({ goTo: '/ui/', status: 303 }) },
   { method: 'GET', path: '/ui/*', visit: async () => notFound },

@@ -26,6 +26,7 @@ const shell = `${build}/shell` as const;
 const logged = [
   dependency,
   build,
+  `${build}/services/:service_name`,
   `${project}/build_requests/:build_request_id`,
   `${project}/deploys/:deploy_id`,
 ] as const;

@@ -1,3 +1,4 @@
+import { forgeProviders as providers } from '../domain/forge-providers.ts';
 import { ApiError } from '../errors.ts';
 import type { Forge, ForgeRepository } from '../records/forge.ts';
 import { pageForm, type FormVisit, type PageForm } from './forms.ts';
@@ -12,29 +13,6 @@ import { notFound, type PersonVisit, type PageRoute } from './site.ts';
 /** Connected forges: on the page of the account, and as the beginning of a new project. */
 
 const path = '/ui/account/forges';
-
-/** What people call it, and where a token is made there, with the scopes to tick. */
-const providers = {
-  github: { name: 'GitHub', url: 'https://github.com', tokens: '/settings/tokens/new?scopes=repo', scopes: 'repo' },
-  gitlab: {
-    name: 'GitLab',
-    url: 'https://gitlab.com',
-    tokens: '/-/user_settings/personal_access_tokens?scopes=api',
-    scopes: 'api',
-  },
-  gitea: {
-    name: 'Gitea or Forgejo',
-    url: 'https://gitea.com',
-    tokens: '/user/settings/applications',
-    scopes: 'write:repository and read:user',
-  },
-  bitbucket: {
-    name: 'Bitbucket',
-    url: 'https://bitbucket.org',
-    tokens: '/account/settings/',
-    scopes: 'repository:admin, webhook and account',
-  },
-} as const satisfies Record<Forge['provider'], object>;
 
 const stateWords: Record<string, string> = {
   connected: 'Connected',

@@ -1,3 +1,4 @@
+import { suggestedSuite } from '../domain/suggested-suite.ts';
 import { groupOf } from '../http/raw.ts';
 import type { Overview } from '../records/overview.ts';
 import type { Project } from '../records/project.ts';
@@ -9,11 +10,10 @@ import { steps } from './new-project.ts';
 import { copyable } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
-import { suggestedSuite } from './suggestions.ts';
 
 /**
- * Steps 2 and 3 of a new project: the user installs the key at the repository's host, then creates and runs a first
- * suite.
+ * Steps 2 and 3 of a new project: the user installs the key at the repository's host, unless its forge is connected, then
+ * creates and runs a first suite.
  */
 
 /** The page of the usual hosts where a key for one repository is installed. */
@@ -79,18 +79,28 @@ function seen(check: Overview['last_check']): Html | false {
   );
 }
 
+function connectedOf({ clone_url: url, forge_repository: name, forge_state_reason: reason }: Project): Html {
+  return html`<h2 id="key">The connection</h2>
+    <p>
+      Headrace fetches <code>${url}</code>. What that needs is at the forge of <code>${name}</code>: the key, the hook
+      and the statuses of this project.
+    </p>
+    ${reason !== '' && notice('bad', reason)}`;
+}
+
 async function setupPage(visit: ProjectVisit) {
   const { project, api } = visit;
   const { last_check: check } = await api.get('/projects/:project_id/overview');
   const suggestion = suggestedSuite(check?.files ?? []);
   const [connection, suite] = [pageForm(visit, 'check'), pageForm(visit, 'create')];
   const branch = check?.default_branch ?? 'HEAD';
+  const isConnected = project.forge_state !== 'none';
   return {
     title: 'Set up',
     main: html`<h1>Set up this project</h1>
-      ${steps(check?.connected ? 3 : 2, isOpen(project) ? 'Connection' : 'Key')}
+      ${steps(check?.connected ? 3 : 2, isConnected || isOpen(project) ? 'Connection' : 'Key')}
       <section class="card" aria-labelledby="key">
-        ${isOpen(project) ? connectionOf(project) : keyOf(project)}
+        ${isConnected ? connectedOf(project) : isOpen(project) ? connectionOf(project) : keyOf(project)}
         <div id="connection-seen">${seen(check)}</div>
         ${connection.wrap(html``, { button: 'Check connection', kind: check?.connected ? 'plain' : 'main' })}
       </section>

@@ -72,6 +72,7 @@ describe('a server that means harm', () => {
       id_str: '1',
       name: `a${escape}`,
       repository_url: escape,
+      clone_url: escape,
       build_state: escape,
       owned: true,
     };

@@ -34,7 +34,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
     return {
       kind: 'fetched' as const,
       commit: { ...aCommit, sha, ...commit },
-      ...(config && { config: { ...config, before: defaultHead } }),
+      ...(config && { config: { ...config, path: '.headrace.toml', before: defaultHead } }),
     };
   };
   /** Builds a commit with this file, and answers the request and its log. */
@@ -301,10 +301,23 @@ describeWithRunner('a project that is configured by a file in its repository', (
     assert.deepEqual(tasks.toSorted(), ['fetch_commit', 'run_suite']);
   });
 
-  testOnOne('is told in words where a runner cannot read the file, and takes only a path of a document', async () => {
-    const { record } = await ask();
-    await (await runner.take('fetch_commit')).finish(found());
-    assert.match(await logOf(record), /The runner is too old to read \.headrace\.toml/);
+  testOnOne('is read again where the project got another while the commit was fetched', async () => {
+    for (const [first, then] of [
+      ['', '.headrace.toml'],
+      ['.headrace.toml', 'ci.yaml'],
+    ] as const) {
+      assert.equal((await alice.put(path, { config_file: first })).status, 200);
+      await ask();
+      const task = await runner.take('fetch_commit');
+      assert.equal((await alice.put(path, { config_file: then })).status, 200);
+      await task.finish(found(first === '' ? undefined : { text: 'suites = []' }));
+      const again = await runner.take('fetch_commit');
+      assert.equal(again.order.work.configFile, then);
+      await again.finish({ kind: 'cancelled' });
+    }
+  });
+
+  testOnOne('takes only a path of a document', async () => {
     for (const wrong of [
       '../x.toml',
       '/etc/x.toml',
@@ -350,7 +363,7 @@ describeWithRunner('the file of a branch', (service, runner) => {
       const task = await runner.take('fetch_commit');
       assert.equal(task.order.work.configFile, '.headrace.yml');
       const found = { kind: 'fetched' as const, commit: { ...aCommit, ...onBranch, ...commit } };
-      await task.finish({ ...found, config: { text, before: null } });
+      await task.finish({ ...found, config: { text, path: task.order.work.configFile ?? '', before: null } });
       return record;
     };
     const before = inspect([(await alice.get(path)).record, (await alice.get(`${path}/suites`)).list]);
@@ -479,7 +492,10 @@ describeWithRunner('the file of a branch', (service, runner) => {
       const task = await runner.take('fetch_commit');
       const text = `suites:\n${suites.map((suite) => `  - ${suite}\n`).join('')}`;
       const found = { kind: 'fetched' as const, commit: { ...commit, sha, defaultHead: 'none' as const } };
-      assert.deepEqual(await task.finish({ ...found, config: { text, before: null } }), { taken: true });
+      assert.deepEqual(
+        await task.finish({ ...found, config: { text, path: task.order.work.configFile ?? '', before: null } }),
+        { taken: true },
+      );
       return (await alice.get(`${path}/build_requests/${record.id}`)).record;
     };
     const statesOf = async ({ id }: Record_) =>

@@ -101,7 +101,11 @@ const bounds: Bound[] = [
     call: 'finish',
     field: 'outcome[config][text]',
     most: bytes.configFile,
-    message: finish((length) => ({ kind: 'fetched', commit: aCommit, config: { before: null, text: text(length) } })),
+    message: finish((length) => ({
+      kind: 'fetched',
+      commit: aCommit,
+      config: { path: 'ci.toml', before: null, text: text(length) },
+    })),
   },
   {
     call: 'tests',

@@ -32,13 +32,13 @@ test('words of a runner are cut and mended, and not refused', () => {
 });
 
 test('one of several forms is chosen by its kind, or by its first field', () => {
-  const config = { problem: 'no', text: 'x', before: null };
+  const config = { problem: 'no', text: 'x', path: 'ci.toml', before: null };
   assert.deepEqual(readCall('finish', finish({ kind: 'fetched', commit: aCommit, config })), {
-    ...finish({ kind: 'fetched', commit: aCommit, config: { problem: 'no', before: null } }),
+    ...finish({ kind: 'fetched', commit: aCommit, config: { problem: 'no', path: 'ci.toml', before: null } }),
   });
   assertRefused(
     'finish',
-    finish({ kind: 'fetched', commit: aCommit, config: { before: null } }),
+    finish({ kind: 'fetched', commit: aCommit, config: { path: 'ci.toml', before: null } }),
     'outcome[config][isAbsent]',
   );
   assertRefused('finish', finish({ kind: 'hasOwnProperty' }), 'outcome[kind]');

@@ -58,7 +58,7 @@ describe('docs/troubleshooting.md', () => {
       ...['FetchFailure', 'RemoteFailure', 'LimitFailure'].flatMap((name) => union('runner/git/failures.ts', name)),
       ...cutReasons,
       ...words('dispatch/repository-config.ts', /\breason: '(\w+)'/g),
-      ...words('dispatch/fetch-commit.ts', /failFetch\([^)]*'(\w+)'\)/g),
+      ...words('dispatch/fetch-commit.ts', /failFetch\(.*reason: '(\w+)'/g),
     ];
     assert.deepEqual(sorted(listed('Why a fetch failed')), sorted(reasons));
   });

@@ -103,7 +103,7 @@ describeWithRunner(
       const id = await push(project);
       const text = '[[suites]]\nname = "unit"\ncommand = "make"\n\n[[suites]]\nname = "lint"\ncomand = "<b>"\n';
       const task = await runner.take('fetch_commit');
-      await task.finish({ kind: 'fetched', commit: aCommit, config: { text, before: null } });
+      await task.finish({ kind: 'fetched', commit: aCommit, config: { text, path: '.headrace.toml', before: null } });
       await runner.assertIdle();
       assert.deepEqual((await told(forge, 2)).map(inShort), [
         'headrace pending: Fetching the commit',
@@ -126,7 +126,7 @@ describeWithRunner(
       const later = { ...aCommit, sha: 'd'.repeat(40) };
       await (
         await runner.take('fetch_commit')
-      ).finish({ kind: 'fetched', commit: later, config: { text, before: null } });
+      ).finish({ kind: 'fetched', commit: later, config: { text, path: '.headrace.toml', before: null } });
       const all = await told(forge, 3);
       assert.equal(
         all[2] && inShort(all[2]),

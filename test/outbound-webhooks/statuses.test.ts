@@ -243,6 +243,51 @@ describeWithRunner(
       for (const seen of [of('unit'), of('lint')]) assert.deepEqual(seen.slice(0, 2), ['pending', 'pending']);
     });
 
+    testOnOne('name the first test or step that failed', async () => {
+      await using forge = await Receiver.start(reply(201));
+      const reported = await Reported.begin(service, forge);
+      const { user, project } = reported;
+      const steps = { 'steps[0][name]': 'configure', 'steps[1][name]': 'compile', 'steps[2][name]': 'tidy up' };
+      const commands = Object.fromEntries([0, 1, 2].map((nth) => [`steps[${nth}][command]`, 'make']));
+      await user.createSuite(project, { name: 'unit', command: '', ...steps, ...commands });
+      const request = await user.requestBuild(project);
+      await (await runner.take('fetch_commit')).fetched();
+      const stepStates = [
+        { name: 'configure', state: 'passed' as const },
+        { name: 'compile', state: 'failed' as const },
+        { name: 'tidy up', state: 'failed' as const },
+      ];
+      await (await runner.take('run_suite')).exit(2, { stepStates });
+      const last = async (): Promise<string> => {
+        await reported.settled(isOver);
+        return (JSON.parse(forge.calls.at(-1)?.body ?? '') as Told).description;
+      };
+      assert.match(await last(), /^The step compile failed, with exit status 2 after \d+\.\d s\.$/);
+
+      const long = `${'x'.repeat(68)}😀${'y'.repeat(300)}`;
+      for (const [name, told] of [
+        ['keeps\tthe\nlevel', 'keeps the level'],
+        [long, `${'x'.repeat(68)}\uFFFD…`],
+      ] as const) {
+        const path = `/projects/${project.id}/build_requests/${request.id}/rerun`;
+        assert.equal((await user.post(path)).status, 200);
+        const task = await runner.take('run_suite');
+        const report = { name, class: 'Sluice', suite: '', file: '', durationMs: 1, message: '' };
+        const tests = [
+          { ...report, name: 'opens', state: 'passed' as const },
+          { ...report, state: 'failed' as const },
+          { ...report, name: 'closes', state: 'failed' as const },
+        ];
+        const { claim } = task.order;
+        const taken = await runner.dispatch.tests(runner.self, { claim, start: 0, tests, isLast: true });
+        assert.deepEqual(taken, { taken: true });
+        await task.exit(1, { stepStates });
+        const description = await last();
+        assert.ok(description.startsWith(`The test ${told} failed, with exit status 1 after `), description);
+        assert.ok(description.length <= 140 && description.isWellFormed(), description);
+      }
+    });
+
     test('are not those of an attempt that another has followed', async () => {
       await using forge = await Receiver.start(reply(201));
       const reported = await Reported.begin(service, forge);

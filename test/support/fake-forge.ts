@@ -20,6 +20,9 @@ export interface FakeRepository {
   movedTo?: string;
   /** The name that is answered, if the forge answers for another one. */
   answersAs?: string;
+  /** The addresses for git, where they are others. */
+  ssh?: string;
+  https?: string;
 }
 
 export interface ForgeCall {
@@ -57,6 +60,8 @@ export class FakeForge implements AsyncDisposable {
   readonly calls: ForgeCall[] = [];
   /** The token that it takes. */
   token: string | undefined = forgeToken;
+  /** Who is asked for its repositories over SSH. */
+  ssh = 'git@forge.example.org';
   /** As its header tells them; undefined where it does not. */
   scopes: string | undefined;
   interfere: Interference = () => undefined;
@@ -221,8 +226,8 @@ export class FakeForge implements AsyncDisposable {
 
   #view(name: string, repository: FakeRepository): object {
     const called = repository.answersAs ?? name;
-    const ssh = `git@forge.example.org:${called}.git`;
-    const https = `https://forge.example.org/${called}.git`;
+    const ssh = repository.ssh ?? `${this.ssh}:${called}.git`;
+    const https = repository.https ?? `https://forge.example.org/${called}.git`;
     const { private: isPrivate, archived, admin, push } = repository;
     if (this.dialect === 'gitlab')
       return {

@@ -31,6 +31,36 @@ describeServiceOnOne(
       await send('/ui/projects/new', form);
       const [project] = (await alice.get('/projects')).list;
       assert.deepEqual([project?.name, project?.forge_state], ['lib', 'connected']);
+      // Nobody has to install a key, and what is missing later is put there again with one button.
+      const setup = (await tab.get(`/ui/projects/${project?.id}/setup`)).text;
+      assert.match(setup, /is at the forge of <code>team\/lib<\/code>[^]*Check connection/);
+      assert.doesNotMatch(setup, /Deploy keys|ssh-ed25519/);
+      assert.doesNotMatch((await tab.get('/ui/')).text, /incomplete at its forge|>\s*Mend\s*</);
+      const lib = forge.of('team/lib');
+      lib.hooks = [];
+      const link = { forge_state: 'incomplete', forge_state_reason: 'The hook is missing at the forge.' };
+      await service.store.db.transaction((trx) =>
+        trx
+          .updateTable('projects')
+          .set(link)
+          .where('id', '=', BigInt(String(project?.id)))
+          .execute(),
+      );
+      const bob = await service.user();
+      if (project) await alice.invite(project, bob);
+      const other = new Tab(service);
+      await other.signIn(bob.credentials);
+      const told = (await other.get('/ui/')).text;
+      assert.match(told, /lib<\/a> is incomplete at its forge\. The hook is missing at the forge\./);
+      assert.doesNotMatch(told, />\s*Mend\s*</);
+      assert.match((await tab.get('/ui/')).text, />\s*Mend\s*</);
+      const mend = { do: 'connect', project_id: String(project?.id), forge_id: String(connected?.id) };
+      forge.interfere = () => ({ status: 503, body: { message: 'Back soon' } });
+      assert.match((await send('/ui/', mend)).text, /503: Back soon/);
+      forge.interfere = () => undefined;
+      await send('/ui/', mend);
+      assert.equal(lib.hooks.length, 1);
+      assert.doesNotMatch((await tab.get('/ui/')).text, /incomplete at its forge/);
       assert.match(
         (await tab.get('/ui/projects/new?query=lib')).text,
         new RegExp(`/ui/projects/${project?.id}">Its project`),

@@ -43,7 +43,7 @@ export interface MirrorsOptions {
   checkoutBytes?: number;
   /** How much memory git may have for one repository. */
   memoryBytes?: number;
-  /** Private ranges that may be called for what repositories name. */
+  /** Private ranges that may be called for what repositories name over SSH. */
   allowedAddresses?: readonly string[];
   /** HEADRACE_GIT_ALLOW: private ranges, and addresses of this machine, that may be called over HTTPS. */
   gitAllow?: readonly string[];
@@ -118,9 +118,8 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   const run = await openRunFolder(dir);
   const folder = run.path;
   const mayCallNamed = outsideAddressFilter(options.allowedAddresses ?? []);
-  const isAllowed = publicAddressFilter(options.gitAllow ?? []);
   const rules = { mayCall: mayCallNamed, resolve: createResolve(), ...options.rules };
-  const httpsRules = { ...rules, mayCall: (address: string) => rules.mayCall(address) || isAllowed(address) };
+  const httpsRules = { ...rules, mayCall: options.rules?.mayCall ?? publicAddressFilter(options.gitAllow ?? []) };
   const connections = await openConnections({ dir, folder, sshConfig, connectSeconds, connectionMs, rules });
   const pollFolder = join(folder, 'polling');
   await mkdir(pollFolder, { mode: 0o700 });

@@ -1,0 +1,29 @@
+import type { ForgeRow } from '../db/schema.ts';
+import { parseGitAddress, placeOf } from '../domain/git-address.ts';
+import { bitbucketUrl } from './bitbucket-cloud.ts';
+import type { ProviderName } from './index.ts';
+
+/** git over HTTPS with the token of a connected forge. */
+
+/** Whether git asks this forge, and no other host, for what an address names. */
+export function isOverHttpsAt({ url }: Pick<ForgeRow, 'url'>, address: string): boolean {
+  return parseGitAddress(address)?.scheme === 'https' && placeOf(address)?.host === placeOf(url)?.host;
+}
+
+type Known = Pick<ForgeRow, 'url' | 'login'>;
+
+/** The user name that each of them wants beside a token. */
+const usernames: Record<ProviderName, (forge: Known) => string> = {
+  github: () => 'x-access-token',
+  gitlab: () => 'oauth2',
+  gitea: ({ login }) => login,
+  bitbucket: ({ url, login }) => (url === bitbucketUrl ? 'x-token-auth' : login),
+};
+
+export function gitCredential(forge: Known & Pick<ForgeRow, 'provider'>, token: string) {
+  // Bitbucket's API wants the address of a person before a personal token. git at Bitbucket Cloud wants this word there.
+  const [, address, personal] = /^([^:]*):(.*)$/.exec(token) ?? [];
+  if (forge.provider === 'bitbucket' && address !== undefined && personal !== undefined)
+    return { username: forge.url === bitbucketUrl ? 'x-bitbucket-api-token-auth' : address, password: personal };
+  return { username: usernames[forge.provider](forge), password: token };
+}

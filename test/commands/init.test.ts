@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { before, describe, test } from 'node:test';
+import { mistakesIn } from '../../src/commands/check.ts';
+import { firstFile } from '../../src/commands/first-file.ts';
+import { onOneDatabase } from '../support/databases.ts';
+import { Developer } from '../support/developer.ts';
+import { FakeForge, forgeToken } from '../support/fake-forge.ts';
+import { startInstallation, type Installation, type Item } from '../support/installation.ts';
+import { createRepository } from '../support/repository.ts';
+
+test('the first file fits what lies there, and has no mistakes', async () => {
+  for (const [names, command] of [
+    [['src', 'package.json', 'package-lock.json'], 'npm ci\nnpm test'],
+    [['package.json', 'Makefile'], 'npm install\nnpm test'],
+    [['Cargo.toml'], 'cargo test'],
+    [['go.mod'], 'go test ./...'],
+    [['pyproject.toml'], 'pip install . pytest\npytest'],
+    [['requirements.txt'], 'pip install -r requirements.txt pytest\npytest'],
+    [['pom.xml'], 'mvn --batch-mode verify'],
+    [['CMakeLists.txt'], 'ctest --test-dir build'],
+    [['Makefile'], 'make test'],
+    [['README.md'], 'ls -l'],
+  ] as const) {
+    const text = firstFile(names);
+    assert.deepEqual(await mistakesIn(Buffer.from(text), '.headrace.toml'), [], text);
+    assert.ok(text.includes(`${command}\n"""\n`), text);
+  }
+});
+
+describe('headrace init', () => {
+  onOneDatabase((database) => {
+    let installation: Installation;
+    before(async () => {
+      installation = await startInstallation(database, { HEADRACE_WEBHOOK_ALLOW: '127.0.0.0/8' });
+    });
+
+    /** A forge with repositories that a key of it may read. */
+    async function forgeWith(...names: string[]): Promise<FakeForge> {
+      const { host } = installation;
+      const forge = await FakeForge.start('gitea', ...names);
+      forge.ssh = `${userInfo().username}@${host.name}`;
+      for (const name of names) {
+        mkdirSync(join(host.folder, name, '..'), { recursive: true });
+        const repository = await createRepository(join(host.folder, `${name}.git`));
+        await repository.commit({ files: { Makefile: 'test:\n\t@echo it flows\n' } });
+      }
+      forge.interfere = ({ method, path, body }, response) => {
+        if (method !== 'POST' || !path.endsWith('/keys')) return undefined;
+        const key = String(body.key);
+        const { keys } = forge.of(path.split('/').slice(-3, -1).join('/'));
+        keys.push({ id: 1, title: String(body.title), key, readOnly: body.read_only === true });
+        const answer = () => response.writeHead(201, { 'content-type': 'application/json' }).end('{}');
+        void host.authorize(key).then(answer);
+        return 'answered';
+      };
+      return forge;
+    }
+
+    async function inClone(email: string, name: string): Promise<Developer> {
+      const { host } = installation;
+      const developer = await Developer.at(installation, email);
+      const git = (...args: string[]) => execFileSync('git', args, { cwd: developer.folder, stdio: 'pipe' });
+      git('clone', '--quiet', join(host.folder, `${name}.git`), '.');
+      git('remote', 'set-url', 'origin', host.url(`${name}.git`));
+      return developer;
+    }
+
+    test('leads from a clone to the first build, and makes nothing twice', async () => {
+      await using forge = await forgeWith('team/app');
+      await installation.api().post('/forges', forge.fields);
+      const developer = await inClone(installation.admin.email, 'team/app');
+      const first = await developer.run(['init', '--yes', '--plain']);
+      assert.equal(first.status, 0, first.out + first.err);
+      assert.match(first.out, /^Made the project app, with its key, its hook and its statuses at http:/);
+      assert.match(first.out, /\nWrote \.headrace\.toml\. Commit it/);
+      assert.match(first.out, /\n\+ suite test\n/);
+      assert.match(first.out, /passed/);
+      const path = join(developer.folder, '.headrace.toml');
+      const written = readFileSync(path, 'utf8');
+      assert.match(written, /there is a Makefile\.[^]*make test\n/);
+
+      const seen = async () => {
+        const api = installation.api();
+        const projects = await api.get<Item[]>('/projects');
+        const below = `/projects/${projects[0]?.id_str}`;
+        const names = async (what: string) => (await api.get<Item[]>(`${below}/${what}`)).map(({ id_str: id }) => id);
+        const { keys, hooks } = forge.of('team/app');
+        const lists = await Promise.all(['suites', 'hooks', 'build_requests'].map(names));
+        return { projects, lists, keys: keys.map(({ readOnly }) => readOnly), hooks: hooks.map(({ url }) => url) };
+      };
+      const made = await seen();
+      const [project] = made.projects;
+      assert.deepEqual(
+        [project?.name, project?.forge_state, project?.forge_repository, project?.config_file],
+        ['app', 'connected', 'team/app', '.headrace.toml'],
+      );
+      assert.deepEqual(
+        [made.projects.length, made.lists.map(({ length }) => length), made.keys, made.hooks.length],
+        [1, [1, 1, 1], [true], 1],
+      );
+      const [build] = await installation.api().get<Item[]>(`/projects/${project?.id_str}/builds`);
+      const log = await installation.api().text(`/projects/${project?.id_str}/builds/${build?.id_str}/log.txt`);
+      assert.match(log, /it flows/);
+
+      const second = await developer.run(['init', '--yes', '--plain']);
+      assert.equal(second.status, 0, second.out + second.err);
+      assert.doesNotMatch(second.out, /Made|Wrote|\+ suite/);
+      assert.deepEqual(await seen(), made);
+      assert.equal(readFileSync(path, 'utf8'), written);
+    });
+
+    test('connects a forge at a terminal, without showing the token, and asks nothing with --yes', async () => {
+      await using forge = await forgeWith('team/tool', 'team/hand');
+      forge.repositories.delete('team/hand');
+      const api = await installation.person('bob@example.org');
+      const developer = await inClone('bob@example.org', 'team/tool');
+      const refused = await developer.run(['init', '--yes']);
+      assert.equal(refused.status, 2, refused.out + refused.err);
+      assert.equal(
+        refused.err,
+        'headrace: No forge that you have connected has git.test/team/tool, and nobody can be asked here. ' +
+          'Run headrace init at a terminal, without --yes. Nothing was made.\n',
+      );
+      assert.deepEqual(await api().get('/projects'), []);
+      assert.deepEqual(execFileSync('git', ['status', '--porcelain'], { cwd: developer.folder }).toString(), '');
+
+      const terminal = developer.sit(['init']);
+      await terminal.until(/Which\? $/);
+      terminal.type('3\n');
+      await terminal.until(/Its address \[https:\/\/git\.test\]: $/);
+      terminal.type(`${forge.url}\n`);
+      await terminal.until(/which is not shown: $/);
+      terminal.type(`${forgeToken}\n`);
+      assert.equal(await terminal.end(), 0, terminal.text);
+      assert.ok(!terminal.raw.includes(forgeToken), terminal.raw);
+      const [project] = await api().get<Item[]>('/projects');
+      assert.deepEqual([project?.name, project?.forge_state], ['tool', 'connected']);
+
+      // Without a forge, the key is installed by hand.
+      const byHand = await inClone('bob@example.org', 'team/hand');
+      const asking = byHand.sit(['init'], { columns: 200 });
+      await asking.until(/Which\? $/);
+      asking.type('5\n');
+      await asking.until(/Install this key[^]*Is it there now\? \[y\/N\] $/);
+      const made = (await api().get<Item[]>('/projects')).find(({ name }) => name === 'hand');
+      assert.ok(asking.raw.includes(String(made?.ssh_public_key)), asking.text);
+      await installation.host.authorize(String(made?.ssh_public_key));
+      asking.type('y\n');
+      assert.equal(await asking.end(), 0, asking.text);
+      assert.deepEqual([made?.forge_state, made?.clone_url], ['none', installation.host.url('team/hand.git')]);
+    });
+  });
+});
