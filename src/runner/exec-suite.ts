@@ -162,6 +162,9 @@ async function treeFor(sandboxes: Sandboxes, run: string, tree: string): Promise
   return copy;
 }
 
+/** A longer line is broken. */
+const longestLine = 64 * 1024;
+
 /** What a service says stands among what the suite says, line by line with its name. */
 function prefixed(name: string, print: (text: string) => Promise<void>): LogSink {
   let rest = '';
@@ -169,6 +172,10 @@ function prefixed(name: string, print: (text: string) => Promise<void>): LogSink
     async write(bytes) {
       const lines = (rest + bytes.toString()).split('\n');
       rest = lines.pop() ?? '';
+      if (rest.length > longestLine) {
+        lines.push(rest);
+        rest = '';
+      }
       if (lines.length > 0) await print(lines.map((line) => `${name}: ${line}\n`).join(''));
     },
   };

@@ -14,6 +14,7 @@ import { refusedText } from './refused-addresses.ts';
 import { findable } from './search-paths.ts';
 import { maskedLog } from './masked-log.ts';
 import { ServiceError } from './services/service-error.ts';
+import { unkept } from './services/service-log.ts';
 import { openSuiteServices } from './services/suite-services.ts';
 import { openSuiteCache } from './suite-cache.ts';
 import { FilesGoneError, overCache, takeFiles } from './suite-files.ts';
@@ -102,7 +103,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
         isFork: order.isFork ?? true,
         limits,
         secrets: order.secrets,
-        openLog: openLog ?? (() => ({ write: () => {} })),
+        openLog: openLog ?? (() => ({ write: unkept })),
         print,
         onStates: onServices,
         signal,

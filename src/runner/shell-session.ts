@@ -11,6 +11,7 @@ import type { Terminal } from './sandbox/terminal.ts';
 import { wholeRun, type Ended, type Job } from './sandbox/types.ts';
 import { findable } from './search-paths.ts';
 import { ServiceError } from './services/service-error.ts';
+import { unkept } from './services/service-log.ts';
 import { openSuiteServices } from './services/suite-services.ts';
 import { layersOf } from './suite-files.ts';
 import type { ShellIo } from './shell-io.ts';
@@ -150,12 +151,13 @@ async function runOver(
       isFork: true, // what a person does there is kept for nobody
       limits: within,
       secrets: [],
-      openLog: () => ({ write: () => {} }),
+      openLog: () => ({ write: unkept }),
       print: async () => {},
       signal,
     }));
   const root = join(files, wholeRun.root);
   const below = (await pathExists(root)) ? [root] : []; // only runs with many users have one
+  const inside = image && inImage(image, order.root);
   const job: Job = {
     id: `shell-${id}`,
     // An interactive shell goes on after a line that failed.
@@ -169,7 +171,7 @@ async function runOver(
     home,
     tmp: [join(files, wholeRun.tmp)],
     mounts: [...software.mounts, ...(beside?.mounts ?? [])],
-    ...(image && { ...inImage(image, order.root), imageLayers: { below, above: [join(files, wholeRun.image)] } }),
+    ...(image && { ...inside, imageLayers: { below, above: [join(files, wholeRun.image)] } }),
     limits: within,
     output: (chunk) => io.sendFrame('d', chunk),
     ...(terminal && { terminal: { size: terminal, onOpen: (opened) => void pass(io, input, opened).catch(() => {}) } }),
@@ -183,7 +185,7 @@ async function runOver(
     mounts,
     home,
     workspace: { checkout: lowest, over },
-    image: image?.tree,
+    ...inside,
     limits: within,
   };
   if (beside) job.before = (around) => beside.start(around, began);

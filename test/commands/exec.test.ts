@@ -16,6 +16,8 @@ import { compiling } from '../support/compiling.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import type { Record_ } from '../support/client.ts';
 import { Developer } from '../support/developer.ts';
+import type { ServiceOrder } from '../../src/protocol/index.ts';
+import { execSuite } from '../../src/runner/exec-suite.ts';
 import { imageOf, shellLayer, startRegistry } from '../support/registry.ts';
 import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { archiveOf } from '../support/software.ts';
@@ -162,6 +164,55 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
     assert.match(first ?? ran.err, new RegExp(`^Image ${image} \\(sha256:[0-9a-f]{64}\\)$`));
     assert.deepEqual(rest, ['greetings', 'green in an image', 'as it is', 'ls: /usr: No such file or directory', '']);
     assert.equal(ran.status, 1);
+    await suite('with a service', 'true', { 'services[0][name]': 'web', 'services[0][image]': image });
+    const without = await exec('with a service');
+    assert.deepEqual([without.status, without.out], [3, '']);
+    assert.match(without.err, /has, or leads to, an address that is not public/);
+    assert.deepEqual(left(), []);
+  });
+
+  test('has the services of a suite beside it, and shows what they say, line by line', async () => {
+    const perl = 'exec perl -MIO::Socket::INET -e';
+    const web: ServiceOrder = {
+      name: 'web',
+      software: [],
+      prefixes: [],
+      command: `echo "up for $WHOM"; printf %070000d 0; echo; ${perl} '$s = IO::Socket::INET->new(LocalAddr => "127.0.0.1:7070", Listen => 5) or die; while ($c = $s->accept) { print $c "hello\n"; close $c }'`,
+      environment: { WHOM: 'ultramarine' },
+      readyPort: 7070,
+      readyCommand: '',
+      readyTimeoutSeconds: 30,
+      prepare: 'echo filled in; cat source',
+      prepareInputs: [],
+      data: [],
+    };
+    let text = '';
+    const ended = await execSuite({
+      folder: cache(),
+      tree: developer.folder,
+      isWritten: false,
+      network: 'none',
+      launches: [],
+      steps: [
+        { name: '', command: `${perl} '$s = IO::Socket::INET->new("web:7070") or die; print <$s>'`, when: 'passed' },
+      ],
+      environment: {},
+      secrets: ['ultramarine'],
+      software: [],
+      prefixes: [],
+      image: { reference: '', isChosen: false },
+      services: [web],
+      read: () => assert.fail('nothing is read'),
+      timeoutSeconds: 60,
+      writeLog: async (chunk) => void (text += chunk.toString()),
+      log: () => {},
+      signal: new AbortController().signal,
+    });
+    assert.equal(ended.exitStatus, 0, text);
+    assert.match(
+      text,
+      /^web: up for \[masked\]\n(web: 0+\n)+web: filled in\nweb: as it is\nThe service web is ready\.\nhello\n$/,
+    );
     assert.deepEqual(left(), []);
   });
 

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { after, before, test, type TestContext } from 'node:test';
 import { onOneDatabase } from '../support/databases.ts';
+import { Developer } from '../support/developer.ts';
 import { startInstallation, type Build, type Installation, type Project } from '../support/installation.ts';
+import { postgresImage } from '../support/postgres-image.ts';
+import { postgresPrograms } from '../support/postgres.ts';
 import { imageOf, shellLayer, startRegistry, type TestRegistry } from '../support/registry.ts';
 
 interface Service {
@@ -38,6 +42,7 @@ onOneDatabase((database) => {
       'yes',
       'date',
       'test',
+      'grep',
     ];
     const layer = [
       ...tools.map((name) => ({ name: `bin/${name}`, type: 'symbolic link', target: 'busybox' }) as const),
@@ -62,9 +67,11 @@ onOneDatabase((database) => {
   };
   const built = async (...suites: string[]) => {
     const sha = await project.repository.commit({ message: `Serve ${suites.join(' ')}` });
-    await project.build(sha);
-    const [commit] = await project.commits();
-    const builds = await project.builds(commit);
+    return resultsOf(sha, sha, suites);
+  };
+  const resultsOf = async (ref: string, sha: string, suites: string[]) => {
+    await project.build(ref);
+    const builds = await project.builds((await project.commits()).find((commit) => commit['ref'] === sha));
     return Promise.all(
       suites.map(async (id) => {
         const build = builds.find(({ suite_id_str }) => suite_id_str === id) as Build & { services: Service[] };
@@ -105,6 +112,18 @@ onOneDatabase((database) => {
       const times = [one.started_at, one.ready_at, one.finished_at];
       assert.deepEqual(times, times.filter((time) => time !== null).toSorted());
     }
+  });
+
+  test('a shell in a failed build has them too, filled by who the build was', async (t) => {
+    const prepare = 'id -u | grep -qx 0; echo filled >/tmp/filled; wget -qO- http://web:8080/';
+    const id = await suite(t, 'opened', 'wget -qO- http://web:8080/; exit 5', [{ name: 'web', image: web(), prepare }]);
+    await installation.api().put(`${project.path}/suites/${id}`, { image: web() });
+    const [failed] = await built(id);
+    assert.equal(failed?.build.exit_status, 5, failed?.log);
+    const developer = await Developer.at(installation, installation.admin.email);
+    developer.clone(installation.host.url('app.git'));
+    const shell = await developer.run(['shell', failed?.build.id_str ?? ''], 'wget -qO- http://web:8080/; exit 4');
+    assert.deepEqual([shell.status, shell.out], [4, 'the page\n'], shell.err);
   });
 
   test('one that is not ready, dies, or cannot be had makes an errored build, in words', async (t) => {
@@ -176,7 +195,16 @@ onOneDatabase((database) => {
       'prepare_inputs[]': 'seeds/*',
       'data[]': '/www/data',
     };
-    const id = await suite(t, 'filled', 'ls; wget -qO- http://web:8080/starts', [service]);
+    const painted = {
+      name: 'painted',
+      image: web(),
+      command: 'echo "painted <$COLOUR>"; exec httpd -f -p 9090 -h .',
+      ready_port: '9090',
+      'variables[0][name]': 'COLOUR',
+      'variables[0][from]': 'SECRET_COLOUR',
+    };
+    const id = await suite(t, 'filled', 'ls; wget -qO- http://web:8080/starts', [service, painted]);
+    await project.variable(id, 'SECRET_COLOUR', 'ultramarine');
     await project.repository.commit({ message: 'Seeds', files: { 'seeds/one': 'one\n', other: 'a\n' } });
     const [first] = await built(id);
     assert.equal(first?.build.build_state, 'passed', first?.log);
@@ -192,6 +220,24 @@ onOneDatabase((database) => {
     await project.repository.commit({ message: 'Other seeds', files: { 'seeds/two': 'two\n' } });
     const [third] = await built(id);
     assert.match((await third?.said('web')) ?? '', /filling\none\ntwo\n/);
+    // What a stranger proposes begins with that too, and what it fills is nobody's, not even its own.
+    const after = await project.repository.git(['rev-parse', 'main']);
+    const proposed = async (files: Record<string, string>) => {
+      const sha = await project.repository.commit({ on: 'proposed', after, files });
+      await project.repository.git(['update-ref', 'refs/pull/7/head', sha]);
+      await project.repository.deleteBranch('proposed');
+      return resultsOf('refs/pull/7/head', sha, [id]);
+    };
+    const [begun] = await proposed({ other: 'b\n' });
+    assert.deepEqual(starts(begun?.log).slice(0, 2), starts(third?.log).slice(0, 2), begun?.log);
+    assert.doesNotMatch((await begun?.said('web')) ?? '', /filling/);
+    assert.equal(await begun?.said('painted'), 'painted <>\n');
+    assert.equal(await third?.said('painted'), 'painted <[masked]>\n');
+    for (const other of ['c\n', 'd\n']) {
+      const [filled] = await proposed({ 'seeds/three': 'three\n', other });
+      assert.match((await filled?.said('web')) ?? '', /filling\none\nthree\ntwo\n/);
+      assert.equal(starts(filled?.log).length, 1, 'it is not stopped to be kept');
+    }
     const failing = await suite(t, 'not filled', 'echo ran', [{ ...service, prepare: 'echo no seeds; exit 3' }]);
     const [failed] = await built(failing);
     assert.equal(failed?.build.failure_reason, 'service_prepare_failed');
@@ -199,5 +245,31 @@ onOneDatabase((database) => {
       failed?.log ?? '',
       /What fills the service web failed with status 3\. Its last lines:\n(.*\n)*no seeds\n$/,
     );
+  });
+
+  test('a PostgreSQL is made and filled once, by its image’s root and its own user, and begins with that', async (t) => {
+    await registry.push('team/postgres', '1', await postgresImage());
+    const psql = `${join(postgresPrograms(), 'psql')} -X -At -h db -U postgres`;
+    const id = await suite(t, 'database', `${psql} -c 'select colour from colours'; ${psql} -c 'drop table colours'`, [
+      {
+        name: 'db',
+        image: `${registry.host}/team/postgres:1`,
+        ready_command: 'pg_isready -h 127.0.0.1',
+        prepare: `echo filling; ${psql} -f schema.sql`,
+        'prepare_inputs[]': 'schema.sql',
+        'data[]': '/srv/data',
+      },
+    ]);
+    const schema = "create table colours as select 'ultramarine' as colour;\n";
+    await project.repository.commit({ message: 'Schema', files: { 'schema.sql': schema } });
+    for (const isFirst of [true, false]) {
+      const [result] = await built(id);
+      const said = (await result?.said('db')) ?? '';
+      assert.equal(result?.build.build_state, 'passed', `${result?.log}\n${said}`);
+      assert.match(result?.log ?? '', /The service db is ready\.\nultramarine\nDROP TABLE\n/);
+      assert.equal(/creating configuration files(.*\n)*filling\n/.test(said), isFirst, said);
+      assert.match(said, /database system was shut down at/);
+      assert.doesNotMatch(said, /was interrupted|not properly shut down/);
+    }
   });
 });

@@ -163,7 +163,7 @@ function letGo(child: ChildProcess): void {
   for (const stream of [child.stdin, child.stderr]) (stream as Socket | null)?.unref();
 }
 
-function postgresPrograms(): string {
+export function postgresPrograms(): string {
   const root = '/usr/lib/postgresql';
   const newest = readdirSync(root).toSorted((a, b) => Number(b) - Number(a))[0];
   if (newest === undefined) throw new Error(`there is no PostgreSQL under ${root}`);

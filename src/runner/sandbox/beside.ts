@@ -17,12 +17,17 @@ export async function withNeighbours(machine: Machine, sandbox: Sandbox, job: Jo
   if (!before) return runInSandbox(machine, sandbox, job, disk);
   const over = new AbortController();
   const running = new Set<Promise<unknown>>();
+  const opened: Sandbox[] = [];
   const start = (beside: Job): Neighbour => {
+    over.signal.throwIfAborted();
     const signal = AbortSignal.any([beside.signal, over.signal]);
     const opening = networkOf(machine, sandbox).then((network) =>
       openSandbox(machine, randomName(), { user: beside.user }, { network, cgroup: sandbox.cgroup }),
     );
-    const ended = opening.then((own) => runBeside(machine, own, { ...beside, signal }, disk));
+    const ended = opening.then((own) => {
+      opened.push(own);
+      return runBeside(machine, own, { ...beside, signal }, disk);
+    });
     running.add(ended);
     ended.catch(() => {}); // who started it gets the error
     return { ended, listens: async (port) => isOpenAt((await opening).process.init(), port) };
@@ -33,18 +38,18 @@ export async function withNeighbours(machine: Machine, sandbox: Sandbox, job: Jo
     return await runInSandbox(machine, sandbox, job, disk);
   } finally {
     over.abort();
+    // They are not asked to end, as nothing in the run's control group is.
+    for (const { process } of opened) process.kill();
     await Promise.allSettled(running);
+    // Not earlier: one that still ran could have got hold of another's directories, and change them while they are removed.
+    for (const own of opened) await own.close();
   }
 }
 
 async function runBeside(machine: Machine, own: Sandbox, job: Job, disk: DiskWatch): Promise<Ended> {
-  try {
-    const ended = await runInSandbox(machine, own, job, disk);
-    await job.onLeft?.(filesOfRun(machine, own, job, disk), ended);
-    return ended;
-  } finally {
-    await own.close();
-  }
+  const ended = await runInSandbox(machine, own, job, disk);
+  await job.onLeft?.(filesOfRun(machine, own, job, disk), ended);
+  return ended;
 }
 
 /** Where runs have no way out, bubblewrap makes their network, and its first process is in it. */

@@ -180,7 +180,11 @@ sub try_to_open {
     syscall( $call->{unshare}, $NEW_MOUNTS | ( $with_network && !defined $joined ? $NEW_NETWORK : 0 ) ) == 0 or return 0;
     ( $inside, $owners ) = ($name);
     open $run->{mount}, '<', '/proc/self/ns/mnt' or return 0;
-    if ( $with_network && !defined $joined ) { open $run->{net}, '<', '/proc/self/ns/net' or return 0 }
+    if ( $with_network && !defined $joined ) {
+        open $run->{net}, '<', '/proc/self/ns/net' or return 0;
+        # The network belongs to no user namespace of a run, so no capability of a run counts there. All its ports are free.
+        write_file( '/proc/sys/net/ipv4/ip_unprivileged_port_start', '0' );
+    }
     my @handed = ( $tell, $wait, $run->{mount}, $run->{net} // (), @entrances, values %$own );
     my @how = ( $as, $as_group, defined $range ? 'range' : $ids ? 'one' : '', $with_network ? 1 : 0, scalar @entrances, join ' ', keys %$own );
     ask_for_process( [ map { fileno $_ } @handed ], @how, @command ) or return 0;

@@ -13,8 +13,8 @@ export interface RunningService {
   /** Settles when it takes requests; rejects with a ServiceError when it will not. */
   readonly ready: Promise<void>;
   readonly ended: Promise<Ended>;
-  /** Asks it to end, and waits for that. Answers whether it did so by itself. */
-  stop(): Promise<boolean>;
+  /** Asks it to end, and waits for that. */
+  stop(): Promise<void>;
 }
 
 /** What a service is made of. */
@@ -77,8 +77,7 @@ export function runService(
     ended,
     async stop() {
       stopping.abort();
-      const { wasForced = false } = await ended;
-      return !wasForced;
+      await orAborted(ended, parts.signal);
     },
   };
 }
@@ -133,8 +132,12 @@ async function becomesReady({ parts, running, ended, begun, probed }: Becoming):
   const waiting = new AbortController();
   const listens = async (): Promise<void> => {
     if (port === 0) return;
-    while (!waiting.signal.aborted && !(await running.listens(port)))
-      await delay(lookEveryMs, undefined, { signal: waiting.signal }).catch(() => {});
+    for (let began = performance.now(); !(await running.listens(port)); began = performance.now()) {
+      // With thousands of processes a look takes long: most of the time nobody looks.
+      const pauseMs = Math.max(lookEveryMs, 4 * (performance.now() - began));
+      await delay(pauseMs, undefined, { signal: waiting.signal }).catch(() => {});
+      if (waiting.signal.aborted) return;
+    }
   };
   const isOver = ended.then(({ exitStatus, reason }) => {
     const how = exitStatus === null ? `was ended (${reason?.replaceAll('_', ' ')})` : `ended with status ${exitStatus}`;

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
-import { readdir, rename } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { mkdir, open, readdir, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pathExists } from '../../lib/path-exists.ts';
-import { removeTree } from '../../lib/remove-tree.ts';
+import { randomName } from '../../lib/random-name.ts';
 import type { ServiceOrder } from '../../protocol/index.ts';
 import type { CacheStore } from '../cache-store.ts';
 import { collectFiles } from '../collector.ts';
@@ -60,47 +61,39 @@ export async function keepData(
 ): Promise<void> {
   await using making = await store.begin();
   const whole = join(dirname(making.tree), 'whole');
+  const rest = join(dirname(making.tree), 'rest');
+  await mkdir(rest);
   await left.keepWhole(whole);
   for (const part of allParts) {
     // A directory that the image does not have at its top lies in the root.
     const wanted = data.map(placeOf).filter((place) => place.part === (part === 'root' ? 'image' : part));
     const from = join(whole, wholeRun[part]);
-    if (wanted.length === 0 || !(await pathExists(from, 'directory'))) continue;
-    await prune(
-      from,
-      wanted.map(({ names }) => names),
-    );
-    const to = join(making.tree, part);
-    await removeTree(to); // an empty one, if there is one
-    await rename(from, to);
+    const names = wanted.map((place) => place.names);
+    // There may be an empty one at its place, which a rename replaces.
+    if (names.length > 0 && (await prune(from, names, rest))) await rename(from, join(making.tree, part));
   }
   await store.add(project, treeFor(digest), making);
 }
 
 /**
- * Removes all that does not lie at one of these paths. What leads there stays as the service had it, with its owners and
- * modes. A link is never followed: where one stands in the way, nothing is kept behind it.
+ * Moves all that does not lie at one of these paths below a directory to another directory, `rest`. What leads there stays as
+ * the service had it, with its owners and modes. A link is never followed: where one stands in the way, nothing is kept behind
+ * it. Other services of the build still run, and may have these directories open: so each is opened once, and what is in it is
+ * named by that. Answers false where it is no directory.
  */
-async function prune(directory: string, wanted: readonly (readonly string[])[]): Promise<void> {
-  if (wanted.some((names) => names.length === 0)) return;
-  for (const name of await readdir(directory, { encoding: 'buffer' })) {
-    const text = name.toString();
-    const below = wanted.filter(([first]) => first === text).map((names) => names.slice(1));
-    const path = Buffer.concat([Buffer.from(`${directory}/`), name]);
-    const isPlain = name.equals(Buffer.from(text));
-    if (below.length > 0 && isPlain && (await pathExists(path.toString(), 'directory')))
-      await prune(path.toString(), below);
-    else await removeEntry(path);
+async function prune(path: string, wanted: readonly (readonly string[])[], rest: string): Promise<boolean> {
+  const opened = await open(path, constants.O_DIRECTORY | constants.O_NOFOLLOW).catch(() => undefined);
+  if (!opened) return false;
+  await using directory = opened;
+  if (wanted.some((names) => names.length === 0)) return true;
+  const inside = `/proc/self/fd/${directory.fd}/`;
+  // A name may be any bytes, and no text has all of them.
+  for (const name of await readdir(inside, { encoding: 'buffer' })) {
+    const below = wanted.filter(([first = '']) => name.equals(Buffer.from(first))).map((names) => names.slice(1));
+    if (below.length > 0 && (await prune(`${inside}${name.toString()}`, below, rest))) continue;
+    await rename(Buffer.concat([Buffer.from(inside), name]), join(rest, randomName()));
   }
-}
-
-/** A name may be any bytes, and no text has all of them. */
-async function removeEntry(path: Buffer): Promise<void> {
-  const text = path.toString();
-  if (path.equals(Buffer.from(text))) return removeTree(text);
-  const named = join(dirname(text), `.headrace-${createHash('sha256').update(path).digest('hex')}`);
-  await rename(path, named);
-  await removeTree(named);
+  return true;
 }
 
 /** The files of a build that decide what fills a service: more are not looked at. */

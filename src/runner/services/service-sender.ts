@@ -2,7 +2,7 @@ import type { DiskReserve } from '../../lib/disk-reserve.ts';
 import type { Link, ServiceState } from '../../protocol/index.ts';
 import { createLogSender, type LogSender } from '../log-sender.ts';
 import { untilAnswered } from '../retry.ts';
-import type { LogSink } from './service-log.ts';
+import { unkept, type LogSink } from './service-log.ts';
 
 /** Tells the server what the services of a build say, and how far they are. */
 export interface ServiceSender {
@@ -56,7 +56,7 @@ export function createServiceSender(options: Options): ServiceSender {
       senders.set(name, sender);
       return {
         write(bytes) {
-          if (said > room) return undefined;
+          if (said > room) return unkept();
           const kept = bytes.subarray(0, room - said);
           said += bytes.length;
           return sender.write(said > room ? Buffer.concat([kept, Buffer.from(cutHere)]) : kept);

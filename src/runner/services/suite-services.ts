@@ -97,7 +97,7 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
   };
   const dying = new AbortController();
   const ending = new AbortController();
-  const everything = AbortSignal.any([signal, ending.signal]);
+  const everything = AbortSignal.any([signal, ending.signal, dying.signal]);
   let failure: ServiceError | undefined;
   let isOver = false;
 
@@ -179,8 +179,10 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
     if (known) return begin(known);
     let isKeeping = false;
     let isKept = false;
-    const keep: Job['onLeft'] = async (left, { wasForced = false }) => {
-      if (!isKeeping || wasForced || digest === undefined || !store) return;
+    // Only what it has closed by itself, when it was asked to: nobody else may have ended it meanwhile.
+    const keep: Job['onLeft'] = async (left, { reason, wasForced = false }) => {
+      if (!isKeeping || reason !== 'cancelled' || wasForced || everything.aborted) return;
+      if (digest === undefined || !store) return;
       await keepData(store, project, digest, { left, data: order.data });
       isKept = true;
     };
@@ -215,10 +217,12 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
     mounts,
     signal: dying.signal,
     async start(beside, job) {
+      const starting = services.map((service, at) => startOne(beside, service, at, job));
       try {
-        await Promise.all(services.map((service, at) => startOne(beside, service, at, job)));
+        await Promise.all(starting);
       } catch (error) {
         ending.abort(); // the others need not go on
+        await Promise.allSettled(starting);
         throw error;
       }
     },
