@@ -16,6 +16,7 @@ import { lists } from './lists.ts';
 import { scale } from './scale.ts';
 import { writes } from './writes.ts';
 import { software } from './software.ts';
+import { services } from './services.ts';
 import { start } from './start.ts';
 import { stepCosts } from './steps.ts';
 import { uploads } from './uploads.ts';
@@ -30,6 +31,7 @@ const benchmarks: Benchmark[] = [
   start,
   builds,
   stepCosts,
+  services,
   graphs,
   filesOfSuites,
   fetches,
