@@ -6,6 +6,8 @@ import { median, round, type Benchmark } from './support/report.ts';
 import { call } from './support/servers.ts';
 import { timed } from './support/timed.ts';
 
+const of = (field: string, value: string): [string, string] => [`services[0][${field}]`, value];
+
 const turns = 25;
 
 /** What a service costs its build, and what one that was filled before costs over a bare start of the same program. */
@@ -26,7 +28,6 @@ export const services: Benchmark = {
       const form: [string, string][] = [['name', name], ['command', 'true'], ...fields];
       return (await call<{ id_str: string }>(service, `${path}/suites`, form)).id_str;
     };
-    const of = (field: string, value: string): [string, string] => [`services[0][${field}]`, value];
     const without = await make('without');
     // By their digests: the calls at the registry are no part of this.
     const beside = await make('beside', [

@@ -118,11 +118,12 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
     assert.equal(refused.status, 403);
     assert.deepEqual(groups(refused.text), [
       'Steps: none',
+      'Services: none',
       'Image: node:24, tags: linux gpu',
       '+ Cache: 3 paths',
-      ...saved.slice(3, 5),
+      ...saved.slice(4, 6),
       '+ Timeout: 90 s, retries: 9, may fail',
-      ...saved.slice(6),
+      ...saved.slice(7),
     ]);
     // Steps in place of the command, in the rows that are there.
     const steps = { command: '', 'steps[0][name]': 'one', 'steps[0][command]': 'make', 'steps[2][name]': 'two' };
@@ -139,11 +140,11 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
     const taking = { ...fields, ...whole, 'needs[]': '', files_from_id: compile.id_str };
     const notNeeded = await send(`${at}/${suite.id}`, 'save', taking);
     assert.equal(notNeeded.status, 403);
-    assert.equal(groups(notNeeded.text)[3], '+ Needs: none, files of compile');
+    assert.equal(groups(notNeeded.text)[4], '+ Needs: none, files of compile');
     assert.match(notNeeded.text, /It has to be one of those that this suite needs/);
     assert.equal((await send(`${at}/${suite.id}`, 'save', { ...taking, 'needs[]': compile.id_str })).status, 303);
     const filed = (await tab.get(`${at}/${suite.id}`)).text;
-    assert.equal(groups(filed)[3], 'Needs: compile, files of compile');
+    assert.equal(groups(filed)[4], 'Needs: compile, files of compile');
     assert.match(filed, new RegExp(`<option value="${compile.id_str}" selected>compile<`));
   });
 

@@ -75,7 +75,8 @@ async function load(): Promise<void> {
   if (response.status === 404) return announce('What this page shows is gone.');
   if (!response.ok) return announce('The server cannot answer now. Trying again…');
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
-  if (logOf(fresh) !== logOf(document)) return location.reload();
+  const log = logOf(document);
+  if (log !== undefined && logOf(fresh) !== log) return location.reload();
   for (const part of document.querySelectorAll<HTMLElement>('[data-live][id]')) {
     const now = fresh.getElementById(part.id);
     if (now) void Idiomorph.morph(part, now, { callbacks: { beforeNodeMorphed, beforeAttributeUpdated } });
