@@ -11,13 +11,14 @@ import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
 import { variablesIn } from '../domain/matrix.ts';
+import { imageBuildsOff } from '../domain/image-builds.ts';
 import type { Outcome, StepOrder } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
 import { filesOrder, isTaken, keepOrder } from './files.ts';
-import { imageOrder } from './images.ts';
+import { imageBuildsOrder, imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
 import { orderServices } from './services.ts';
 import { noSoftware, logWaiting, suiteSoftware } from './software.ts';
@@ -48,6 +49,8 @@ export const runSuite: JobHandler = {
       trace,
       image,
       root,
+      builds_images: buildsImages,
+      project_builds_images: projectBuildsImages,
       artifacts,
       ...rest
     } = parts;
@@ -103,7 +106,9 @@ export const runSuite: JobHandler = {
     const problem =
       missing.length > 0
         ? { reason: 'dependency_not_compiled', words: missing.map(notCompiled).join('\n') }
-        : services.problem;
+        : buildsImages === 1 && !context.imageBuilds
+          ? { reason: 'image_builds_off', words: imageBuildsOff }
+          : services.problem;
     if (problem) {
       await addLine(context.db, context.trx, build.id, problem.words);
       await advanceBuild(context, build, 'errored', { failure_reason: problem.reason });
@@ -128,6 +133,8 @@ export const runSuite: JobHandler = {
     );
     const cache = await cacheOrder(context, parts);
     const keep = keepOrder(context, job, build, Boolean(isForSuites));
+    // Whoever can push writes the file of a branch. It does not decide that a suite is trusted with passwords.
+    const hasRegistries = mayHave && (projectBuildsImages === 1 || branchSecrets === 1);
     const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
       kind: 'run_suite',
@@ -166,6 +173,9 @@ export const runSuite: JobHandler = {
       ...imageOrder(image, job.account_id),
       ...(services.orders.length > 0 && { services: services.orders }),
       ...(root !== null && { root: root === 1 }),
+      ...(buildsImages === 1 && {
+        imageBuilds: await imageBuildsOrder(context, hasRegistries ? job.account_id : null),
+      }),
     };
   },
 
@@ -280,6 +290,7 @@ const settings = [
   'reports',
   'image',
   'root',
+  'builds_images',
 ] as const satisfies (keyof SuiteRow)[];
 type Settings = Pick<SuiteRow, (typeof settings)[number]>;
 
@@ -302,6 +313,8 @@ type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pi
   > & {
     suite_steps: string | null;
     suite_services: string | null;
+    /** What the project's suite says, where the build's is one of a file. */
+    project_builds_images: number | null;
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
@@ -337,6 +350,7 @@ const findParts = (db: Queries, build: bigint): Promise<Found | undefined> =>
       'suites.id as suite_id',
       'suites.steps as suite_steps',
       'suites.services as suite_services',
+      'suites.builds_images as project_builds_images',
       ...settings.map((name) => `suites.${name}` as const),
     ])
     .select(['projects.clone_url', 'projects.default_branch', 'projects.branch_secrets'])

@@ -114,6 +114,7 @@ export function linesOf(error: ApiError, file: DocumentFile): string[] {
           name,
           `${variable}: a file holds no secret. Write keep = true, or secret = false where it is none.`,
         );
+      if (error.words !== undefined) return mistake(file, name, `${name} is refused: ${error.words}`);
       return mistake(file, name, `${name === 'generic' ? '' : `${name} `}${wordsFor[code] ?? code}.`);
     }),
   );
