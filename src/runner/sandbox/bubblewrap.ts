@@ -17,7 +17,7 @@ import type { Descriptor, RunNamespaces } from './mount-helper.ts';
 import { readNow, readPipe } from './pipe.ts';
 import { openStepFiles, sandboxedStepFiles, type StepFiles } from './step-files.ts';
 import { announced, awaitScript, ready, reportDescriptor, scriptDescriptor } from './steps.ts';
-import type { Command, Network } from './types.ts';
+import type { Command } from './types.ts';
 
 /**
  * One sandbox, from before its run to after it.
@@ -74,9 +74,9 @@ export function bubblewrapDescriptors(): Record<number, Descriptor> {
  * `root` is the directory of the sandbox's root. Mounts in the root allow no devices, except for the few that every sandbox
  * has.
  */
-export function bubblewrapCommand(root: string, network: Network, users: SandboxUsers): Command {
+export function bubblewrapCommand(root: string, users: SandboxUsers): Command {
   const shell = [...becoming(users), '/bin/sh', '-c', awaitScript];
-  return ['bwrap', '--dev-bind', root, '/', ...sandboxArguments(network, users), '--', ...shell];
+  return ['bwrap', '--dev-bind', root, '/', ...sandboxArguments(users), '--', ...shell];
 }
 
 export async function holdBubblewrap(namespaces: RunNamespaces, files: Promise<string[]>): Promise<Bubblewrap> {
