@@ -106,7 +106,7 @@ test('what root of a sandbox may not do [promise: build-privileges]', { skip }, 
     'a mount namespace': 'unshare -m true',
     'a network of its own': 'unshare -n true',
     'a process namespace': 'unshare -p -f true',
-    'another root': 'perl -e \'chroot "/tmp" or die\'',
+    'another root, as another user': 'setpriv --reuid 5 --clear-groups chroot / true',
     'another namespace': 'nsenter -m -t 1 true',
     'the number of namespaces': 'echo 9 > /proc/sys/user/max_user_namespaces',
     // The kernel and the machine.
@@ -156,6 +156,48 @@ test('what root of a sandbox may not do [promise: build-privileges]', { skip }, 
   );
   assert.match(nothingNew, /NoNewPrivs:\t1/);
   assert.deepEqual(done.slice(2), []);
+});
+
+/** Ways out of another root that root of a machine has: a directory that was open before, and those of the first process. */
+const wayOut = `
+use strict;
+my $where = sub { my @root = stat '/'; opendir my $all, '/' or die; join ' ', "$root[0]:$root[1]", sort readdir $all };
+my $before = $where->();
+mkdir 'jail';
+mkdir 'jail/deeper';
+opendir my $open, '.' or die;
+opendir my $top, '/' or die;
+chroot 'jail' or die "chroot: $!\n";
+-e '/deeper' && !-e '/usr' or die 'still in the old root';
+system { '/usr/bin/true' } 'true' and print "no programs\n";
+for my $way ( $open, $top ) {
+    chroot '/deeper' and chdir $way or die "$!";
+    chdir '..' for 1 .. 64;
+    chroot '.' or die "chroot: $!\n";
+    chdir '/';
+    print $where->() eq $before ? "the same\n" : 'elsewhere: ' . $where->() . "\n";
+    chroot '/build/jail' or die;
+}
+chdir $top and chroot '/proc/1/root' and die 'there is no /proc here';
+chdir '..' for 1 .. 64;
+chroot '.' or die;
+for my $link ( '/proc/1/root', '/proc/1/cwd/..', '/proc/self/root/../../..' ) {
+    chdir $link and chdir '..' for 1 .. 64;
+    chroot '.' or die;
+    print $where->() eq $before ? "the same\n" : "elsewhere\n";
+}
+`;
+
+test('another root leads nowhere but to the own one [promise: build-privileges]', { skip }, async (t) => {
+  const { sh, folder, sandboxes } = await open(t);
+  const checkout = await tree(join(folder, 'checkout'), { 'out.pl': wayOut });
+  const outside = await tree(join(folder, 'outside'), { secret: 'secret' });
+  await chmod(folder, 0o755);
+  await sandboxes.adopt(checkout);
+  const tries = [`cat ${outside}/secret`, 'mount -t tmpfs none /tmp', 'unshare -U true', 'mknod /tmp/d b 8 0'];
+  const script = tries.map((one) => `chroot / ${one} 2>/dev/null && echo '${one} works'`);
+  const { text } = await sh(['perl out.pl', ...script].join('\n'), { user: rootUser, workspace: { checkout } });
+  assert.equal(text, `no programs\n${'the same\n'.repeat(5)}`);
 });
 
 test('what root of one build leaves gives no other anything [promise: build-user]', { skip }, async (t) => {
