@@ -32,6 +32,7 @@ export async function redisImage(): Promise<TestImage> {
   ]);
   const programs = await programLayer(['/usr/bin/redis-check-rdb', '/usr/bin/setpriv']);
   return imageOfTars([programs, settings], {
+    packing: 'none',
     env: ['PATH=/usr/bin:/bin'],
     config: {
       WorkingDir: '/data',
@@ -76,6 +77,7 @@ export async function sshImage(publicKey: string): Promise<TestImage> {
   const start =
     'mkdir -p /run/sshd && ssh-keygen -q -t ed25519 -N "" -f /etc/ssh/host_key && exec /usr/sbin/sshd -D -e';
   return imageOfTars([programs, settings], {
+    packing: 'none',
     env: ['PATH=/usr/bin:/bin'],
     config: { Entrypoint: ['/bin/sh', '-c', start], ExposedPorts: { '22/tcp': {} } },
   });

@@ -41,6 +41,7 @@ export async function postgresImage(): Promise<TestImage> {
     { name: 'bin/serve', content: entrypoint, mode: 0o755 },
   ]);
   return imageOfTars([settings, await programLayer(files, [share])], {
+    packing: 'none',
     env: [`PATH=${programs}:/usr/bin:/bin`, 'PGDATA=/srv/data'],
     config: { Entrypoint: ['/bin/serve'], ExposedPorts: { '5432/tcp': {} } },
   });
