@@ -94,6 +94,57 @@ onOneDatabase((database) => {
     assert.deepEqual([shell.status, shell.out], [4, 'the page\n'], shell.err);
   });
 
+  test('an image that means harm is a service as every other [promise: service-isolation]', async (t) => {
+    const link = (name: string, target: string) => ({ name, type: 'symbolic link', target }) as const;
+    const look = [
+      'for word in "$@"; do echo "<$word>"; done; pwd; cat /etc/hosts; ls -A /tmp /run /build',
+      'grep CapBnd /proc/self/status; ls -d /old /sub/old /sub/new 2>/dev/null; ls /proc | grep -c "^[0-9]"',
+      'mount -t tmpfs none /tmp 2>/dev/null && echo mounted; touch /tmp/mine ~/mine; exec httpd -f -p 8080 -h /www',
+    ];
+    const words = ["it's", '$(echo bad)', '`echo bad`', '; exit 3 #', '-x', '', 'two\nlines'];
+    const layers = [
+      [...shellLayer(), link('bin/httpd', 'busybox'), link('bin/grep', 'busybox')],
+      [
+        { name: 'old', content: '' },
+        { name: 'sub/old', content: '' },
+        { name: 'www/index.html', content: 'harmless\n' },
+      ],
+      [{ name: '.wh.old' }, { name: 'sub/.wh..wh..opq' }, { name: 'sub/new', content: '' }],
+      [
+        link('etc/hosts', '/bin/busybox'),
+        link('home', '/bin'),
+        link('tmp', '/www'),
+        link('run', '/'),
+        link('build', '/bin'),
+      ],
+    ];
+    const config = {
+      WorkingDir: "/bin/../../../a 'b' $(echo bad >/www/bad)",
+      Entrypoint: ['/bin/sh', '-c', look.join('\n'), 'name', ...words],
+      ExposedPorts: { '8080/tcp': {} },
+    };
+    await registry.push(
+      'team/hostile',
+      '1',
+      imageOf(layers, { env: ['PATH=/bin', 'IFS=x', 'ENV=/bin/bad', 'HEADRACE_STATUS=0'], config }),
+    );
+    const id = await suite(t, 'harm', 'wget -qO- http://web:8080/; ls ~ /tmp /build; cat /etc/hosts', [
+      { name: 'web', image: `${registry.host}/team/hostile:1` },
+    ]);
+    const [result] = await built(id);
+    const said = (await result?.said('web')) ?? '';
+    assert.equal(result?.build.build_state, 'passed', `${result?.log}\n${said}`);
+    const hosts = '127.0.0.1 localhost build web\n::1 localhost ip6-localhost ip6-loopback\n';
+    const within = `/a 'b' $(echo bad >/www/bad)\n${hosts}/build:\n\n/run:\n\n/tmp:\n`;
+    const own = 'CapBnd:\t00000000a00404fb\n/sub/new\n';
+    assert.ok(said.startsWith(`${words.map((word) => `<${word}>\n`).join('')}${within}${own}`), said);
+    assert.match(said.slice(said.indexOf(own) + own.length), /^[1-6]\n$/);
+    assert.match(
+      result?.log ?? '',
+      new RegExp(`is ready\\.\nharmless\n/build:\n(file.*\n)*\n/home/build:\n\n/tmp:\n${hosts}$`),
+    );
+  });
+
   test('one that is not ready, dies, or cannot be had makes an errored build, in words', async (t) => {
     const never = await suite(t, 'never', 'echo ran', [
       { name: 'deaf', image: web(), command: 'seq 60; exec sleep 1000', ready_port: '7', ready_timeout: '1' },
