@@ -22,7 +22,11 @@ onOneDatabase((database) => {
   let served: ServedBuilds;
   before(async () => {
     registry = await startRegistry({ isOpen: true });
-    const settings = { HEADRACE_REGISTRY_ALLOW: '127.0.0.0/8', HEADRACE_BUILD_NETWORK: 'internet' };
+    const settings = {
+      HEADRACE_REGISTRY_ALLOW: '127.0.0.0/8',
+      HEADRACE_BUILD_NETWORK: 'internet',
+      HEADRACE_CONCURRENCY: '8',
+    };
     installation = await startInstallation(database, settings);
     project = await installation.project();
     served = servedBuilds(installation, project);
@@ -31,32 +35,47 @@ onOneDatabase((database) => {
   after(() => registry?.close());
 
   test('a PostgreSQL is made and filled once, by its image’s root and its own user, and begins with that', async (t) => {
-    const id = await served.suite(
-      t,
-      'database',
-      `${psql} -c 'select colour from colours'; ${psql} -c 'drop table colours'`,
-      [
-        {
-          name: 'db',
-          image: `${registry.host}/team/postgres:1`,
-          ready_command: 'pg_isready -h 127.0.0.1',
-          prepare: `echo filling; ${psql} -f schema.sql`,
-          'prepare_inputs[]': 'schema.sql',
-          'data[]': '/srv/data',
-        },
-      ],
-    );
-    const schema = "create table colours as select 'ultramarine' as colour;\n";
-    await project.repository.commit({ message: 'Schema', files: { 'schema.sql': schema } });
-    for (const isFirst of [true, false]) {
+    const db = {
+      name: 'db',
+      image: `${registry.host}/team/postgres:1`,
+      ready_command: 'pg_isready -h 127.0.0.1',
+      prepare: `echo filling; ${psql} -f schema.sql`,
+      'prepare_inputs[]': 'schema.sql',
+      'data[]': '/srv/data',
+    };
+    const command = `${psql} -c 'select colour from colours'; ${psql} -c 'drop table colours'`;
+    const id = await served.suite(t, 'database', command, [db]);
+    const schema = async (colour: string): Promise<unknown> => {
+      const files = { 'schema.sql': `create table colours as select '${colour}' as colour;\n` };
+      return project.repository.commit({ message: colour, files });
+    };
+    for (const [colour, isFilled] of [
+      ['ultramarine', true],
+      ['ultramarine', false],
+      ['crimson', true],
+    ] as const) {
+      if (isFilled) await schema(colour);
       const [result] = await served.built(id);
       const said = (await result?.said('db')) ?? '';
       assert.equal(result?.build.build_state, 'passed', `${result?.log}\n${said}`);
-      assert.match(result?.log ?? '', /The service db is ready\.\nultramarine\nDROP TABLE\n/);
-      assert.equal(/creating configuration files(.*\n)*filling\n/.test(said), isFirst, said);
+      assert.match(result?.log ?? '', new RegExp(`The service db is ready\\.\\n${colour}\\nDROP TABLE\\n`));
+      assert.equal(/creating configuration files(.*\n)*filling\n/.test(said), isFilled, said);
       assert.match(said, /database system was shut down at/);
       assert.doesNotMatch(said, /was interrupted|not properly shut down/);
     }
+
+    // Eight at once begin with the same data, and none sees what another does.
+    const own = `${psql} -c "create table of_$WHO (); alter table colours rename to of_0; select pg_sleep(1)" >/dev/null`;
+    const seen = `${psql} -c "select string_agg(relname, ' ' order by relname) from pg_class where relname like 'of~_%' escape '~'"`;
+    const many = await served.suite(t, 'at once', `${own}; ${seen}`, [db], { 'matrix[]': 'WHO=a,b,c,d,e,f,g,h' });
+    const [one] = await served.built(many);
+    const builds = await project.builds({ id_str: String(one?.build['commit_id_str']) });
+    const mine = builds.filter(({ suite_id_str }) => suite_id_str === many);
+    const logs = await Promise.all(mine.map(async (build) => `${build.build_state}: ${await project.log(build)}`));
+    assert.deepEqual(
+      logs.map((log) => /^passed: .*The service db is ready\.\n(.*)\n$/s.exec(log)?.[1] ?? log).toSorted(),
+      Array.from('abcdefgh', (who) => `of_0 of_${who}`),
+    );
   });
 
   test('a PostgreSQL and a Redis are ready before the first step, found by their names, each with its log', async (t) => {
