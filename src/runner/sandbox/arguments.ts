@@ -1,4 +1,4 @@
-import { buildPath, buildUser, sandboxPaths, usualPath, type Job, type Network, type RunUser } from './types.ts';
+import { buildPath, buildUser, sandboxPaths, usualPath, type Job, type RunUser } from './types.ts';
 import { sourceFile } from '../../lib/source-files.ts';
 
 /** The descriptor on which bubblewrap reports the sandbox's first process; steps.ts has the others. */
@@ -22,12 +22,12 @@ export function seccompFilter({ buildsImages }: Pick<SandboxUsers, 'buildsImages
  * first process of the sandbox: it reaps orphans while it waits for a step, and bubblewrap need not start a process for
  * that, which would get a filter of its own.
  */
-export function sandboxArguments(network: Network, users: SandboxUsers): string[] {
+export function sandboxArguments(users: SandboxUsers): string[] {
   return [
     userArguments(users),
     ['--unshare-pid', '--unshare-ipc', '--unshare-uts'],
-    // Of these there is one already where others can be made (starter.pl).
-    users.buildsImages ? [] : ['--unshare-cgroup-try', ...(network === 'none' ? ['--unshare-net'] : [])],
+    // Where user namespaces can be made, it is there already (starter.pl).
+    users.buildsImages ? [] : ['--unshare-cgroup-try'],
     ['--die-with-parent', '--as-pid-1', '--new-session'],
     ['--hostname', buildUser.name],
     ['--json-status-fd', `${statusDescriptor}`, '--clearenv'],

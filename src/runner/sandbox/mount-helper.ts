@@ -34,8 +34,8 @@ export interface RunOptions {
   network?: string | undefined;
   /** Files that belong to `files` on disk belong to `run`, or to a range of users of which the run gets one. */
   ids?: { files: number; run: number } | IdRanges | undefined;
-  /** Whether the run may make further user namespaces in its own; one that is `alone` has a network that leads nowhere. */
-  nesting?: 'nested' | 'alone' | undefined;
+  /** Whether a run with a range of users may make further user namespaces in its own. */
+  isNesting?: boolean;
   /** Files of control groups through which the run's process enters them first. */
   entrances: readonly string[];
   /** The user of that process on this machine; with a range, who its command will be in it. */
@@ -122,18 +122,13 @@ const longestOptions = 4000;
 
 export interface MountHelperOptions {
   root: boolean;
-  /** Whether runs will have networks that the helper makes. */
-  ownNetworks?: boolean;
   /** The helper ended without being closed: no sandbox can be opened any more. */
   onLost?: ((error: Error) => void) | undefined;
 }
 
-export async function openMountHelper({ root, ownNetworks, onLost }: MountHelperOptions): Promise<MountHelper> {
+export async function openMountHelper({ root, onLost }: MountHelperOptions): Promise<MountHelper> {
   const asUser = root ? [] : ['--user', '--map-root-user'];
-  // The helper goes into the network of each run and comes back. An ordinary user can leave the machine's network, but
-  // has no power over it that would let it in again; so there the helper begins in an empty one of its own.
-  const outOfNetwork = !root && ownNetworks === true ? ['--net'] : [];
-  const namespaces = ['--mount', '--propagation', 'slave', ...asUser, ...outOfNetwork];
+  const namespaces = ['--mount', '--propagation', 'slave', ...asUser];
   const program = sourceFile('runner/sandbox/mount-helper.pl');
   const [unshare, ...args] = withoutStrays(['unshare', ...namespaces, 'perl', program, process.arch], 2);
   const child = spawn(unshare, args, {
@@ -168,7 +163,7 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
     ownNetwork,
     network,
     ids,
-    nesting,
+    isNesting,
     entrances,
     as,
     descriptors,
@@ -180,7 +175,7 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
       conversation.name,
       'open',
       network !== undefined ? `mount+net=${network}` : ownNetwork ? 'mount+net' : 'mount',
-      ids ? `${ids.files}:${'run' in ids ? ids.run : `${ids.first}+${ids.count}${nesting ? `+${nesting}` : ''}`}` : '',
+      ids ? `${ids.files}:${'run' in ids ? ids.run : `${ids.first}+${ids.count}${isNesting ? '+nesting' : ''}`}` : '',
       `${as.uid}`,
       `${as.gid}`,
       // The helper has nothing mounted below /sys, so it uses the runner's view.

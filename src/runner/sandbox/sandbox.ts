@@ -78,13 +78,13 @@ export async function openSandbox(
     const users = { user, hasManyIds: ranges !== undefined, buildsImages };
     const alone = machine.users.next();
     const namespaces = machine.mountHelper.open({
-      ownNetwork: machine.connect !== undefined,
+      ownNetwork: machine.network !== 'host',
       network: beside?.network,
       ...(user && ranges ? { ids: ranges, as: user } : { ids: alone.ids, as: alone.run }),
-      nesting: buildsImages && (machine.network === 'none' ? 'alone' : 'nested'),
+      isNesting: buildsImages ?? false,
       entrances: group?.entrances ?? [],
       descriptors: bubblewrapDescriptors(users),
-      command: bubblewrapCommand(sandboxRoot, beside ? 'internet' : machine.network, users),
+      command: bubblewrapCommand(sandboxRoot, users),
     });
     undo.push(() => namespaces.close());
     // All requests are sent at once, and answered in order.

@@ -37,10 +37,8 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   for (const [index, mount] of mounts.entries()) {
     const target = root.at(mount.at);
     if (mount.file !== undefined) mounting(namespaces.bind(mount.file, target, 'ro', 'files', 'file'));
-    else if (mount.isSys) {
-      await sandbox.process.settled(); // before that its network may not be there
-      mounting(namespaces.sys(target));
-    } else if (mount.writable === undefined)
+    else if (mount.isSys) mounting(namespaces.sys(target));
+    else if (mount.writable === undefined)
       await layers(mount, target, index, skeleton(mount, mounts, `below-${index}`));
     else if (mount.layers && mount.layers.length > 0) await over(mount.layers, mount.writable, target);
     else writable(mount.writable, target);
