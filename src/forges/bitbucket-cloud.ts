@@ -4,6 +4,7 @@ import type { Static } from 'typebox';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { ForgeApi } from './api.ts';
 import { encoded, type Forge, type ForgeRepository, type Identity, type StatusForm } from './forge.ts';
+import { unlessMoved } from './pages.ts';
 
 export const bitbucketUrl = 'https://bitbucket.org';
 export const bitbucketCloudApi = 'https://api.bitbucket.org/2.0';
@@ -83,6 +84,7 @@ const mostWorkspaces = 10;
 const quoted = (text: string): string => `"${text.replaceAll(/["\\]/g, '\\$&')}"`;
 
 export function bitbucketCloud(api: ForgeApi): Forge {
+  const fetched = (path: string) => api.get(path, repositorySchema);
   const inWorkspace = async (workspace: string, role: string, query: string, page: number) => {
     const asked = new URLSearchParams({ role, sort: '-updated_on', ...(query !== '' && { q: query }) });
     const path = `/repositories/${encodeURIComponent(workspace)}?${asked.toString()}&pagelen=50&page=${page}`;
@@ -115,7 +117,7 @@ export function bitbucketCloud(api: ForgeApi): Forge {
       return { repositories: newest.map((told) => repositoryOf(told, told.isAdmin)), hasMore };
     },
     async repository(name) {
-      const { value } = await api.get(of(name), repositorySchema);
+      const { value } = await unlessMoved(fetched, of(name), (found) => found.value.full_name);
       const [workspace = ''] = name.split('/');
       const admins = await inWorkspace(workspace, 'admin', `full_name = ${quoted(value.full_name)}`, 1);
       return repositoryOf(

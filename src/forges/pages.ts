@@ -38,7 +38,8 @@ export async function unlessMoved<T>(
   } catch (error) {
     if (!(error instanceof ForgeError) || error.kind !== 'moved') throw error;
     const there = error.location === '' ? undefined : await asked(error.location).catch(() => undefined);
-    const name = there === undefined ? 'elsewhere' : `to ${nameOf(there)}`;
-    throw new ForgeError('moved', `The repository was renamed or moved ${name}.`);
+    const newName = there === undefined ? '' : nameOf(there);
+    const where = newName === '' ? 'elsewhere' : `to ${newName}`;
+    throw new ForgeError('moved', `The repository was renamed or moved ${where}.`, { newName });
   }
 }

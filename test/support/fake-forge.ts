@@ -42,7 +42,8 @@ interface Reply {
 }
 
 /** Answers in the place of the forge; undefined leaves it to the forge. */
-export type Interference = (call: ForgeCall, response: ServerResponse) => Reply | 'answered' | undefined;
+type Instead = Reply | 'answered' | undefined;
+export type Interference = (call: ForgeCall, response: ServerResponse) => Instead | Promise<Instead>;
 
 const bases: Record<Dialect, string> = {
   github: '/api/v3',
@@ -135,7 +136,7 @@ export class FakeForge implements AsyncDisposable {
     };
     this.calls.push(call);
     response.on('error', () => {});
-    const answer = this.interfere(call, response) ?? this.#answer(call);
+    const answer = (await this.interfere(call, response)) ?? this.#answer(call);
     if (answer === 'answered') return;
     const type = { 'content-type': 'application/json', ...answer.headers };
     response.writeHead(answer.status, type).end(answer.body === undefined ? '' : JSON.stringify(answer.body));
@@ -305,7 +306,9 @@ export class FakeForge implements AsyncDisposable {
       };
     const nested = body.key as { text: string; label: string };
     const sent = this.dialect === 'center' ? nested.text : String(body.key);
-    const inUse = [...this.repositories.values()].some(({ keys }) => keys.some(({ key }) => key === sent));
+    const [type = '', material = ''] = sent.split(' ');
+    const plain = `${type} ${material}`;
+    const inUse = [...this.repositories.values()].some(({ keys }) => keys.some(({ key }) => key.startsWith(plain)));
     if (inUse) return this.#refused(422, 'key is already in use');
     const readOnly = {
       github: body.read_only === true,
@@ -315,9 +318,8 @@ export class FakeForge implements AsyncDisposable {
       center: body.permission === 'REPO_READ',
     }[this.dialect];
     const title = this.dialect === 'center' ? nested.label : String(body.title ?? body.label);
-    const [type = '', material = ''] = sent.split(' ');
     // Most forges leave the comment of a key out.
-    repository.keys.push({ id: (this.#ids += 1), title, key: `${type} ${material}`, readOnly });
+    repository.keys.push({ id: (this.#ids += 1), title, key: plain, readOnly });
     return { status: 201, body: {} };
   }
 
