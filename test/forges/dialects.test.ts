@@ -4,6 +4,7 @@ import { ForgeApi } from '../../src/forges/api.ts';
 import { bitbucketCloud, bitbucketHeaders } from '../../src/forges/bitbucket-cloud.ts';
 import { ForgeError, type Forge } from '../../src/forges/forge.ts';
 import { forgeOpener, type ProviderName } from '../../src/forges/index.ts';
+import { publicAddressFilter } from '../../src/lib/address-filter.ts';
 import { createResolve } from '../../src/lib/resolve.ts';
 import { FakeForge, forgeToken as token, type Dialect } from '../support/fake-forge.ts';
 
@@ -148,6 +149,19 @@ test('a forge that is away, limits its rate or answers nonsense is told apart [p
   const elsewhere = 'http://169.254.169.254/latest/meta-data/';
   fake.interfere = () => ({ status: 301, headers: { location: elsewhere }, body: {} });
   await assert.rejects(forge.repository('team/app'), /renamed or moved elsewhere/);
+  // The name leads elsewhere by the second look: the first one counts for its call, and the next call is judged anew.
+  let looks = 0;
+  const resolve = async () => [{ address: (looks += 1) === 1 ? '127.0.0.1' : '10.0.0.1', family: 4 }];
+  const mayCall = publicAddressFilter(['127.0.0.0/8']);
+  const { port } = new URL(fake.url);
+  const url = `http://rebinding.example.org:${port}`;
+  const rebound = forgeOpener({ ...rules, mayCall, resolve })('github', { url, token });
+  fake.interfere = () => undefined;
+  const before = fake.calls.length;
+  assert.equal((await rebound.whoami()).login, 'ada');
+  assert.equal(looks, 1);
+  await assert.rejects(rebound.whoami(), /the address is not public/);
+  assert.equal(fake.calls.length, before + 1);
   const forbidden = forgeOpener({ ...rules, mayCall: () => false })('github', { url: fake.url, token });
   assert.equal(await kindOf(forbidden.whoami()), 'not_a_forge');
 });

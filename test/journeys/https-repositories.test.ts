@@ -129,13 +129,20 @@ onOneDatabase((database) => {
     };
     const url = fake.url.replace('127.0.0.1', 'localhost');
     const { id_str: forgeId } = await api.post('/forges', { provider: 'gitea', url, token: forgeToken });
-    const project = await api.post('/projects', { forge_id: forgeId, repository: 'team/private' });
+    const project = await api.post('/projects', { forge_id: forgeId, repository: 'team/private', poll_interval: '15' });
     assert.equal(project.clone_url, forge.url('team/private.git'));
     const path = `/projects/${project.id_str}`;
     const look =
       'cat lib/greeting; env; git config --list; cat .git/config /proc/*/environ /proc/*/cmdline 2>/dev/null';
     await api.post(`${path}/suites`, { name: 'unit', command: `${look} | tr '\\0' '\\n'` });
     const { id_str: request } = await api.post(`${path}/build_requests`, { commit_ref: 'main' });
+    const until = async (what: string, fits: (found: Item) => boolean): Promise<void> => {
+      for (const began = Date.now(); ; await pause(100)) {
+        const found = await api.get(`${path}${what}`);
+        if (fits(found)) return;
+        assert.ok(Date.now() - began < 60_000, JSON.stringify(found));
+      }
+    };
     const isUnderWay = async (): Promise<boolean> =>
       ['enqueued', 'fetching', 'building'].includes(
         String((await api.get(`${path}/build_requests/${request}`)).build_state),
@@ -147,9 +154,20 @@ onOneDatabase((database) => {
     const log = await api.text(`${path}/builds/${build?.id_str}/log.txt`);
     assert.match(log, /hello[^]*remote\.origin\.url/);
 
+    // A push that polling saw, also with the token, and no hook told of: the forge is asked what became of the hook.
+    await until('/polling', ({ outcome }) => outcome === 'first_look');
+    fake.of('team/private').hooks = [];
+    await app.commit({ message: 'Untold' });
+    clock.set(40);
+    await until('', ({ forge_state_reason: reason }) => String(reason).startsWith('The hook is missing'));
+    assert.equal((await api.post(`${path}/connect`, { forge_id: forgeId })).forge_state, 'connected');
+    assert.equal(fake.of('team/private').hooks.length, 1);
+
     // Sent for the repository itself, and to nobody else: neither to the host of the submodule nor into the build.
     const asked = forge.calls.slice(called);
-    assert.ok(asked.length > 0 && asked.every(({ headers }) => headers.authorization === `Basic ${basic}`));
+    assert.ok(asked.length > 0);
+    for (const { path: of, headers } of asked)
+      assert.equal(headers.authorization, of.startsWith('/team/private.git/') ? `Basic ${basic}` : undefined, of);
     assert.ok(elsewhere.calls.length > 0);
     assert.ok(elsewhere.calls.every(({ headers }) => headers.authorization === undefined));
     const texts = [log, fetched, await api.text('/audit'), installation.serving().log()];

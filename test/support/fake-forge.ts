@@ -66,6 +66,10 @@ export class FakeForge implements AsyncDisposable {
   /** As its header tells them; undefined where it does not. */
   scopes: string | undefined;
   interfere: Interference = () => undefined;
+  /** So many are on a page of a list, at most. */
+  pageSize = 2;
+  /** The folder of its address, for a forge that has its host not for itself. */
+  folder = '';
   #ids = 100;
   readonly #server = createServer((request, response) => void this.#serve(request, response));
 
@@ -93,7 +97,7 @@ export class FakeForge implements AsyncDisposable {
   }
 
   get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}${this.folder}`;
   }
 
   get api(): string {
@@ -143,7 +147,7 @@ export class FakeForge implements AsyncDisposable {
   }
 
   #answer(call: ForgeCall): Reply {
-    const base = bases[this.dialect];
+    const base = `${this.folder}${bases[this.dialect]}`;
     if (!call.path.startsWith(`${base}/`)) return { status: 404, headers: { 'content-type': 'text/html' } };
     const path = call.path.slice(base.length);
     if (!this.#isSignedIn(call.headers)) return this.#refused(401, 'Bad credentials');
@@ -266,7 +270,6 @@ export class FakeForge implements AsyncDisposable {
     };
   }
 
-  /** Two on a page. */
   #list({ query, path: whole }: ForgeCall, path: string): Reply {
     const wanted = (query.get('q') ?? query.get('search') ?? query.get('name') ?? '').replace(
       /^full_name [~=] "(.*)"$/,
@@ -278,9 +281,11 @@ export class FakeForge implements AsyncDisposable {
       (role === 'admin' || permission === 'REPO_ADMIN' ? one.admin : true) &&
       (role === null && permission === null && this.dialect !== 'gitlab' ? true : one.push);
     const all = [...this.repositories].filter(isAsked).map(([name, one]) => this.#view(name, one));
-    const page = query.has('start') ? Number(query.get('start')) / 50 + 1 : Number(query.get('page') ?? 1);
-    const values = all.slice((page - 1) * 2, page * 2);
-    const hasMore = all.length > page * 2;
+    const asked = ['per_page', 'limit', 'pagelen'].map((name) => Number(query.get(name))).find((size) => size > 0);
+    const size = Math.min(asked ?? 30, this.pageSize);
+    const page = query.has('start') ? Number(query.get('start')) / Number(asked) + 1 : Number(query.get('page') ?? 1);
+    const values = all.slice((page - 1) * size, page * size);
+    const hasMore = all.length > page * size;
     const next: Record<string, string> = hasMore ? { link: `<${this.url}${whole}?page=${page + 1}>; rel="next"` } : {};
     if (path === '/repos/search') return { status: 200, body: { ok: true, data: values }, headers: next };
     if (this.dialect === 'cloud') return { status: 200, body: { values, ...(hasMore && { next: 'https://x/' }) } };
