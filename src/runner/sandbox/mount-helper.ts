@@ -118,18 +118,13 @@ const longestOptions = 4000;
 
 export interface MountHelperOptions {
   root: boolean;
-  /** Whether runs will have networks that the helper makes. */
-  ownNetworks?: boolean;
   /** The helper ended without being closed: no sandbox can be opened any more. */
   onLost?: ((error: Error) => void) | undefined;
 }
 
-export async function openMountHelper({ root, ownNetworks, onLost }: MountHelperOptions): Promise<MountHelper> {
+export async function openMountHelper({ root, onLost }: MountHelperOptions): Promise<MountHelper> {
   const asUser = root ? [] : ['--user', '--map-root-user'];
-  // The helper goes into the network of each run and comes back. An ordinary user can leave the machine's network, but
-  // has no power over it that would let it in again; so there the helper begins in an empty one of its own.
-  const outOfNetwork = !root && ownNetworks === true ? ['--net'] : [];
-  const namespaces = ['--mount', '--propagation', 'slave', ...asUser, ...outOfNetwork];
+  const namespaces = ['--mount', '--propagation', 'slave', ...asUser];
   const program = sourceFile('runner/sandbox/mount-helper.pl');
   const [unshare, ...args] = withoutStrays(['unshare', ...namespaces, 'perl', program, process.arch], 2);
   const child = spawn(unshare, args, {
