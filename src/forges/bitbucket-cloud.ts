@@ -4,7 +4,7 @@ import type { Static } from 'typebox';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { ForgeApi } from './api.ts';
 import { encoded, type Forge, type ForgeRepository, type Identity, type StatusForm } from './forge.ts';
-import { unlessMoved } from './pages.ts';
+import { administered, unlessMoved } from './pages.ts';
 
 export const bitbucketUrl = 'https://bitbucket.org';
 export const bitbucketCloudApi = 'https://api.bitbucket.org/2.0';
@@ -79,6 +79,8 @@ function repositoryOf(told: Static<typeof repositorySchema>, mayAdminister: bool
   };
 }
 
+const namesOf = (list: { values: { full_name: string }[] }): string[] => list.values.map((told) => told.full_name);
+
 /** Of somebody in more workspaces than that, repositories of the others are not listed. */
 const mostWorkspaces = 10;
 const quoted = (text: string): string => `"${text.replaceAll(/["\\]/g, '\\$&')}"`;
@@ -105,12 +107,11 @@ export function bitbucketCloud(api: ForgeApi): Forge {
       const filter = query === '' ? '' : `full_name ~ ${quoted(query)}`;
       for (const one of value.values.slice(0, mostWorkspaces)) {
         const slug = one.workspace?.slug ?? one.slug ?? '';
-        const [writes, admins] = [
-          await inWorkspace(slug, 'contributor', filter, page),
-          await inWorkspace(slug, 'admin', filter, page),
-        ];
-        const names = new Set(admins.values.map(({ full_name: name }) => name));
-        found.push(...writes.values.map((told) => ({ ...told, isAdmin: names.has(told.full_name) })));
+        const writes = await inWorkspace(slug, 'contributor', filter, page);
+        const admins = await administered(namesOf(writes), page, async (at) =>
+          namesOf(await inWorkspace(slug, 'admin', filter, at)),
+        );
+        found.push(...writes.values.map((told) => ({ ...told, isAdmin: admins.has(told.full_name) })));
         hasMore ||= writes.next !== undefined;
       }
       const newest = found.toSorted((a, b) => (b.updated_on ?? '').localeCompare(a.updated_on ?? ''));

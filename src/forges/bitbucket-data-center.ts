@@ -3,7 +3,7 @@ import type { Static } from 'typebox';
 import type { ForgeApi } from './api.ts';
 import { bitbucketCloudStatus, bitbucketStates } from './bitbucket-cloud.ts';
 import { ForgeError, type Forge, type ForgeRepository, type StatusForm } from './forge.ts';
-import { unlessMoved } from './pages.ts';
+import { administered, unlessMoved } from './pages.ts';
 
 /** Bitbucket Data Center: a server of one's own. It has another API than Bitbucket Cloud, below `/rest`. */
 
@@ -67,7 +67,9 @@ export function bitbucketDataCenter(api: ForgeApi): Forge {
     },
     async repositories(query, page) {
       const writes = await listed('REPO_WRITE', query, page);
-      const admins = new Set((await listed('REPO_ADMIN', query, page)).values.map(nameOf));
+      const admins = await administered(writes.values.map(nameOf), page, async (at) =>
+        (await listed('REPO_ADMIN', query, at)).values.map(nameOf),
+      );
       const repositories = writes.values.map((told) => repositoryOf(told, admins.has(nameOf(told))));
       return { repositories, hasMore: !writes.isLastPage };
     },

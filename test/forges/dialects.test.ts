@@ -116,6 +116,19 @@ for (const dialect of ['github', 'gitlab', 'gitea', 'cloud', 'center'] as const)
   });
 }
 
+for (const dialect of ['cloud', 'center'] as const) {
+  test(`${dialect} tells by a second list what can be administered, whichever page that has it on`, async () => {
+    await using fake = await FakeForge.start(dialect);
+    const admins = [false, true, true, false, false, true, false, true];
+    for (const [at, admin] of admins.entries()) fake.add(`team/r${at}`, { admin });
+    const forge = open(fake);
+    const seen: boolean[] = [];
+    for (let page = 1; page <= admins.length / fake.pageSize; page += 1)
+      for (const one of (await forge.repositories('', page)).repositories) seen.push(one.may_administer);
+    assert.deepEqual(seen, admins);
+  });
+}
+
 test('a forge that is away, limits its rate or answers nonsense is told apart [promise: connected-forges]', async () => {
   await using fake = await FakeForge.start('github', 'team/app');
   const forge = open(fake);
