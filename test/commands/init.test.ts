@@ -219,7 +219,9 @@ describe('headrace init', () => {
       assert.equal(waits, 2, key);
       const project = (await api().get<Item[]>('/projects')).find(({ name }) => name === 'alone');
       assert.ok(
-        key.includes(`Install this key in the repository, so that it can be fetched:\n${String(project?.ssh_public_key)}`),
+        key.includes(
+          `Install this key in the repository, so that it can be fetched:\n${String(project?.ssh_public_key)}`,
+        ),
       );
       await installation.host.authorize(String(project?.ssh_public_key));
       const [passed, rest] = await init(alone, '--yes');
