@@ -265,7 +265,9 @@ export class FakeForge implements AsyncDisposable {
     };
   }
 
-  /** Two on a page. */
+  /** How many repositories a page of its list has. */
+  pageSize = 2;
+
   #list({ query, path: whole }: ForgeCall, path: string): Reply {
     const wanted = (query.get('q') ?? query.get('search') ?? query.get('name') ?? '').replace(
       /^full_name [~=] "(.*)"$/,
@@ -278,8 +280,8 @@ export class FakeForge implements AsyncDisposable {
       (role === null && permission === null && this.dialect !== 'gitlab' ? true : one.push);
     const all = [...this.repositories].filter(isAsked).map(([name, one]) => this.#view(name, one));
     const page = query.has('start') ? Number(query.get('start')) / 50 + 1 : Number(query.get('page') ?? 1);
-    const values = all.slice((page - 1) * 2, page * 2);
-    const hasMore = all.length > page * 2;
+    const values = all.slice((page - 1) * this.pageSize, page * this.pageSize);
+    const hasMore = all.length > page * this.pageSize;
     const next: Record<string, string> = hasMore ? { link: `<${this.url}${whole}?page=${page + 1}>; rel="next"` } : {};
     if (path === '/repos/search') return { status: 200, body: { ok: true, data: values }, headers: next };
     if (this.dialect === 'cloud') return { status: 200, body: { values, ...(hasMore && { next: 'https://x/' }) } };
