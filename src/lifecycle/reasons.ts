@@ -24,7 +24,7 @@ export const reasons: Record<string, string> = {
   host_unreachable: 'The host of the repository does not answer.',
   host_key_changed: 'The host of the repository has another key than before.',
   host_key_unknown: 'The runner does not know the key of the host of the repository, and may not take a new one.',
-  repository_not_found: 'There is no such repository, or it is not shown to the key of the project, or over HTTPS.',
+  repository_not_found: 'There is no such repository, or its host does not show it to Headrace; the log says more.',
   malformed_repository: 'The repository holds objects that git does not accept.',
   commit_withheld: 'The host of the repository does not give this commit out.',
   connection_lost: 'The connection to the host of the repository broke off.',

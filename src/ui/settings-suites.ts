@@ -15,6 +15,8 @@ import { stepsGroup } from './suite-steps.ts';
 import { rulesPart } from './suite-rules.ts';
 import { addSuiteVariable, suiteVariables } from './variables.ts';
 
+const rootWords: Record<string, string> = { true: ', as root', false: ', not as root' };
+
 const cacheSaves = [
   ['passed', 'passed builds'],
   ['always', 'passed and failed builds'],
@@ -30,6 +32,7 @@ interface Around {
 function suiteFields(form: PageForm, { all, mayBuildImages }: Around, suite?: Suite): Html {
   const description = form.shown('description', suite?.description ?? '');
   const tags = form.shownList('tags', suite?.tags ?? []).join(' ');
+  const root = form.shown('root', suite?.root === null ? '' : String(suite?.root ?? ''));
   const cache = form.shownList('cache', suite?.cache ?? []);
   const [reports, artifacts] = (['reports', 'artifacts'] as const).map((name) =>
     form.shownList(name, suite?.[name] ?? []),
@@ -46,7 +49,7 @@ function suiteFields(form: PageForm, { all, mayBuildImages }: Around, suite?: Su
   ${stepsGroup(form, suite?.steps)} ${servicesGroup(form, suite?.services)}
   ${form.group(
     ['image', 'root', 'builds_images', 'tags'],
-    `Image: ${form.shown('image', suite?.image ?? '') || 'none'}${tags === '' ? '' : `, tags: ${tags}`}`,
+    `Image: ${form.shown('image', suite?.image ?? '') || 'none'}${rootWords[root] ?? ''}${tags === '' ? '' : `, tags: ${tags}`}`,
     html`${imageField(form, suite?.image)}
     ${form.select(
       'root',
@@ -57,7 +60,7 @@ function suiteFields(form: PageForm, { all, mayBuildImages }: Around, suite?: Su
         ['false', 'Not root'],
       ],
       {
-        value: suite?.root === null ? '' : String(suite?.root ?? ''),
+        value: root,
         hint: 'Root can install packages and change users there, and is nobody on the machine.',
         wrong: 'Without an image there is no root.',
       },
@@ -187,7 +190,15 @@ function row({ id_str: id, name, description, command, steps }: Suite, path: str
       <a href="${path}/${id}">${name}</a>
       ${description !== '' && html`<p class="aside brief">${description}</p>`}
     </td>
-    <td><code class="brief">${command || steps.map((step) => step.name).join(', ')}</code></td>
+    <td>
+      ${
+        steps.length === 0
+          ? html`<code class="brief">${command}</code>`
+          : html`<span class="brief"
+              >${counted(steps.length, 'step')}: ${steps.map((step) => step.name).join(', ')}</span
+            >`
+      }
+    </td>
   </tr>`;
 }
 
