@@ -1,7 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import { withoutStrays } from '../../lib/descriptors.ts';
-import type { IdRanges } from './identity.ts';
+import type { IdRanges, SharedRange } from './identity.ts';
+import { isRoot } from './own-ids.ts';
 import type { Command, Identity } from './types.ts';
 import { sourceFile } from '../../lib/source-files.ts';
 
@@ -32,8 +33,11 @@ export interface RunOptions {
   ownNetwork: boolean;
   /** The path of a network that the run joins, in place of one of its own. */
   network?: string | undefined;
-  /** Files that belong to `files` on disk belong to `run`, or to a range of users of which the run gets one. */
-  ids?: { files: number; run: number } | IdRanges | undefined;
+  /**
+   * Files that belong to `files` on disk belong to `run`, or to a range of users of which the run gets one. With a shared range
+   * no owners are translated.
+   */
+  ids?: { files: number; run: number } | IdRanges | SharedRange | undefined;
   /** Files of control groups through which the run's process enters them first. */
   entrances: readonly string[];
   /** The user of that process on this machine; with a range, who its command will be in it. */
@@ -117,15 +121,15 @@ const nanoseconds = 1_000_000_000n;
 const longestOptions = 4000;
 
 export interface MountHelperOptions {
-  root: boolean;
   /** Whether runs will have networks that the helper makes. */
   ownNetworks?: boolean;
   /** The helper ended without being closed: no sandbox can be opened any more. */
   onLost?: ((error: Error) => void) | undefined;
 }
 
-export async function openMountHelper({ root, ownNetworks, onLost }: MountHelperOptions): Promise<MountHelper> {
-  const asUser = root ? [] : ['--user', '--map-root-user'];
+export async function openMountHelper({ ownNetworks, onLost }: MountHelperOptions): Promise<MountHelper> {
+  const root = isRoot();
+  const asUser = process.getuid?.() === 0 ? [] : ['--user', '--map-root-user'];
   // The helper goes into the network of each run and comes back. An ordinary user can leave the machine's network, but
   // has no power over it that would let it in again; so there the helper begins in an empty one of its own.
   const outOfNetwork = !root && ownNetworks === true ? ['--net'] : [];
@@ -167,7 +171,7 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
       conversation.name,
       'open',
       network !== undefined ? `mount+net=${network}` : ownNetwork ? 'mount+net' : 'mount',
-      ids ? `${ids.files}:${'run' in ids ? ids.run : `${ids.first}+${ids.count}`}` : '',
+      ids ? wordOf(ids) : '',
       `${as.uid}`,
       `${as.gid}`,
       // The helper has nothing mounted below /sys, so it uses the runner's view.
@@ -186,10 +190,7 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
       network: descriptor(kept.get('net')),
       user: `/proc/${pid}/ns/user`,
     }));
-    const user = answer.then(({ kept }) => {
-      const first = Number(kept.get('ids') ?? 0);
-      return { uid: first + as.uid, gid: first + as.gid };
-    });
+    const user = answer.then(({ kept }) => ({ uid: Number(kept.get('uid')), gid: Number(kept.get('gid')) }));
     for (const known of [paths, user]) known.catch(() => {}); // the callers of the requests below get the error
     return {
       paths,
@@ -231,6 +232,11 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
       await self.gone;
     },
   };
+}
+
+function wordOf(ids: NonNullable<RunOptions['ids']>): string {
+  if ('shared' in ids) return `${ids.shared}`;
+  return `${ids.files}:${'run' in ids ? ids.run : `${ids.first}+${ids.count}`}`;
 }
 
 function signOf(what: Descriptor): string {
