@@ -129,7 +129,7 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
         ? { directory: options.tree }
         : { checkout: await treeFor(sandboxes, run, options.tree) },
       mounts: [...taken.mounts, ...(git?.mounts ?? []), ...(beside?.mounts ?? [])],
-      ...(image && inImage(image, options.image.root)),
+      ...(image && (await inImage(image, options.image.root))),
       limits,
     };
     const ended = await sandboxes.run({

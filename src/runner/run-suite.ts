@@ -123,7 +123,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       isBuild: true as const,
       home,
       mounts: [...software.mounts, ...(beside?.mounts ?? [])],
-      ...(image && inImage(image, order.root)),
+      ...(image && (await inImage(image, order.root))),
       limits,
     };
     const workspaceLayers = { checkout: lowest, over };

@@ -157,7 +157,7 @@ async function runOver(
     }));
   const root = join(files, wholeRun.root);
   const below = (await pathExists(root)) ? [root] : []; // only runs with many users have one
-  const inside = image && inImage(image, order.root);
+  const inside = image && (await inImage(image, order.root));
   const job: Job = {
     id: `shell-${id}`,
     // An interactive shell goes on after a line that failed.
