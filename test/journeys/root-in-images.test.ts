@@ -4,7 +4,7 @@ import { onOneDatabase, temporaryFolder } from '../support/databases.ts';
 import { debianLayers } from '../support/debian-image.ts';
 import { Developer } from '../support/developer.ts';
 import { startInstallation, type Build, type Installation, type Project } from '../support/installation.ts';
-import { freeIds, ordinaryRunner, ordinaryUser } from '../support/ordinary-runner.ts';
+import { entry, freeIds, ordinaryRunner } from '../support/ordinary-runner.ts';
 import { imageOfTars, startRegistry, type TestRegistry } from '../support/registry.ts';
 
 /** What people do as root in containers, in a Debian of a real registry, with the real server, runner and sandbox. */
@@ -13,19 +13,19 @@ onOneDatabase((database) => {
   let registry: TestRegistry;
   let installation: Installation;
   let project: Project;
-  const ids = freeIds();
   before(async () => {
     registry = await startRegistry({ isOpen: true });
-    installation = await startInstallation(database, { HEADRACE_REGISTRY_ALLOW: '127.0.0.0/8' });
+    installation = await startInstallation(database, {
+      HEADRACE_REGISTRY_ALLOW: '127.0.0.0/8',
+      HEADRACE_TAGS: 'root',
+    });
     project = await installation.project();
     const layers = await debianLayers(folder);
     for (const [tag, config] of Object.entries({ root: {}, app: { User: 'app' } }))
       await registry.push('debian', tag, imageOfTars(layers, { env: ['COLOUR=green'], config }));
-    const ordinary = await ordinaryRunner(database, installation, {
-      subordinate: `${ordinaryUser.name}:${ids}:65536`,
-      tag: 'ordinary',
-    });
-    ordinary.start();
+    const afterwards = database.afterwards.bind(database);
+    (await ordinaryRunner(afterwards, 'ordinary', installation)).start(entry(freeIds()));
+    (await ordinaryRunner(afterwards, 'plain', installation)).start('somebody:1:1');
   });
   after(() => registry?.close());
 
@@ -40,7 +40,8 @@ onOneDatabase((database) => {
     };
   };
 
-  for (const [runner, on] of Object.entries({ root: {}, 'an ordinary user': { 'tags[]': 'ordinary' } })) {
+  for (const [runner, tag] of Object.entries({ root: 'root', 'an ordinary user': 'ordinary' })) {
+    const on = { 'tags[]': tag };
     test(`packages are installed, users are made, and what they own goes on from build to build, where the runner is ${runner}`, async (t) => {
       const image = `${registry.host}/debian:root`;
       const command = [
@@ -109,4 +110,14 @@ onOneDatabase((database) => {
       assert.equal(shell.out, 'root\nworker\nw\nd\nnot a tty\n', shell.err);
     });
   }
+
+  test('a runner with one user ID says so in the log of a build, and everything there belongs to it', async (t) => {
+    const command =
+      'id -un; stat -c %U . file /etc/shadow /srv/of-app; chown 70 file || echo no chown; su app -c id || echo no su; echo more >>/etc/shadow && echo mine';
+    const plain = { image: `${registry.host}/debian:root`, 'tags[]': 'plain' };
+    const suite = await project.suite(t, 'one ID', command, plain);
+    const { log } = await (await buildsOf('One'))(suite);
+    assert.match(log, /\nThis runner has one user ID for a build in an image: everything there belongs to it, and no/);
+    assert.match(log, /\nroot\nroot\nroot\nroot\nroot\nchown: .*\nno chown\n(.*\n)+no su\nmine\n$/);
+  });
 });
