@@ -13,12 +13,15 @@ const noteFile = 'user-ids';
  * Takes one of the ranges of user IDs that this runner's user namespace has, for the life of this process: that of the files in
  * its folder, or the first that is free. Answers the first ID of it in here; undefined where the runner has no such ranges.
  */
-export async function takeOwnIds(folder: string, log: (message: string) => void): Promise<number | undefined> {
+export async function takeOwnIds(
+  folder: string,
+  { whyOneId, log }: { whyOneId: string | undefined; log: (message: string) => void },
+): Promise<number | undefined> {
   const file = join(folder, noteFile);
   const noted = existsSync(file) ? readFileSync(file, 'utf8').trim() : undefined;
   if (!hasOwnIds()) {
     if (noted === undefined) return undefined;
-    if (process.getuid?.() !== 0) throw lost(folder, noted);
+    if (process.getuid?.() !== 0) throw lost(folder, noted, whyOneId);
     await discard(folder, log);
     rmSync(file);
     return undefined;
@@ -48,9 +51,9 @@ type Subordinate = Parameters<typeof rangesOf>[0]['uids'];
 
 const nameOf = ({ uid, gid }: Range): string => `${uid}:${gid}`;
 
-function lost(folder: string, noted: string): Error {
+function lost(folder: string, noted: string, why = '/etc/subuid gives others'): Error {
   return new Error(
-    `files in ${folder} belong to the user IDs ${noted}, which this runner does not have now: give it these in /etc/subuid and /etc/subgid again, or remove that folder as root`,
+    `files in ${folder} belong to the user IDs ${noted}, which this runner does not have now (${why}): give it these again, or remove that folder as root`,
   );
 }
 

@@ -74,7 +74,7 @@ async function work({ config, options, warn, stopping: signals, lost, whyOneId }
   if (!lock) throw new Error(`another runner uses ${folder}`);
   const services = await openRunnerServices({
     folder,
-    ownId: await takeOwnIds(folder, warn),
+    ownId: await takeOwnIds(folder, { whyOneId, log: warn }),
     whyOneId,
     concurrency,
     link,

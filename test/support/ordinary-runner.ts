@@ -22,7 +22,7 @@ export const entry = (first: number, count = 65_536): string => `${ordinaryUser.
 export interface OrdinaryUser {
   folder: string;
   /** `subordinate` are the lines of /etc/subuid and /etc/subgid; `mount` is done before, as root. */
-  as(subordinate: string, mount?: string): string[];
+  as: (subordinate: string, mount?: string) => string[];
 }
 
 export function ordinary(afterwards: (cleanUp: CleanUp) => void): OrdinaryUser {
@@ -54,7 +54,7 @@ export function ordinary(afterwards: (cleanUp: CleanUp) => void): OrdinaryUser {
 
 export interface OrdinaryRunner {
   folder: string;
-  start(subordinate: string, more?: { mount?: string; within?: string[] }): Started;
+  start: (subordinate: string, more?: { mount?: string; within?: string[] }) => Started;
 }
 
 /** A runner of that user. Without an installation there is no server for it. */

@@ -5,6 +5,8 @@ import { run } from '../../../src/lib/processes.ts';
 import { entry, freeIds, ordinary } from '../../support/ordinary-runner.ts';
 import { isRoot } from './support.ts';
 
+const root = join(import.meta.dirname, 'root.test.ts');
+
 /** The same tests in the user namespace of an ordinary user with IDs of /etc/subuid, as cli/subordinate-ids.ts makes it. */
 test(
   'root of a sandbox is as strong, and no stronger, where the runner is an ordinary user [promise: build-privileges]',
@@ -16,11 +18,9 @@ test(
     const tun = join(folder, '..', 'tun');
     await run('mknod', ['-m', '666', tun, 'c', '10', '200']);
     const maps = [`--map-users=${ids},1,65536`, `--map-groups=${ids},1,65536`];
-    const [program = '', ...args] = [
-      ...as(entry(ids), `mount --bind ${tun} /dev/net/tun`),
-      ...['unshare', '--user', '--map-root-user', ...maps, process.execPath, '--disable-warning=ExperimentalWarning'],
-      ...['--test', '--test-reporter=tap', join(import.meta.dirname, 'root.test.ts')],
-    ];
+    const begin = ['unshare', '--user', '--map-root-user', ...maps, process.execPath];
+    const tests = ['--disable-warning=ExperimentalWarning', '--test', '--test-reporter=tap', root];
+    const [program = '', ...args] = [...as(entry(ids), `mount --bind ${tun} /dev/net/tun`), ...begin, ...tests];
     const { PATH } = process.env;
     const ran = await run(program, args, { env: { PATH, TMPDIR: folder } });
     const said = ran.stdout.toString() + ran.stderr.toString();
