@@ -97,7 +97,8 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
     else {
       entry[name] = read;
       // Needs are names of suites, which are checked together (file.ts, and resources/config-needs.ts).
-      const code = field && !isApart && mistakeIn(field, isRequired, read);
+      const isWrong = isApart && Array.isArray(read) !== Array.isArray(fallback);
+      const code = isWrong ? 'invalid_format' : field && !isApart && mistakeIn(field, isRequired, read);
       if (code) errors[pathOf(name)] ??= [code];
     }
   }

@@ -206,7 +206,7 @@ describeService(
       const { db } = service.store;
       const lookNow = () =>
         db.transaction(async (trx) => {
-          await trx.updateTable('projects').set({ forge_look_at: 1n }).where('id', '=', project.id).execute();
+          await trx.updateTable('projects').set({ forge_check_at: 1n }).where('id', '=', project.id).execute();
           await db.announce(trx, 'forges');
         });
       const shown = async () => (await alice.get(`/projects/${project.id}`)).record;

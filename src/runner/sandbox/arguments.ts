@@ -1,4 +1,4 @@
-import { buildPath, buildUser, sandboxPaths, usualPath, type Job, type Network, type RunUser } from './types.ts';
+import { buildPath, buildUser, sandboxPaths, usualPath, type Job, type RunUser } from './types.ts';
 import { sourceFile } from '../../lib/source-files.ts';
 
 /** The descriptor on which bubblewrap reports the sandbox's first process; steps.ts has the others. */
@@ -22,11 +22,10 @@ export function seccompFilter(): string {
  * first process of the sandbox: it reaps orphans while it waits for a step, and bubblewrap need not start a process for
  * that, which would get a filter of its own.
  */
-export function sandboxArguments(network: Network, users: SandboxUsers): string[] {
+export function sandboxArguments(users: SandboxUsers): string[] {
   return [
     userArguments(users),
     ['--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
-    network === 'none' ? ['--unshare-net'] : [],
     ['--die-with-parent', '--as-pid-1', '--new-session'],
     ['--hostname', buildUser.name],
     ['--json-status-fd', `${statusDescriptor}`, '--clearenv'],

@@ -60,7 +60,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
   const outside = network === 'internet' ? openOutside({ root, allow: options.allow, log }) : undefined;
   const machine: Machine = {
     users: buildUsers(options.ownId),
-    mountHelper: await openMountHelper({ ownNetworks: outside !== undefined, onLost: options.onLost }),
+    mountHelper: await openMountHelper({ onLost: options.onLost }),
     stateDir: state.folder,
     etc: join(state.folder, 'etc'),
     overImages: (owner) => overImages(join(state.folder, 'over-images'), join(state.folder, 'etc'), owner),

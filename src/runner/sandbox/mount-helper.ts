@@ -121,19 +121,14 @@ const nanoseconds = 1_000_000_000n;
 const longestOptions = 4000;
 
 export interface MountHelperOptions {
-  /** Whether runs will have networks that the helper makes. */
-  ownNetworks?: boolean;
   /** The helper ended without being closed: no sandbox can be opened any more. */
   onLost?: ((error: Error) => void) | undefined;
 }
 
-export async function openMountHelper({ ownNetworks, onLost }: MountHelperOptions): Promise<MountHelper> {
+export async function openMountHelper({ onLost }: MountHelperOptions): Promise<MountHelper> {
   const root = isRoot();
   const asUser = process.getuid?.() === 0 ? [] : ['--user', '--map-root-user'];
-  // The helper goes into the network of each run and comes back. An ordinary user can leave the machine's network, but
-  // has no power over it that would let it in again; so there the helper begins in an empty one of its own.
-  const outOfNetwork = !root && ownNetworks === true ? ['--net'] : [];
-  const namespaces = ['--mount', '--propagation', 'slave', ...asUser, ...outOfNetwork];
+  const namespaces = ['--mount', '--propagation', 'slave', ...asUser];
   const program = sourceFile('runner/sandbox/mount-helper.pl');
   const [unshare, ...args] = withoutStrays(['unshare', ...namespaces, 'perl', program, process.arch], 2);
   const child = spawn(unshare, args, {

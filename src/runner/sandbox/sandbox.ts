@@ -76,15 +76,12 @@ export async function openSandbox(
     const { ranges } = machine.users;
     const alone = machine.users.next();
     const namespaces = machine.mountHelper.open({
-      ownNetwork: machine.connect !== undefined,
+      ownNetwork: machine.network !== 'host',
       network: beside?.network,
       ...(user && ranges ? { ids: ranges, as: user } : { ids: alone.ids, as: alone.run }),
       entrances: group?.entrances ?? [],
       descriptors: bubblewrapDescriptors(),
-      command: bubblewrapCommand(sandboxRoot, beside ? 'internet' : machine.network, {
-        user,
-        hasManyIds: ranges !== undefined,
-      }),
+      command: bubblewrapCommand(sandboxRoot, { user, hasManyIds: ranges !== undefined }),
     });
     undo.push(() => namespaces.close());
     // All requests are sent at once, and answered in order.

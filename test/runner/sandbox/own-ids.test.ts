@@ -25,6 +25,6 @@ test(
     const ran = await run(program, args, { env: { PATH, TMPDIR: folder } });
     const said = ran.stdout.toString() + ran.stderr.toString();
     assert.equal(ran.status, 0, said);
-    assert.match(said, /# pass 3\n# fail 0\n# cancelled 0\n# skipped 1\n/);
+    assert.match(said, /# pass 5\n# fail 0\n# cancelled 0\n# skipped 1\n/);
   },
 );
