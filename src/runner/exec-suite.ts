@@ -126,7 +126,7 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
       : undefined;
   try {
     await suite.begin();
-    const inside = image && inImage(image, options.image.root);
+    const inside = image && (await inImage(image, options.image.root));
     const making = options.buildsImages ? imageBuild(inside) : undefined;
     const environment = { ...image?.configuration.environment, ...making?.environment, ...options.environment };
     const build = {

@@ -18,16 +18,19 @@ export class ImageBuildsError extends Error {
   }
 }
 
-export function refuseImageBuilds({ hasManyUsers }: Pick<Sandboxes, 'hasManyUsers'>, isForbidden?: boolean): void {
+export function refuseImageBuilds(
+  { hasManyUsers, translatesOwners }: Pick<Sandboxes, 'hasManyUsers' | 'translatesOwners'>,
+  isForbidden?: boolean,
+): void {
   if (isForbidden)
     throw new ImageBuildsError(
       'image_builds_off',
       'The operator of this runner does not let builds make images (HEADRACE_IMAGE_BUILDS).',
     );
-  if (!hasManyUsers)
+  if (!hasManyUsers || !translatesOwners)
     throw new ImageBuildsError(
       'image_builds_not_possible',
-      'This runner cannot run builds that make images: it has no user IDs to give them. For that it has to be root, and to isolate builds.',
+      'This runner cannot run builds that make images: it has no user IDs of their own to give them. For that it has to be root, and to isolate builds.',
     );
 }
 

@@ -92,7 +92,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     const [lowest = '', ...over] = [...(checkout ? [checkout.path] : []), ...workspace];
     const tops = { workspace: files.workspace.at(-1), home: files.home.at(-1) };
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
-    const inside = image && inImage(image, order.root);
+    const inside = image && (await inImage(image, order.root));
     const making = order.imageBuilds && imageBuild(inside, order.imageBuilds);
     const variables = {
       ...services.operatorVariables(),

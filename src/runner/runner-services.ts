@@ -49,6 +49,9 @@ export interface RunnerServicesOptions {
   /** How long git may take for a fetch or a checkout, and how large a checkout may be. */
   fetchTimeoutMs: number;
   checkoutBytes: number;
+  /** The user IDs for builds, or why there is one; see SandboxOptions. */
+  ownId?: number | undefined;
+  whyOneId?: string | undefined;
   /** No job can be isolated any more, for this reason: the runner has to end. */
   onLost?: ((error: Error) => void) | undefined;
   log: (message: string) => void;
@@ -65,6 +68,8 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     isolation,
     prepare: options.concurrency,
     onLost: options.onLost,
+    ownId: options.ownId,
+    whyOneId: options.whyOneId,
     // Logs and blobs stop at a higher limit, so that a build is not ended because of another build's long log.
     diskReserveBytes: (await reserveOf(folder, options.diskReserveBytes)) * 0.75,
   };

@@ -141,7 +141,7 @@ async function runOver(
   using software = await dependencyCache.take(wanted, signal);
   using image =
     order.image && imageDigest !== undefined ? await images.again(order.image, imageDigest, signal) : undefined;
-  const inside = image && inImage(image, order.root);
+  const inside = image && (await inImage(image, order.root));
   const making = order.imageBuilds && !services.forbidsImageBuilds ? imageBuild(inside) : undefined;
   const variables = { ...image?.configuration.environment, ...order.environment };
   const within = { memoryBytes: limits.memoryBytes, processes: limits.processes, timeoutMs: Math.max(1, lastsMs) };

@@ -95,7 +95,9 @@ export const topsOverImages = ['etc', 'home', 'var'];
  * A layer over the files of every image: the sandbox's own places that are not at the top of the root. Whatever an image
  * has there, a link or a device for example, is covered by it.
  */
-export function composeOverImages(target: string, etc: string, owner: Identity): void {
+export function overImages(folder: string, etc: string, owner: Identity): string {
+  const target = join(folder, `${owner.uid}-${owner.gid}`);
+  if (existsSync(target)) return target;
   const own = (path: string): void => lchownSync(path, owner.uid, owner.gid);
   for (const path of ['', ...topsOverImages, 'home/build']) {
     mkdirSync(join(target, path), { recursive: true, mode: 0o755 });
@@ -110,6 +112,7 @@ export function composeOverImages(target: string, etc: string, owner: Identity):
     symlinkSync(`/${name}`, join(target, 'var', name));
     own(join(target, 'var', name));
   }
+  return target;
 }
 
 /** Copies files that every user may read. Links stay links, so that they lead into the /usr of the build. */

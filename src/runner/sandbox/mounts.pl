@@ -217,11 +217,11 @@ sub mounts_in {
 
 # The root is not visible to any process yet, and its parts have their flags already: each place takes one mount.
 sub furnish {
-    my ( $folder, $uid, $gid, $has_users ) = @_;
+    my ( $folder, $uid, $gid, $top ) = @_;
     mkdir $root or return 0;
     # Root of a sandbox may add to the top of it, on disk.
-    my $made = $has_users
-      ? make_directory( "$folder/root", '755', $uid, $gid ) && bind_at( "$folder/root", $root, 'rw', 'image' )
+    my $made = $top
+      ? make_directory( "$folder/root", '755', @$top ) && bind_at( "$folder/root", $root, 'rw', 'image' )
       : mount_at( $root, $root, 'none', $MS_BIND, '' );
     $made && mount_at( 'none', $root, 'none', $MS_SHARED, '' ) or return 0;
     mkdir "$root/$_" or return 0 for @mounts, @directories;

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { bubblewrapCommand, bubblewrapDescriptors, holdBubblewrap, type Bubblewrap } from './bubblewrap.ts';
 import type { Cgroup } from './cgroup-files.ts';
+import { rootOfImage } from './identity.ts';
 import type { Machine } from './machine.ts';
 import { sandboxRoot, type RunNamespaces } from './mount-helper.ts';
 import { openRunDirectories, type RunDirectories } from './run-directories.ts';
@@ -103,12 +104,13 @@ export async function openSandbox(
       process?.output.destroy(); // the output of an unused sandbox is not read
       process?.stepFiles.close();
     });
+    const owner = rootOfImage(machine.users, user);
     const image = openImageOverlay({
       folder,
       namespaces,
       directories,
-      overImages: machine.overImages,
-      owner: machine.users.files,
+      overImages: () => machine.overImages(owner),
+      owner,
     });
     await Promise.all([directories.settled(), root.made, outside]);
     const run = {

@@ -21,6 +21,10 @@ export interface SandboxOptions {
   allow?: readonly string[];
   /** Directories of the machine that runs see read-only, at the same paths; config.ts says which are allowed. */
   paths?: readonly string[];
+  /** The first ID of the runner's own range, where it has one (own-ids.ts). */
+  ownId?: number | undefined;
+  /** Why runs have one user ID, where the runner has no others; for its log. */
+  whyOneId?: string | undefined;
   /** How many sandboxes to prepare at once; more are made on demand. */
   prepare?: number;
   /** When less than this is free on the disk of the workspaces, the run that fills it is ended. */
@@ -224,6 +228,8 @@ export interface Sandboxes {
   readonly whyNoImages: string | null;
   /** Whether a run can have many users, each with an ID; otherwise it has one ID, and everything in an image belongs to that. */
   readonly hasManyUsers: boolean;
+  /** Whether the owners of files are translated for each run. Otherwise an image is unpacked for each user that runs in it. */
+  readonly translatesOwners: boolean;
   /** Whether runs have a network of their own, in which others can stand beside them. */
   readonly hasOwnNetwork: boolean;
   /** Whether directories can lie over each other as layers here; without that, nothing that a run changes is kept. */

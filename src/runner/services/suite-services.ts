@@ -80,7 +80,8 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
   const brought = await Promise.all(
     orders.map(async (order): Promise<[TakenImage | undefined, Taken]> => {
       const { image: wanted, name } = order;
-      const image = wanted && held.use(await takeImage(wanted, name));
+      const taken = wanted && held.use(await takeImage(wanted, name));
+      const image = taken && { ...taken, tree: await taken.treeFor(taken.configuration.user) };
       return [image, held.use(await using.dependencyCache.take(order.software, signal))];
     }),
   );
