@@ -12,7 +12,12 @@ import type { Ended, Job, Neighbour } from './types.ts';
  * A run, and what is started beside it: each in a sandbox of its own, with its own processes, files and user, in the run's
  * network and in its control group. When the run is over, or does not come about, they end.
  */
-export async function withNeighbours(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ended> {
+export async function withNeighbours(
+  machine: Machine,
+  sandbox: Sandbox,
+  job: Job,
+  { disk, discard }: { disk: DiskWatch; discard: (sandbox: Sandbox) => void },
+): Promise<Ended> {
   const { before } = job;
   if (!before) return runInSandbox(machine, sandbox, job, disk);
   const over = new AbortController();
@@ -42,7 +47,7 @@ export async function withNeighbours(machine: Machine, sandbox: Sandbox, job: Jo
     for (const { process } of opened) process.kill();
     await Promise.allSettled(running);
     // Not earlier: one that still ran could have got hold of another's directories, and change them while they are removed.
-    for (const own of opened) await own.close();
+    opened.forEach(discard);
   }
 }
 

@@ -32,7 +32,8 @@ export interface ServiceParts {
 const foreverMs = 2 ** 31 - 1;
 /** A database writes out what it has when it is asked to end. */
 const graceMs = 30_000;
-const probeEveryMs = 100;
+/** Between two looks of its own command, growing: each takes time that the service needs to begin. */
+const probePauseMs = { first: 10, longest: 100 };
 const lookEveryMs = 10;
 
 export function runService(
@@ -45,11 +46,15 @@ export function runService(
   const signal = AbortSignal.any([parts.signal, stopping.signal]);
   const begun = Promise.withResolvers<void>();
   const probed = Promise.withResolvers<void>();
+  let pauseMs = probePauseMs.first;
   const running = beside.start({
     id: randomName(),
     steps: stepsOf(order, image),
     next: async ({ at, status }) => {
-      if (at === 1 && status !== 0) await delay(probeEveryMs, undefined, { signal }).catch(() => {});
+      if (at === 1 && status !== 0) {
+        await delay(pauseMs, undefined, { signal }).catch(() => {});
+        pauseMs = Math.min(2 * pauseMs, probePauseMs.longest);
+      }
       if (at === 1 && status === 0) probed.resolve();
       if (at === 2 || order.readyCommand === '') return undefined;
       return { at: at === 1 && status === 0 ? 2 : 1, environment: {} };
