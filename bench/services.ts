@@ -48,13 +48,13 @@ export const services: Benchmark = {
       of('name', 'db'),
       of('image', `${registry.host}/postgres@${database}`),
       of('ready_command', 'pg_isready -h 127.0.0.1'),
-      of('prepare', `${psql} -X -q -h db -U postgres -c "${fill}"`),
+      of('prepare', `${psql} -X -q -h db -U postgres -c "${fill}" -c 'vacuum analyze'`),
       ['services[0][prepare_inputs][]', 'README'],
       ['services[0][data][]', '/srv/data'],
     ]);
     const bare = await startPostgres();
     stack.defer(() => bare.close());
-    const filling = await run(psql, ['-X', '-q', '-c', fill, bare.url]);
+    const filling = await run(psql, ['-X', '-q', '-c', fill, '-c', 'vacuum analyze', bare.url]);
     if (filling.status !== 0) throw new Error(filling.stderr.toString());
     /** What is written to the disk until the first step of the filled one says something. */
     const written = async (): Promise<number> => {

@@ -6,7 +6,7 @@ import type { Machine } from './machine.ts';
 import { runInSandbox } from './run.ts';
 import { filesOfRun } from './run-files.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
-import type { Ended, Job, Neighbour } from './types.ts';
+import type { Beside, Ended, Job } from './types.ts';
 
 /**
  * A run, and what is started beside it: each in a sandbox of its own, with its own processes, files and user, in the run's
@@ -23,17 +23,18 @@ export async function withNeighbours(
   const over = new AbortController();
   const running = new Set<Promise<unknown>>();
   const opened: Sandbox[] = [];
-  const start = (beside: Job): Neighbour => {
+  const start: Beside['start'] = (beside, layers) => {
     over.signal.throwIfAborted();
     const signal = AbortSignal.any([beside.signal, over.signal]);
     const opening = sandbox.namespaces.paths.then(({ network }) =>
       openSandbox(machine, randomName(), { user: beside.user }, { network, cgroup: sandbox.cgroup }),
     );
-    const ended = opening.then((own) => {
+    const ended = opening.then(async (own) => {
       opened.push(own);
-      return runBeside(machine, own, { ...beside, signal }, disk);
+      return runBeside(machine, own, { ...beside, ...(await layers), signal }, disk);
     });
     running.add(ended);
+    layers?.catch(() => {}); // nobody awaits them where its sandbox cannot be opened
     ended.catch(() => {}); // who started it gets the error
     return { ended, listens: async (port) => isOpenAt((await opening).process.init(), port) };
   };
