@@ -13,7 +13,7 @@ export interface VisibleProject extends Omit<
   | 'default_branch'
   | 'passed_since'
   | 'failed_since'
-  | 'forge_look_at'
+  | 'forge_check_at'
   | 'forge_mends'
 > {
   owned: boolean;

@@ -22,7 +22,7 @@ export interface Runner {
   boundAs?: bigint;
   /** Its tags, as one text. They only add to its work what needs them: the work stays that of its accounts. */
   tags?: string;
-  /** Where it keeps files for other suites (`placeOf`, lifecycle/kept-builds.ts), if it keeps any. */
+  /** Where it keeps files for other suites (`locationOf`, lifecycle/kept-builds.ts), if it keeps any. */
   location?: string | undefined;
   /** Whether it wants only what needs these. */
   isLeaving?: boolean | undefined;

@@ -49,18 +49,23 @@ export interface Copied {
 export async function copyBlobs(from: Blobs, to: Blobs): Promise<Copied> {
   const counts: Copied = { copied: 0, bytes: 0, present: 0, gone: 0, damaged: [] };
   const working = new Set<Promise<void>>();
-  for await (const { digest, size, isThere } of compared(from.list(), to.list())) {
-    if (isThere) {
-      counts.present += 1;
-      continue;
+  try {
+    for await (const { digest, size, isThere } of compared(from.list(), to.list())) {
+      if (isThere) {
+        counts.present += 1;
+        continue;
+      }
+      const tracked = copyOne(from, to, { digest, size }, counts).finally(() => working.delete(tracked));
+      working.add(tracked);
+      tracked.catch(() => {}); // the next wait gets the error
+      if (working.size >= atOnce) await Promise.race(working);
     }
-    const tracked = copyOne(from, to, { digest, size }, counts).finally(() => working.delete(tracked));
-    working.add(tracked);
-    tracked.catch(() => {}); // the next wait gets the error
-    if (working.size >= atOnce) await Promise.race(working);
+    await Promise.all(working);
+    return counts;
+  } finally {
+    // Whoever closes the stores after an error closes them under nobody.
+    await Promise.allSettled(working);
   }
-  await Promise.all(working);
-  return counts;
 }
 
 async function copyOne(from: Blobs, to: Blobs, { digest, size }: Named, counts: Copied): Promise<void> {

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { placeOf, repositoryKey } from '../domain/git-address.ts';
+import { locationOf, repositoryKey } from '../domain/git-address.ts';
 
 const execute = promisify(execFile);
 
@@ -38,5 +38,5 @@ export async function remotes(cwd: string): Promise<string[]> {
 /** Whether a remote is this repository, whatever the protocol. A path on this machine has no host. */
 export function isSameRepository(remote: string, repository: string): boolean {
   const [here, there] = [repositoryKey(remote), repositoryKey(repository)];
-  return here === there || (placeOf(remote) === undefined && here !== '/' && there.slice(there.indexOf('/')) === here);
+  return here === there || (locationOf(remote) === undefined && here !== '/' && there.slice(there.indexOf('/')) === here);
 }

@@ -1,6 +1,6 @@
 import type { Answered, Project } from '../client/operations.ts';
 import { forgeProviders } from '../domain/forge-providers.ts';
-import { parseGitAddress, pastedAddress, placeOf } from '../domain/git-address.ts';
+import { parseGitAddress, pastedAddress, locationOf } from '../domain/git-address.ts';
 import { applyDocument } from './apply.ts';
 import { Call } from './call.ts';
 import { readDocument, type Document } from './documents.ts';
@@ -69,7 +69,7 @@ async function presentProject(call: Init, addresses: readonly string[]): Promise
 
 async function makeProject(call: Init, address: string): Promise<Project> {
   const { client, screen } = call;
-  const { host = '', path = address } = placeOf(address) ?? {};
+  const { host = '', path = address } = locationOf(address) ?? {};
   const here = { address, host, path: path.replace(/^\/*(?:~\/)?/, '') };
   const found = await atForge(call, here);
   const project = found
@@ -94,7 +94,7 @@ async function atForge(call: Init, here: Here): Promise<Found | undefined> {
   const listed = await Promise.all(forges.map((forge) => findAt(call, forge, here)));
   const known = listed.filter((one) => one !== undefined);
   // A forge that lists only a part of what it has knows it by its path.
-  const near = forges.filter(({ url }) => placeOf(url)?.host === here.host);
+  const near = forges.filter(({ url }) => locationOf(url)?.host === here.host);
   const found = known.length > 0 ? known : near.map((forge) => ({ forge, repository: here.path }));
   const [only, ...more] = found;
   if (only && more.length === 0) return only;

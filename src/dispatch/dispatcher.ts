@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkRunner, type Runner, type Standing } from '../auth/runners.ts';
 import type { Database } from '../db/open.ts';
-import { placeOf } from '../lifecycle/kept-builds.ts';
+import { locationOf } from '../lifecycle/kept-builds.ts';
 import { releasePollsOf } from '../lifecycle/poll-claims.ts';
 import { DrainedError, type Order, type Wish } from '../protocol/index.ts';
 import * as queue from '../queue/queue.ts';
@@ -37,7 +37,7 @@ export interface Dispatcher {
 const drainingMs = 1000;
 
 const placeFor = ({ holder }: Runner, location: string | undefined): string | undefined =>
-  location === undefined ? undefined : placeOf({ holder, location });
+  location === undefined ? undefined : locationOf({ holder, location });
 
 const takenBack = new Error('the runner takes no more');
 

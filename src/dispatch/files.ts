@@ -3,7 +3,14 @@ import { isHolderAlive } from '../auth/runner-heartbeats.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow, KeptBuildRow } from '../db/schema.ts';
 import { advanceBuild } from '../lifecycle/builds.ts';
-import { askForPack, findLeaving, findFilesForSuite, forgetKept, openKey, placeOf } from '../lifecycle/kept-builds.ts';
+import {
+  askForPack,
+  findLeaving,
+  findFilesForSuite,
+  forgetKept,
+  openKey,
+  locationOf,
+} from '../lifecycle/kept-builds.ts';
 import { noteFiles } from '../lifecycle/held-back.ts';
 import { needAgain } from '../lifecycle/needed-again.ts';
 import type { FilesOrder, KeepOrder } from '../protocol/index.ts';
@@ -36,7 +43,7 @@ export async function filesOrder(
     }
     if (await isHolderAlive(db, kept.holder)) {
       await askForPack(context, kept, job);
-      return { location: placeOf(kept), until: Date.now() + checkAgainMs };
+      return { location: locationOf(kept), until: Date.now() + checkAgainMs };
     }
     await forgetKept(trx, kept.id);
   }
@@ -63,7 +70,7 @@ async function orderOf(
   { files_from: suite }: BuildRow,
   { location }: Asker,
 ): Promise<FilesOrder | undefined> {
-  const isHere = placeOf(kept) === location;
+  const isHere = locationOf(kept) === location;
   const { digest, size } = kept;
   if (!isHere && digest === null) return undefined;
   return {

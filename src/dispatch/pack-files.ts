@@ -1,5 +1,5 @@
 import type { KeptBuildRow } from '../db/schema.ts';
-import { forgetKept, never, notePacked, openKey, placeOf } from '../lifecycle/kept-builds.ts';
+import { forgetKept, never, notePacked, openKey, locationOf } from '../lifecycle/kept-builds.ts';
 import { makeAccountDue, type ClaimedJob } from '../queue/queue.ts';
 import type { JobContext, JobHandler } from './job-handler.ts';
 import { sourceOf } from './sources.ts';
@@ -14,7 +14,7 @@ export const packFiles: JobHandler = {
     const { trx, vault, unpacked } = context;
     const kept = await keptOf(context, job);
     if (!kept || kept.digest !== null) return undefined;
-    if (placeOf(kept) !== location) return { location: placeOf(kept), until: never };
+    if (locationOf(kept) !== location) return { location: locationOf(kept), until: never };
     const projects = trx.selectFrom('projects').selectAll().where('id', '=', kept.project_id);
     return {
       kind: 'pack_files',

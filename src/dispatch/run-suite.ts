@@ -1,31 +1,30 @@
-import type { SqlBool } from 'kysely';
-import type { Queries } from '../db/open.ts';
-import { sealedLocation, type BuildRequestRow, type BuildRow, type ProjectRow, type SuiteRow } from '../db/schema.ts';
+import { sealedLocation, type BuildRow } from '../db/schema.ts';
 import { dropArtifacts } from '../lifecycle/artifacts.ts';
 import { openServices } from '../lifecycle/build-services.ts';
 import { noteSteps, waitingSteps } from '../lifecycle/build-steps.ts';
 import { advanceBuild, endBuild, loseBuild } from '../lifecycle/builds.ts';
 import { forgetKept } from '../lifecycle/kept-builds.ts';
-import { settingsOf } from '../lifecycle/file-suites.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
+import { imageBuildsOff } from '../domain/image-builds.ts';
 import { variablesIn } from '../domain/matrix.ts';
 import type { Outcome, StepOrder } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
 import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
-import { filesOrder, isTaken, keepOrder } from './files.ts';
-import { imageOrder } from './images.ts';
+import { filesOrder, keepOrder } from './files.ts';
+import { imageBuildsOrder, imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
 import { orderServices } from './services.ts';
 import { noSoftware, logWaiting, suiteSoftware } from './software.ts';
+import { suiteParts } from './suite-parts.ts';
 
 /** One attempt at one suite. The exit status of its command decides. */
 export const runSuite: JobHandler = {
   async order(context, job, asker) {
-    const parts = await partsOf(context.trx, job.subject_id);
+    const parts = await suiteParts(context.trx, job.subject_id);
     if (!parts) {
       const build = await buildOf(context, job.subject_id);
       if (build) await advanceBuild(context, build, 'errored', { failure_reason: 'suite_deleted' });
@@ -48,6 +47,8 @@ export const runSuite: JobHandler = {
       trace,
       image,
       root,
+      builds_images: buildsImages,
+      project_builds_images: projectBuildsImages,
       artifacts,
       ...rest
     } = parts;
@@ -102,10 +103,12 @@ export const runSuite: JobHandler = {
     const missing = [...missingOwn, ...services.missing];
     const problem =
       missing.length > 0
-        ? { reason: 'dependency_not_compiled', words: missing.map(notCompiled).join('\n') }
-        : services.problem;
+        ? { reason: 'dependency_not_compiled', message: missing.map(notCompiled).join('\n') }
+        : buildsImages === 1 && !context.imageBuilds
+          ? { reason: 'image_builds_off', message: imageBuildsOff }
+          : services.problem;
     if (problem) {
-      await addLine(context.db, context.trx, build.id, problem.words);
+      await addLine(context.db, context.trx, build.id, problem.message);
       await advanceBuild(context, build, 'errored', { failure_reason: problem.reason });
       return undefined;
     }
@@ -128,6 +131,8 @@ export const runSuite: JobHandler = {
     );
     const cache = await cacheOrder(context, parts);
     const keep = keepOrder(context, job, build, Boolean(isForSuites));
+    // Whoever can push writes the file of a branch. It does not decide that a suite is trusted with passwords.
+    const hasRegistries = mayHave && (projectBuildsImages === 1 || branchSecrets === 1);
     const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
       kind: 'run_suite',
@@ -166,6 +171,9 @@ export const runSuite: JobHandler = {
       ...imageOrder(image, job.account_id),
       ...(services.orders.length > 0 && { services: services.orders }),
       ...(root !== null && { root: root === 1 }),
+      ...(buildsImages === 1 && {
+        imageBuilds: await imageBuildsOrder(context, hasRegistries ? job.account_id : null),
+      }),
     };
   },
 
@@ -269,102 +277,6 @@ function notCompiled({ name }: Layer): string {
 async function buildOf({ trx }: JobContext, id: bigint): Promise<BuildRow | undefined> {
   return trx.selectFrom('builds').selectAll().where('id', '=', id).executeTakeFirst();
 }
-
-/** The settings of a suite that its builds need. */
-const settings = [
-  'command',
-  'timeout',
-  'artifacts',
-  'cache',
-  'cache_save',
-  'reports',
-  'image',
-  'root',
-] as const satisfies (keyof SuiteRow)[];
-type Settings = Pick<SuiteRow, (typeof settings)[number]>;
-
-type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pick<
-    ProjectRow,
-    'clone_url' | 'default_branch' | 'branch_secrets'
-  > &
-  Pick<
-    BuildRequestRow,
-    | 'commit_ref'
-    | 'branch'
-    | 'event'
-    | 'pull_request'
-    | 'target_branch'
-    | 'from_fork'
-    | 'fetch_ref'
-    | 'trace'
-    | 'variables'
-    | 'config_digest'
-  > & {
-    suite_steps: string | null;
-    suite_services: string | null;
-    sha: string;
-    has_software: SqlBool;
-    has_variables: SqlBool;
-    /** Whether other suites of the request begin with the files that the build leaves. */
-    is_taken: SqlBool;
-  };
-/** With the names of its dependencies, if its suite is one of a file. */
-type Parts = Omit<Found, keyof Settings | 'suite_steps' | 'suite_services'> &
-  Settings & { suite_steps: string; suite_services: string; dependencies: readonly string[] | undefined };
-
-/** A build and all data for its order; undefined when the suite was deleted since. */
-async function partsOf(db: Queries, id: bigint): Promise<Parts | undefined> {
-  const found = await findParts(db, id);
-  if (!found || (found.config_digest === '' && found.command === null)) return undefined;
-  if (found.config_digest === '') return { ...found, dependencies: undefined } as Parts;
-  const suite = await settingsOf(db, found);
-  if (!suite) return undefined;
-  const fromFile = Object.fromEntries(settings.map((name) => [name, suite[name]])) as unknown as Settings;
-  const { dependencies = [] } = suite;
-  const { steps: suite_steps, services: suite_services } = suite;
-  return { ...found, ...fromFile, suite_steps, suite_services, dependencies, has_software: dependencies.length > 0 };
-}
-
-const findParts = (db: Queries, build: bigint): Promise<Found | undefined> =>
-  db
-    .selectFrom('builds')
-    .leftJoin('suites', 'suites.id', 'builds.suite_id')
-    .innerJoin('projects', 'projects.id', 'builds.project_id')
-    .innerJoin('commits', 'commits.id', 'builds.commit_id')
-    .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
-    .selectAll('builds')
-    .select([
-      'suites.id as suite_id',
-      'suites.steps as suite_steps',
-      'suites.services as suite_services',
-      ...settings.map((name) => `suites.${name}` as const),
-    ])
-    .select(['projects.clone_url', 'projects.default_branch', 'projects.branch_secrets'])
-    .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
-    .select(['build_requests.event', 'build_requests.pull_request'])
-    .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])
-    .select(['build_requests.trace', 'build_requests.variables', 'build_requests.config_digest'])
-    .select((of) => [
-      of
-        .exists(of.selectFrom('suite_dependencies').select('id').whereRef('suite_id', '=', 'suites.id'))
-        .as('has_software'),
-      of
-        .exists(
-          of
-            .selectFrom('environment_variables')
-            .select('id')
-            .where((either) =>
-              either.or([
-                either('suite_id', '=', either.ref('suites.id')),
-                either('environment_variables.project_id', '=', either.ref('projects.id')),
-              ]),
-            ),
-        )
-        .as('has_variables'),
-      isTaken.as('is_taken'),
-    ])
-    .where('builds.id', '=', build)
-    .executeTakeFirst();
 
 interface Variable {
   name: string;

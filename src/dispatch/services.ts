@@ -11,7 +11,7 @@ export interface OrderedServices {
   /** Software that was not compiled yet. */
   missing: Layer[];
   /** What else keeps the build from beginning, with its reason for people. */
-  problem?: { reason: 'variable_missing' | 'dependency_not_compiled'; words: string };
+  problem?: { reason: 'variable_missing' | 'dependency_not_compiled'; message: string };
 }
 
 interface Asked {
@@ -33,14 +33,14 @@ export async function orderServices(
     if (!software)
       ordered.problem = {
         reason: 'dependency_not_compiled',
-        words: `The dependency of the service ${name} is gone. Choose another one, or an image.`,
+        message: `The dependency of the service ${name} is gone. Choose another one, or an image.`,
       };
     ordered.missing.push(...(software?.missing ?? []));
     const unknown = variables && service.variables.find(({ from }) => from !== '' && variables[from] === undefined);
     if (unknown)
       ordered.problem = {
         reason: 'variable_missing',
-        words: `The service ${name} has ${unknown.name} from the variable ${unknown.from}, which this suite does not have.`,
+        message: `The service ${name} has ${unknown.name} from the variable ${unknown.from}, which this suite does not have.`,
       };
     ordered.orders.push({
       name,

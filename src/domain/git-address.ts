@@ -30,7 +30,7 @@ const urlLike = new RegExp(`^(ssh|https)://(?:(${user})@)?(${host})(?::([1-9][0-
  */
 export function parseGitAddress(url: string): GitAddress | undefined {
   if (url.length > longest || /[\s\p{Cc}]/u.test(url)) return undefined;
-  const [, scheme, named = '', place = '', port, path = ''] = urlLike.exec(url) ?? [];
+  const [, scheme, named = '', name = '', port, path = ''] = urlLike.exec(url) ?? [];
   if (scheme === undefined) return url.includes('://') ? undefined : parseScpLike(url);
   if (scheme === 'https' && (named !== '' || /[?#\\]/.test(path))) return undefined;
   const decoded = decode(path);
@@ -40,7 +40,7 @@ export function parseGitAddress(url: string): GitAddress | undefined {
     scheme: scheme === 'ssh' ? 'ssh' : 'https',
     url,
     user: named,
-    host: place.replaceAll(/[[\]]/g, ''),
+    host: name.replaceAll(/[[\]]/g, ''),
     port: port === undefined ? undefined : Number(port),
     // As git does it: the folder of a user is not below the root.
     path: scheme === 'ssh' ? decoded.replace(/^\/~/, '~') : path,
@@ -48,9 +48,9 @@ export function parseGitAddress(url: string): GitAddress | undefined {
 }
 
 function parseScpLike(url: string): GitAddress | undefined {
-  const [, named = '', place, path = ''] = scpLike.exec(url) ?? [];
-  if (place === undefined || /^[-:]/.test(path) || !isPath(path)) return undefined;
-  return { scheme: 'ssh', url, user: named, host: place.replaceAll(/[[\]]/g, ''), port: undefined, path };
+  const [, named = '', name, path = ''] = scpLike.exec(url) ?? [];
+  if (name === undefined || /^[-:]/.test(path) || !isPath(path)) return undefined;
+  return { scheme: 'ssh', url, user: named, host: name.replaceAll(/[[\]]/g, ''), port: undefined, path };
 }
 
 /** Whether it names something, and no step of it leads upwards, which would make one repository of two names. */
@@ -73,21 +73,21 @@ function decode(text: string): string | undefined {
 }
 
 /** What ssh is told: `user@host`, or `host` alone. */
-export function destinationOf({ user: named, host: place }: GitAddress): string {
-  return named === '' ? place : `${named}@${place}`;
+export function destinationOf({ user: named, host: name }: GitAddress): string {
+  return named === '' ? name : `${named}@${name}`;
 }
 
 /** As a proxy is asked for it. */
-export function hostAndPort({ host: place, port = 443 }: GitAddress): string {
-  return `${place.includes(':') ? `[${place}]` : place}:${port}`;
+export function hostAndPort({ host: name, port = 443 }: GitAddress): string {
+  return `${name.includes(':') ? `[${name}]` : name}:${port}`;
 }
 
 /** The form `user@host:path` of an address. Who asks over https has no name there, and `git` is what forges take. */
 export function scpLikeForm(url: string): string {
   const address = parseGitAddress(url);
   if (address === undefined || !url.includes('://')) return url;
-  const { user: named, host: place, path } = address;
-  return `${named || 'git'}@${place.includes(':') ? `[${place}]` : place}:${path.replace(/^\/+/, '')}`;
+  const { user: named, host: name, path } = address;
+  return `${named || 'git'}@${name.includes(':') ? `[${name}]` : name}:${path.replace(/^\/+/, '')}`;
 }
 
 /** What a person has copied somewhere, as an address if it can be meant as one. Passwords are left for others to refuse. */
@@ -108,26 +108,26 @@ export function pastedAddress(text: string): string {
 }
 
 /** The host, in lower case, and the path of a repository; a path from the root of a host begins with a slash. */
-export interface RepositoryPlace {
+export interface RepositoryLocation {
   host: string;
   path: string;
 }
 
 /** Of an address of any kind, also one that nothing is fetched from. The port does not count: each scheme has its own. */
-export function placeOf(text: string): RepositoryPlace | undefined {
+export function locationOf(text: string): RepositoryLocation | undefined {
   if (/^[a-z+]+:\/\//i.test(text)) {
     const url = URL.parse(text);
     if (url === null) return undefined;
     return { host: canonicalHost(url.hostname), path: trimmed(decode(url.pathname) ?? url.pathname) };
   }
-  const [, place, path] = /^(?:[^@/\s]+@)?(\[[^\]]+\]|[^:/\s]+):(.+)$/s.exec(text) ?? [];
-  if (place === undefined || path === undefined) return undefined;
-  return { host: canonicalHost(place), path: `${/^[/~]/.test(path) ? '/' : ''}${trimmed(decode(path) ?? path)}` };
+  const [, name, path] = /^(?:[^@/\s]+@)?(\[[^\]]+\]|[^:/\s]+):(.+)$/s.exec(text) ?? [];
+  if (name === undefined || path === undefined) return undefined;
+  return { host: canonicalHost(name), path: `${/^[/~]/.test(path) ? '/' : ''}${trimmed(decode(path) ?? path)}` };
 }
 
 /** In lower case; an IP address has several spellings. */
-function canonicalHost(place: string): string {
-  return URL.parse(`https://${place}`)?.hostname ?? place.toLowerCase();
+function canonicalHost(name: string): string {
+  return URL.parse(`https://${name}`)?.hostname ?? name.toLowerCase();
 }
 
 /** Without slashes around it, and without a `.git` at its end. */
@@ -137,8 +137,8 @@ function trimmed(path: string): string {
 
 /** One text for all addresses of a repository: forges ignore the case of a name, and so does this. */
 export function repositoryKey(text: string): string {
-  const { host: place, path } = placeOf(text) ?? { host: '', path: text };
-  return `${place}/${trimmed(path.replace(/^\/*(?:~\/)?/, '')).toLowerCase()}`;
+  const { host: name, path } = locationOf(text) ?? { host: '', path: text };
+  return `${name}/${trimmed(path.replace(/^\/*(?:~\/)?/, '')).toLowerCase()}`;
 }
 
 /** Whether two addresses lead to the same repository, whichever way they go. */

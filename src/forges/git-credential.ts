@@ -1,5 +1,5 @@
 import type { ForgeRow } from '../db/schema.ts';
-import { parseGitAddress, placeOf } from '../domain/git-address.ts';
+import { parseGitAddress, locationOf } from '../domain/git-address.ts';
 import { bitbucketUrl } from './bitbucket-cloud.ts';
 import type { ProviderName } from './index.ts';
 
@@ -7,7 +7,7 @@ import type { ProviderName } from './index.ts';
 
 /** Whether git asks this forge, and no other host, for what an address names. */
 export function isOverHttpsAt({ url }: Pick<ForgeRow, 'url'>, address: string): boolean {
-  return parseGitAddress(address)?.scheme === 'https' && placeOf(address)?.host === placeOf(url)?.host;
+  return parseGitAddress(address)?.scheme === 'https' && locationOf(address)?.host === locationOf(url)?.host;
 }
 
 type Known = Pick<ForgeRow, 'url' | 'login'>;

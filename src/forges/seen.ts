@@ -1,14 +1,13 @@
 import { recordAudit } from '../auth/audit.ts';
-import type { Transaction } from '../db/open.ts';
 import type { ForgeRow } from '../db/schema.ts';
-import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
 import { breakLinks, changeForge } from '../lifecycle/forges.ts';
+import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { ForgeState } from '../records/forge.ts';
 import { ForgeError, type Forge } from './forge.ts';
 import { providers, type ProviderName } from './index.ts';
 
-/** What a look at a forge tells of it. */
+/** What a forge tells of itself and of a token. */
 export interface SeenForge {
   login: string;
   may: string;
@@ -55,16 +54,16 @@ export function stateAfter(
  * audit log says so once.
  */
 export async function noteSeen(
-  { trx, ids, vault }: { trx: Transaction; ids: IdSource; vault: Vault },
+  { vault, ...context }: Pick<WriteContext, 'db' | 'trx' | 'ids'> & { vault: Vault },
   forge: ForgeRow,
   seen: Partial<SeenForge>,
 ): Promise<ForgeRow> {
-  const changed = await changeForge({ trx, vault }, forge, seen);
+  const changed = await changeForge({ trx: context.trx, vault }, forge, seen);
   if (seen.state !== 'refused') return changed;
-  await breakLinks(trx, forge.id, seen.state_reason ?? '');
+  await breakLinks(context, forge.id, seen.state_reason ?? '');
   if (forge.state === 'refused') return changed;
   const subject = { id: forge.id, name: forge.url };
   const deed = { action: 'forge.refused', subject, details: { reason: seen.state_reason } } as const;
-  await recordAudit(trx, ids, { actor: null, via: 'forge', application: null, address: null }, deed);
+  await recordAudit(context.trx, context.ids, { actor: null, via: 'forge', application: null, address: null }, deed);
   return changed;
 }

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { placeOf } from '../domain/git-address.ts';
+import { locationOf } from '../domain/git-address.ts';
 import type { RepositoryNames } from './facts.ts';
 
 /**
@@ -12,8 +12,8 @@ import type { RepositoryNames } from './facts.ts';
  * match the path, and one of its addresses the host, in any of the usual spellings.
  */
 export function isAbout(cloneUrl: string, { names, addresses }: RepositoryNames): boolean {
-  const own = placeOf(cloneUrl);
-  const named = addresses.map(placeOf).filter((address) => address !== undefined);
+  const own = locationOf(cloneUrl);
+  const named = addresses.map(locationOf).filter((address) => address !== undefined);
   if (own === undefined || (named.length === 0 && names.length === 0)) return true;
   const paths = [...named.map(({ path }) => path), ...names].map(plain);
   return (

@@ -65,15 +65,13 @@ export function forgesOf(db: Queries, ownerId: bigint) {
   return db.selectFrom('forges').selectAll().where('owner_id', '=', ownerId).where('deleted_at', 'is', null);
 }
 
-/** Disconnected: its row stays as long as there is something to be taken away. */
-export async function retireForge({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, id: bigint): Promise<void> {
+/** Disconnects a forge. Its row stays as long as there is something to be taken away there (`forgetRetired`). */
+export async function retireForge(trx: Transaction, id: bigint): Promise<void> {
   const deleted = { deleted_at: BigInt(Date.now()) };
   await trx.updateTable('forges').set(deleted).where('id', '=', id).execute();
-  await forgetRetired(trx, id);
-  await db.announce(trx, forgesTopic);
 }
 
-async function forgetRetired(trx: Transaction, id: bigint): Promise<void> {
+export async function forgetRetired(trx: Transaction, id: bigint): Promise<void> {
   await trx
     .deleteFrom('forges')
     .where('id', '=', id)
@@ -84,64 +82,74 @@ async function forgetRetired(trx: Transaction, id: bigint): Promise<void> {
 
 export type LinkFields = Pick<ProjectRow, 'forge_id' | 'forge_repository' | 'forge_state' | 'forge_state_reason'>;
 
+type Link = Partial<LinkFields & Pick<ProjectRow, 'forge_check_at' | 'forge_mends'>>;
+type InTransaction = Pick<WriteContext, 'db' | 'trx'>;
+
+/** Whether the next check of a project also puts there what is missing, and whether somebody waits for that. */
+export const mends = { none: 0, soon: 1, atOnce: 2 } as const;
+
 export const unlinked = {
   forge_id: null,
   forge_repository: '',
   forge_state: 'none',
   forge_state_reason: '',
-  forge_look_at: null,
-  forge_mends: 0,
+  forge_check_at: null,
+  forge_mends: mends.none,
 } as const satisfies Partial<ProjectRow>;
+
+/** So many projects of a forge are mended at once with a new token. The others are like checks: no burst at the forge. */
+const mendedAtOnce = 5;
 
 const day = 24 * 60 * 60 * 1000;
 
-/** A day later or so: projects that were connected together are not looked at together. */
-export function nextLook(now = Date.now()): bigint {
+/** A day later or so: projects that were connected together are not checked together. */
+export function nextCheck(now = Date.now()): bigint {
   return BigInt(Math.round(now + day * (0.9 + 0.2 * Math.random())));
 }
 
 /** What is known now of a project at its forge. */
-export async function setLink(
-  { trx }: Pick<WriteContext, 'trx'>,
-  projectId: bigint,
-  link: Partial<LinkFields & Pick<ProjectRow, 'forge_look_at' | 'forge_mends'>>,
-): Promise<void> {
+export async function setLink({ trx }: Pick<WriteContext, 'trx'>, projectId: bigint, link: Link): Promise<void> {
   await trx.updateTable('projects').set(link).where('id', '=', projectId).execute();
 }
 
-/** The token is not taken any more, so none of its projects is complete. */
-export async function breakLinks(trx: Transaction, forgeId: bigint, reason: string): Promise<void> {
-  await trx
-    .updateTable('projects')
-    .set({ forge_state: 'incomplete', forge_state_reason: reason })
-    .where('forge_id', '=', forgeId)
-    .execute();
+/** The same for all projects of a forge, or for those of them whose check is due. */
+async function setLinks({ db, trx }: InTransaction, forgeId: bigint, link: Link, dueBy?: bigint): Promise<void> {
+  // Everybody locks projects in this order (pending-effects.ts), and an update has an order of its own.
+  const locked = trx.selectFrom('projects').select('id').where('forge_id', '=', forgeId).orderBy('id');
+  await db.locked(locked, 'projects').execute();
+  const all = trx.updateTable('projects').set(link).where('forge_id', '=', forgeId);
+  await (dueBy === undefined ? all : all.where('forge_check_at', '<=', dueBy)).execute();
 }
 
-/** Has all projects of a forge looked at now, and what is missing put there again. */
-export async function mendLinks({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, forgeId: bigint): Promise<void> {
-  await trx
-    .updateTable('projects')
-    .set({ forge_look_at: BigInt(Date.now()), forge_mends: 1 })
-    .where('forge_id', '=', forgeId)
-    .execute();
+/** The token is not taken any more, so none of its projects is complete. */
+export async function breakLinks(context: InTransaction, forgeId: bigint, reason: string): Promise<void> {
+  await setLinks(context, forgeId, { forge_state: 'incomplete', forge_state_reason: reason });
+}
+
+/** Has all projects of a forge checked now, and what is missing put there again. */
+export async function mendLinks({ db, trx }: InTransaction, forgeId: bigint): Promise<void> {
   await trx
     .updateTable('forge_removals')
     .set({ run_after: BigInt(Date.now()) })
     .where('forge_id', '=', forgeId)
     .where('tries', '>', 0)
     .execute();
+  const forge_check_at = BigInt(Date.now());
+  await setLinks({ db, trx }, forgeId, { forge_check_at, forge_mends: mends.soon });
+  const first = trx.selectFrom('projects').select('id').where('forge_id', '=', forgeId).orderBy('id', 'desc');
+  const ids = (await first.limit(mendedAtOnce).execute()).map(({ id }) => id);
+  for (const id of ids) await setLink({ trx }, id, { forge_mends: mends.atOnce });
   await db.announce(trx, forgesTopic);
 }
 
-/** A push was built that no hook told of, though there should be one: it is looked for soon. */
-export async function lookSoon({ db, trx }: Pick<WriteContext, 'db' | 'trx'>, projectId: bigint): Promise<void> {
+/** A push was built that no hook told of, though there should be one: the forge is asked for it soon. */
+export async function checkSoon({ db, trx }: InTransaction, projectId: bigint): Promise<void> {
   const soon = BigInt(Date.now());
   await trx
     .updateTable('projects')
-    .set({ forge_look_at: soon })
+    .set({ forge_check_at: soon })
     .where('id', '=', projectId)
-    .where('forge_look_at', '>', soon)
+    .where('forge_check_at', '>', soon)
     .execute();
   await db.announce(trx, forgesTopic);
 }
@@ -171,18 +179,31 @@ export async function endRemoval(trx: Transaction, id: bigint, tried: 'none' | '
   return numDeletedRows === 1n;
 }
 
-/** Looks that are due at a forge have to wait. */
-export async function putOffLooks(trx: Transaction, forgeId: bigint, until: number): Promise<void> {
-  await trx
-    .updateTable('projects')
-    .set({ forge_look_at: BigInt(Math.ceil(until)), forge_mends: 0 })
-    .where('forge_id', '=', forgeId)
-    .where('forge_look_at', '<=', BigInt(Date.now()))
-    .execute();
+/**
+ * A key that was to be taken away is needed again: at this repository it stays. True where somebody may be taking it away
+ * all the same, there or under an older name of the repository: then it has to be looked at again.
+ */
+export async function keepKey(
+  { db, trx }: InTransaction,
+  { repository, publicKey }: { repository: string; publicKey: string },
+): Promise<boolean> {
+  const those = trx.selectFrom('forge_removals').select(['id', 'repository']).where('public_key', '=', publicKey);
+  const rows = await db.locked(those.orderBy('id'), 'forge_removals').execute();
+  const here = rows.filter((row) => row.repository.toLowerCase() === repository.toLowerCase()).map(({ id }) => id);
+  if (here.length > 0)
+    await trx.updateTable('forge_removals').set({ public_key: '' }).where('id', 'in', here).execute();
+  return rows.length > 0;
+}
+
+/** Checks that are due at a forge have to wait, and nobody waits for them any more. */
+export async function putOffChecks(context: InTransaction, forgeId: bigint, until: number): Promise<void> {
+  await setLinks(context, forgeId, { forge_check_at: BigInt(Math.ceil(until)) }, BigInt(Date.now()));
+  const waitedFor = context.trx.updateTable('projects').where('forge_id', '=', forgeId);
+  await waitedFor.where('forge_mends', '=', mends.atOnce).set({ forge_mends: mends.soon }).execute();
 }
 
 export async function putOffRemoval(
-  { db, trx }: Pick<WriteContext, 'db' | 'trx'>,
+  { db, trx }: InTransaction,
   id: bigint,
   { runAfter, tries }: { runAfter: number; tries: number },
 ): Promise<void> {
@@ -204,7 +225,9 @@ export async function claimForge(db: Database, trx: Transaction): Promise<ForgeR
     .where((where) =>
       where.or([
         where.exists(dueRemovals(trx, now).whereRef('forge_id', '=', sql.ref('forges.id')).select('forge_removals.id')),
-        where.exists(dueLooks(trx, now).whereRef('projects.forge_id', '=', sql.ref('forges.id')).select('projects.id')),
+        where.exists(
+          dueChecks(trx, now).whereRef('projects.forge_id', '=', sql.ref('forges.id')).select('projects.id'),
+        ),
       ]),
     )
     .limit(1);
@@ -220,17 +243,18 @@ export async function claimForge(db: Database, trx: Transaction): Promise<ForgeR
 }
 
 /** The work at a forge is done. A disconnected one goes with the last that was to be taken away. */
-export async function freeForge(trx: Transaction, id: bigint): Promise<void> {
+export async function freeForge({ db, trx }: InTransaction, id: bigint): Promise<void> {
   await trx.updateTable('forges').set({ held_until: 0n }).where('id', '=', id).execute();
   await forgetRetired(trx, id);
+  await db.announce(trx, forgesTopic);
 }
 
 function dueRemovals(db: Queries, now: bigint) {
   return db.selectFrom('forge_removals').where('run_after', '<=', now);
 }
 
-function dueLooks(db: Queries, now: bigint) {
-  return db.selectFrom('projects').where('forge_look_at', '<=', now);
+function dueChecks(db: Queries, now: bigint) {
+  return db.selectFrom('projects').where('forge_check_at', '<=', now);
 }
 
 const atOnce = 20;
@@ -244,7 +268,7 @@ export async function dueAt(db: Queries, forgeId: bigint) {
     .orderBy('run_after')
     .limit(atOnce)
     .execute();
-  const looks = await dueLooks(db, now)
+  const projects = await dueChecks(db, now)
     .leftJoin('hooks', (join) => join.onRef('hooks.project_id', '=', 'projects.id').on('hooks.forge_url', '!=', ''))
     .leftJoin('notifications', (join) =>
       join
@@ -255,17 +279,18 @@ export async function dueAt(db: Queries, forgeId: bigint) {
     .select(['projects.forge_repository', 'projects.forge_mends', 'projects.forge_state'])
     .select(['hooks.id as hook_id', 'hooks.forge_url', 'hooks.secret as hook_secret', 'notifications.id as target_id'])
     .where('projects.forge_id', '=', forgeId)
-    .orderBy('projects.forge_look_at')
+    .orderBy('projects.forge_mends', 'desc')
+    .orderBy('projects.forge_check_at')
     .limit(atOnce)
     .execute();
-  return { removals, looks };
+  return { removals, projects };
 }
 
 /** When something is due at a forge; undefined where nothing is. */
 export async function nextForgeWorkAt(db: Queries): Promise<number | undefined> {
   const { rows } = await sql<{ at: bigint | null }>`
     select min(at) as at from (
-      select min(run_after) as at from forge_removals union all select min(forge_look_at) as at from projects
+      select min(run_after) as at from forge_removals union all select min(forge_check_at) as at from projects
     ) as due
   `.execute(db);
   const at = rows[0]?.at;
@@ -276,8 +301,9 @@ export async function nextForgeWorkAt(db: Queries): Promise<number | undefined> 
 export async function isUntried(db: Queries, forgeId: bigint): Promise<boolean> {
   const now = BigInt(Date.now());
   const removals = dueRemovals(db, now).select('id').where('forge_id', '=', forgeId).where('tries', '=', 0);
-  const mends = db.selectFrom('projects').select('id').where('forge_id', '=', forgeId).where('forge_mends', '=', 1);
+  const projects = db.selectFrom('projects').select('id').where('forge_id', '=', forgeId);
   const held = db.selectFrom('forges').select('id').where('id', '=', forgeId).where('held_until', '>', now);
-  for (const query of [removals, mends, held]) if ((await query.executeTakeFirst()) !== undefined) return true;
+  const mending = projects.where('forge_mends', '=', mends.atOnce);
+  for (const query of [removals, mending, held]) if ((await query.executeTakeFirst()) !== undefined) return true;
   return false;
 }

@@ -130,7 +130,7 @@ export function findLeaving(
  * The location that a job prefers, with the runner whose it is: a machine that was copied has the location of the
  * other one, and would be given the same job again and again.
  */
-export function placeOf({ holder, location }: Pick<KeptBuildRow, 'holder' | 'location'>): string {
+export function locationOf({ holder, location }: Pick<KeptBuildRow, 'holder' | 'location'>): string {
   return `${holder} ${location}`;
 }
 
@@ -142,7 +142,7 @@ export async function findPlace(db: Queries, build: Parameters<typeof findLeavin
     .select(['holder', 'location'])
     .where('id', '=', last?.id ?? 0n);
   const found = await kept.where('for_suites', '=', 1).executeTakeFirst();
-  return found && placeOf(found);
+  return found && locationOf(found);
 }
 
 /** Lets the runner that keeps the files of a build pack them, unless it does so already or cannot. */
@@ -156,7 +156,7 @@ export async function askForPack(
   await db.holdNumber(trx, id); // of two who ask at the same time, the second finds the job of the first
   const jobs = trx.selectFrom('jobs').select('id').where('subject_id', '=', id).where('kind', '=', packFilesKind);
   if (await jobs.executeTakeFirst()) return;
-  const location = placeOf(kept);
+  const location = locationOf(kept);
   await enqueue(db, trx, ids, { kind: packFilesKind, subjectId: id, accountId, location, runAfter: never });
 }
 

@@ -25,7 +25,7 @@ import { notifyOfBuilds, notifyOfDependency, type ReportedEvent } from './webhoo
  *     Waiting jobs whose suite gets other tags are locked after these: no transaction that holds such a job asks for
  *     one of these rights
  *  6. commits; then groups of builds, and builds that are held back and have no job (held-back.ts)
- *  7. projects
+ *  7. connected forges, then what is to be taken away there; projects
  *  8. notifications
  *  9. delivery jobs
  * 10. deliveries

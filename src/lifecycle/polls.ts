@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import type { Database, Queries, Transaction } from '../db/open.ts';
 import type { PollRow, ProjectRow } from '../db/schema.ts';
-import { placeOf } from '../domain/git-address.ts';
+import { locationOf } from '../domain/git-address.ts';
 import { compareInTransaction } from './compare-listings.ts';
-import { lookSoon } from './forges.ts';
+import { checkSoon } from './forges.ts';
 import { applyEffects } from './pending-effects.ts';
 import { refLabel, mostBuilds, type MovedRef, type Moves } from './polled-refs.ts';
 import { waitAfter, withJitter } from './poll-waits.ts';
@@ -39,7 +39,7 @@ export async function arrangePolling(
     .locked(trx.selectFrom('polls').selectAll().where('project_id', '=', id), 'polls')
     .executeTakeFirst();
   const now = Date.now();
-  const anew = { host: placeOf(url)?.host ?? url, next_poll_at: BigInt(now), wait_ms: 0n, ...nobodys, ...never };
+  const anew = { host: locationOf(url)?.host ?? url, next_poll_at: BigInt(now), wait_ms: 0n, ...nobodys, ...never };
   if (seconds === 0) {
     await trx.deleteFrom('polls').where('project_id', '=', id).execute();
   } else if (!present) {
@@ -144,7 +144,10 @@ export async function noteListing(context: WriteContext, report: ClaimedReport, 
   if (!compared) return;
   const { size, moves, row } = compared;
   const result = moves ? await requestBuilds(context, poll, moves) : firstPoll(size);
-  await applyEffects(context); // Rows that others may hold are locked before polls (see pending-effects.ts).
+  // Rows that others may hold are locked before the project and before polls (see pending-effects.ts).
+  await applyEffects(context);
+  if (result.outcome === 'build_requested' && !(await wasTold(trx, poll.project_id)))
+    await checkSoon(context, poll.project_id);
   if (!(await settle(trx, poll, { ...result, failures: 0 }))) throw new PollLostError();
   await trx
     .insertInto('polled_refs')
@@ -226,7 +229,6 @@ async function requestBuilds(
     moved > wanted.length ? tooMany(moved) : '',
     deleted > 0 ? `${deleted} ${deleted === 1 ? 'was' : 'were'} deleted, which builds nothing.` : '',
   ];
-  if (requested.length > 0 && !(await wasTold(context.trx, poll.project_id))) await lookSoon(context, poll.project_id);
   const reason = sentences.filter((one) => one !== '').join(' ');
   return { outcome: requested.length > 0 ? 'build_requested' : 'ignored', reason };
 }

@@ -2,14 +2,25 @@ import type { Call, WithCaller } from '../api/call.ts';
 import type { VisibleProject } from '../auth/projects.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import { sealedLocation, type ForgeRow, type HookRow } from '../db/schema.ts';
-import { placeOf } from '../domain/git-address.ts';
+import { locationOf } from '../domain/git-address.ts';
 import { ApiError } from '../errors.ts';
 import type { Forge, ForgeRepository } from '../forges/forge.ts';
 import { providers } from '../forges/index.ts';
-import { titleOf } from '../forges/keeper.ts';
+import { titleOf } from '../forges/upkeep.ts';
 import { missingParts, putInPlace, type MissingParts, type ProjectParts } from '../forges/parts.ts';
 import { secretLocation } from '../inbound-hooks/endpoint.ts';
-import { addRemoval, endRemoval, forgesOf, isUntried, nextLook, setLink, unlinked } from '../lifecycle/forges.ts';
+import {
+  addRemoval,
+  endRemoval,
+  forgesOf,
+  forgesTopic,
+  isUntried,
+  keepKey,
+  mends,
+  nextCheck,
+  setLink,
+  unlinked,
+} from '../lifecycle/forges.ts';
 import { createStatusTarget, deleteNotification } from '../lifecycle/notifications.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { forgeRepository } from '../records/forge.ts';
@@ -54,6 +65,7 @@ export async function usableRepository(forge: Forge, row: ForgeRow, name: string
 export interface MadeAtForge {
   forge: ForgeRow;
   repository: ForgeRepository;
+  publicKey: string;
   hook: { id: bigint; url: string; secret: string };
   /** What has to be crossed out; undefined where nothing was missing. */
   intent: bigint | undefined;
@@ -83,7 +95,7 @@ export async function atForge(
   try {
     const missing = isNew ? allIsMissing : await missingParts(client, parts);
     const intent = await putInPlace({ db, ids }, client, { forgeId: row.id, parts, missing });
-    return { forge: row, repository, hook, intent };
+    return { forge: row, repository, publicKey, hook, intent };
   } catch (error) {
     throw forgeRefusal(error, 'repository', row.provider);
   }
@@ -97,7 +109,7 @@ export async function connectionFor(
   const { forge_id: forgeId, repository: asked } = input;
   const row = await forgeNamed(call, forgeId);
   const own = project.forge_id === forgeId ? project.forge_repository : '';
-  const path = placeOf(project.clone_url)?.path ?? '';
+  const path = locationOf(project.clone_url)?.path ?? '';
   const name = asked || own || path;
   if (!new RegExp(forgeRepository.schema.pattern ?? '', 'u').test(name))
     throw wrong(`The address of the project does not tell the name of its repository at the forge.`);
@@ -121,6 +133,19 @@ export async function keep(context: Keeping, project: { id: bigint }, made: Made
   const { forge, repository, hook, intent } = made;
   if (intent !== undefined && !(await endRemoval(trx, intent)))
     throw ApiError.inWords('resource_temporary_unavailable', 'generic', 'The forge took too long. Try again.');
+  const link = {
+    forge_id: forge.id,
+    forge_repository: repository.full_name,
+    forge_state: 'connected',
+    forge_state_reason: '',
+  };
+  const again = await keepKey(context, { repository: repository.full_name, publicKey: made.publicKey });
+  const check = again
+    ? { forge_check_at: BigInt(Date.now()), forge_mends: mends.atOnce }
+    : { forge_check_at: nextCheck(), forge_mends: mends.none };
+  await setLink(context, project.id, { ...link, ...check });
+  if (again) await context.db.announce(trx, forgesTopic);
+  await leaveOtherHooks(context, project.id, made);
   await keepForgeHook(context, project.id, { ...hook, provider: forge.provider });
   const targets = await targetsOf(trx, project.id).execute();
   const { api } = providers[forge.provider];
@@ -128,14 +153,16 @@ export async function keep(context: Keeping, project: { id: bigint }, made: Made
   const isTold = targets.some((one) => one.forge_id === forge.id && one.repository === repository.full_name);
   for (const { id } of isTold ? [] : targets) await deleteNotification(context, id);
   if (!isTold) await createStatusTarget(context, project.id, settings, { vault, secret: '' });
-  const link = {
-    forge_id: forge.id,
-    forge_repository: repository.full_name,
-    forge_state: 'connected',
-    forge_state_reason: '',
-  };
-  await setLink(context, project.id, { ...link, forge_look_at: nextLook(), forge_mends: 0 });
   return link;
+}
+
+/** Hooks at another address of this server, or that somebody else made in the same moment. */
+async function leaveOtherHooks(context: WriteContext, projectId: bigint, { forge, repository, hook }: MadeAtForge) {
+  const own = context.trx.selectFrom('hooks').select('forge_url').where('project_id', '=', projectId);
+  const others = await own.where('forge_url', 'not in', ['', hook.url]).execute();
+  const gone = { forge_id: forge.id, repository: repository.full_name, public_key: '' };
+  for (const { forge_url: url } of others) await addRemoval(context, { ...gone, hook_url: url });
+  await dropForgeHooks(context.trx, projectId, hook.id);
 }
 
 function targetsOf(db: Queries, projectId: bigint) {
@@ -156,10 +183,10 @@ export async function leaveForge({ vault, ...context }: Keeping, project: Linked
 
 /** The same, for a project that stays. */
 export async function unlink(context: Keeping, project: Linked): Promise<typeof unlinked> {
+  await setLink(context, project.id, unlinked);
   await leaveForge(context, project);
   await dropForgeHooks(context.trx, project.id);
   for (const { id } of await targetsOf(context.trx, project.id).execute()) await deleteNotification(context, id);
-  await setLink(context, project.id, unlinked);
   return unlinked;
 }
 
@@ -174,8 +201,10 @@ const waitMs = 5000;
 /** Waits until it was tried to do what is due at a forge, or for some seconds: most people look there next. */
 export async function untilTried({ db, subscriptions }: Pick<Asking, 'db' | 'subscriptions'>, forgeId: bigint) {
   const deadline = performance.now() + waitMs;
-  while (performance.now() < deadline && (await isUntried(db, forgeId))) {
-    using watch = subscriptions.watch('forges');
-    await watch.changed(100);
+  using watch = subscriptions.watch(forgesTopic);
+  while (await isUntried(db, forgeId)) {
+    const left = deadline - performance.now();
+    if (left <= 0) return;
+    await watch.changed(left);
   }
 }

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
-import { placeOf } from '../domain/git-address.ts';
+import { locationOf } from '../domain/git-address.ts';
 import { forgeLinksRecord, type ForgeLinks } from '../records/overview.ts';
 
 /** Where the forge of a project's repository shows its commits, branches and pull requests. */
@@ -33,7 +33,7 @@ const unknown: ForgeLinks = { host: '', commit_url: '', branch_url: '', pull_req
  * hooks. Blank where the address of its pages is not certain.
  */
 export async function linksAtForge(db: Queries, { id, clone_url: url }: Project): Promise<ForgeLinks> {
-  const { host, path } = placeOf(url) ?? { host: '', path: '' };
+  const { host, path } = locationOf(url) ?? { host: '', path: '' };
   // A host without a dot is an alias in the operator's SSH configuration, and an absolute path is one of a plain
   // server.
   if (!host.includes('.') || isIP(host.replaceAll(/[[\]]/g, '')) !== 0 || !repositoryPath.test(path)) return unknown;

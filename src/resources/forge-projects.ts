@@ -1,5 +1,5 @@
 import type { Queries } from '../db/open.ts';
-import { placeOf } from '../domain/git-address.ts';
+import { locationOf } from '../domain/git-address.ts';
 import type { ForgeRepository } from '../forges/forge.ts';
 import { isAbout } from '../inbound-hooks/repositories.ts';
 
@@ -25,7 +25,7 @@ export async function projectsAt(db: Queries, ownerId: bigint): Promise<(reposit
     .where('owner_id', '=', ownerId)
     .orderBy('id')
     .execute();
-  const byPath = Map.groupBy(projects, ({ clone_url: url }) => placeOf(url)?.path.toLowerCase());
+  const byPath = Map.groupBy(projects, ({ clone_url: url }) => locationOf(url)?.path.toLowerCase());
   return (repository) => {
     const alike = byPath.get(repository.full_name.toLowerCase()) ?? [];
     const found = alike.find(({ clone_url: url }) => leadsTo(url, repository));

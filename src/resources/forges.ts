@@ -5,7 +5,7 @@ import { providers } from '../forges/index.ts';
 import { noteSeen, seenAt, stateAfter } from '../forges/seen.ts';
 import { WithHeaders } from '../http/route.ts';
 import { timestamp } from '../lib/timestamps.ts';
-import { changeForge, forgesOf, insertForge, mendLinks, retireForge } from '../lifecycle/forges.ts';
+import { changeForge, forgetRetired, forgesOf, insertForge, mendLinks, retireForge } from '../lifecycle/forges.ts';
 import { required, valuesIn } from '../records/fields.ts';
 import { forgeFields, forgeRecord, forgeRepositoryRecord, forgeToken, repositoryQuery } from '../records/forge.ts';
 import { listOf } from '../records/schema.ts';
@@ -108,8 +108,9 @@ export const routes = [
     },
     async handle({ db: trx, database: db, vault, forge, input, seen }) {
       if (!seen) return view(forge);
+      const changed = await changeForge({ trx, vault }, forge, seen, input.token);
       await mendLinks({ db, trx }, forge.id);
-      return view(await changeForge({ trx, vault }, forge, seen, input.token));
+      return view(changed);
     },
     async follow(call, shown: Shown) {
       await untilTried(call, call.params.forge_id);
@@ -136,8 +137,8 @@ export const routes = [
         throw forgeRefusal(error, 'url', forge.provider);
       }
     },
-    async handle({ db: trx, ids, vault, forge, seen }) {
-      return view(await noteSeen({ trx, ids, vault }, forge, seen ?? {}));
+    async handle(call) {
+      return view(await noteSeen({ ...writeContextOf(call), vault: call.vault }, call.forge, call.seen ?? {}));
     },
   }),
   accountRoute({
@@ -153,8 +154,9 @@ export const routes = [
     async handle(call) {
       const { db, vault, forge } = call;
       const context = { ...writeContextOf(call), vault };
+      await retireForge(db, forge.id);
       for (const project of await projectsOfForge(db, forge.id)) await unlink(context, project);
-      await retireForge(context, forge.id);
+      await forgetRetired(db, forge.id);
       return destroyed;
     },
     async follow(call, shown: typeof destroyed) {

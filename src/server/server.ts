@@ -9,7 +9,7 @@ import { authenticateRunner } from '../auth/runners.ts';
 import { isSocketPath, type Config } from '../config.ts';
 import { watchHealth } from '../db/health.ts';
 import { observeBlobs } from '../db/observed-blobs.ts';
-import { startForgeKeeper } from '../forges/keeper.ts';
+import { startForgeUpkeep } from '../forges/upkeep.ts';
 import { createDispatch } from '../dispatch/dispatch.ts';
 import { runnerRoutes, type RunnerRoutes } from '../dispatch/runner-routes.ts';
 import { watchOverview } from '../dispatch/overview.ts';
@@ -159,6 +159,7 @@ export async function startServer({
     onTrouble,
     baseUrl: config.base_url,
     hasTls: tls !== undefined,
+    imageBuilds: store.imageBuilds,
   });
   const refusals = countRefusals({
     ...store,
@@ -209,11 +210,11 @@ export async function startServer({
     trouble: (error) => log.error({ err: error }, 'webhook delivery failed'),
   });
   opened.defer(() => sender.close());
-  const keeper = startForgeKeeper({
+  const forgeUpkeep = startForgeUpkeep({
     ...store,
     trouble: (error) => log.error({ err: error }, 'looking after forges failed'),
   });
-  opened.defer(() => keeper.close());
+  opened.defer(() => forgeUpkeep.close());
   const schedules = startScheduleClock({
     ...store,
     now,

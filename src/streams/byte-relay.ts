@@ -54,7 +54,7 @@ export function createByteRelay(db: Database, vault: Vault): ByteRelay {
   const send = (name: string, { offset, bytes }: Piece): void => {
     if (offer(name, { offset, bytes })) return;
     const some = Buffer.from(bytes.subarray(0, mostAbroad)).toString('base64');
-    announce(name, 'data', offset, vault.seal(some, placeOf(name)));
+    announce(name, 'data', offset, vault.seal(some, locationOf(name)));
   };
   const offer = (name: string, { offset, bytes }: Piece): boolean => {
     const reader = readers.get(name);
@@ -79,7 +79,7 @@ export function createByteRelay(db: Database, vault: Vault): ByteRelay {
   /** An announcement that cannot be opened is repeated, with the key that both servers have then. */
   const opened = (name: string, content: string): Buffer => {
     try {
-      return Buffer.from(vault.open(content, placeOf(name)), 'base64');
+      return Buffer.from(vault.open(content, locationOf(name)), 'base64');
     } catch {
       return Buffer.alloc(0);
     }
@@ -113,7 +113,7 @@ export function createByteRelay(db: Database, vault: Vault): ByteRelay {
   };
 }
 
-const placeOf = (name: string): string => `bytes of ${name}`;
+const locationOf = (name: string): string => `bytes of ${name}`;
 
 /** Calls `begin`, and then `repeat` until there is an answer or the wait is over. */
 async function settled<T>(

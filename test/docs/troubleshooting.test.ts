@@ -41,7 +41,7 @@ describe('docs/troubleshooting.md', () => {
       ...union('lifecycle/builds.ts', 'LossReason'),
       ...words('lifecycle/held-back.ts', /'skipped', '(\w+)'/g),
       ...words('runner/run-suite.ts', /\breason: '(\w+)'/g),
-      ...words('dispatch/run-suite.ts', /reason: '(\w+)', words/g),
+      ...words('dispatch/run-suite.ts', /reason: '(\w+)', message/g),
       ...words('dispatch/services.ts', /\breason: '(\w+)'/g),
       ...union('runner/services/service-error.ts', 'ServiceReason'),
       ...union('runner/sandbox/types.ts', 'Reason'),

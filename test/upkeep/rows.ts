@@ -111,7 +111,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       forge_repository: awkward,
       forge_state: 'incomplete',
       forge_state_reason: awkward,
-      forge_look_at: 4n,
+      forge_check_at: 4n,
       forge_mends: 1,
     });
     await put('project_documents', { project_id: project, document: awkward });
@@ -125,6 +125,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       tags: 'arm,gpu',
       image: awkward,
       root: 0,
+      builds_images: 1,
       cache: '["~/x"]',
       cache_save: 'always',
       timeout: 60,

@@ -169,12 +169,12 @@ create table projects (
   forge_repository text not null default '',
   forge_state text not null default 'none',
   forge_state_reason text not null default '',
-  forge_look_at bigint,
+  forge_check_at bigint,
   forge_mends integer not null default 0,
   constraint projects_name unique (owner_id, name)
 );
 create index projects_of_forge on projects (forge_id);
-create index projects_by_forge_look on projects (forge_look_at);
+create index projects_by_forge_check on projects (forge_check_at);
 
 create table project_documents (
   project_id bigint not null primary key references projects (id) on delete cascade,
@@ -208,6 +208,7 @@ create table suites (
   matrix_allow_failure text not null default '[]',
   image text not null default '',
   root integer,
+  builds_images integer not null default 0,
   cache text not null default '[]',
   cache_save text not null default 'passed',
   artifacts text not null default '[]',

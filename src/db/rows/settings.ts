@@ -32,7 +32,7 @@ export interface ProjectRow extends ColumnsOf<typeof projectFields> {
   forge_state: string;
   forge_state_reason: string;
   /** When the forge is asked the next time; null where none is connected. */
-  forge_look_at: bigint | null;
+  forge_check_at: bigint | null;
   /** Whether what is missing then is put there again. */
   forge_mends: number;
 }

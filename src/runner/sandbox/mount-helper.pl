@@ -25,7 +25,7 @@
 #       "mount+net", or "mount+net=PATH" to join the network of another run. IDS: empty, or "FILE:RUN": files that belong to the user FILE on disk belong to the user RUN in this
 #       run. Or "FILE:FIRST+COUNT": the run gets one of COUNT ranges of IDs, the first of which begins with FIRST, and a user
 #       namespace in which they begin with 0. The process is root in it, makes no further ones, and UID and GID say who its
-#       command will be there. ENTRANCES: files of control groups that the process enters first. DESCRIPTORS: its open descriptors:
+#       command will be there. Or the same followed by "+nesting": it may make further ones. ENTRANCES: files of control groups that the process enters first. DESCRIPTORS: its open descriptors:
 #       "N<PATH" a file to read, "N<=" a pipe to read from, "N>=" a pipe to write to. Both lists have \x01 as separator.
 #       The answer is "ok", the process id, and descriptors of this process, to be opened through /proc: for every pipe N
 #       its other end ("N=M"), the namespaces ("mount=M", "net=M"), and the first ID of its range ("ids=N"). When the process has
@@ -45,6 +45,7 @@
 #       the entries of this directory replace all of the root but the sandbox's own places. It is an overlay of TREE, where
 #       the unpacked files of an image are bound, whose path is PATH (empty if they are not known by it), and of OVER, a list of further directories at its top,
 #       with \x01 as separator. The sandbox must be open and wait.
+#   sys TARGET                     shows there, read-only, what the kernel tells of the machine and of the run's network
 #   start                          the forked process becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
 #   close                          ends the run; "gone" follows when nothing is left
@@ -158,7 +159,7 @@ sub open_run {
         open my $entrance, '>', $file or return 0;
         push @entrances, $entrance;
     }
-    my ( $file, $to, $count ) = $ids =~ /^(\d+):(\d+)(?:\+(\d+))?$/;
+    my ( $file, $to, $count, $nesting ) = $ids =~ /^(\d+):(\d+)(?:\+(\d+)(?:\+(nesting))?)?$/;
     my ( $range, $as, $as_group ) = ( undef, $uid, $gid );
     if ( defined $count ) {
         $range = $run->{range} = take_range( $to, $count ) // return 0;
@@ -172,7 +173,7 @@ sub open_run {
     ( $inside, $owners ) = ($name);
     open $run->{mount}, '<', '/proc/self/ns/mnt' or return 0;
     my @handed = ( $tell, $wait, $run->{mount}, $run->{net} // (), @entrances, values %$own );
-    my @how = ( $as, $as_group, defined $range ? 'range' : $ids ? 'one' : '', $run->{net} ? 'join' : $with_network ? 'make' : '', scalar @entrances, join ' ', keys %$own );
+    my @how = ( $as, $as_group, defined $range ? $nesting // 'range' : $ids ? 'one' : '', $run->{net} ? 'join' : $with_network ? 'make' : '', scalar @entrances, join ' ', keys %$own );
     ask_for_process( [ map { fileno $_ } @handed ], @how, @command ) or return 0;
     mount_at( 'run', $run_directory, 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $nook or return 0;
     close $tell;
@@ -255,6 +256,7 @@ my %for_run = (
     adjust    => \&set_mode_and_time,
     overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
     bind      => \&bind_at,
+    sys       => sub { show_sys( @_, $runs{$inside}{net} ) },
     image     => sub {
         my ( $image, @files ) = @_;
         my $run     = $inside;

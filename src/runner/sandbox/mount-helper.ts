@@ -34,6 +34,8 @@ export interface RunOptions {
   network?: string | undefined;
   /** Files that belong to `files` on disk belong to `run`, or to a range of users of which the run gets one. */
   ids?: { files: number; run: number } | IdRanges | undefined;
+  /** Whether a run with a range of users may make further user namespaces in its own. */
+  isNesting?: boolean;
   /** Files of control groups through which the run's process enters them first. */
   entrances: readonly string[];
   /** The user of that process on this machine; with a range, who its command will be in it. */
@@ -68,6 +70,8 @@ export interface RunNamespaces {
    * directories.
    */
   bind(source: string, target: string, mode: 'ro' | 'rw', owners?: Owners, kind?: 'file'): Promise<void>;
+  /** Shows `/sys` at a place, read-only. */
+  sys(target: string): Promise<void>;
   /** Starts the process of the run. */
   start(): Promise<Started>;
   /** Tells the helper that the pipes of the started process were opened. */
@@ -155,14 +159,23 @@ export async function openMountHelper({ root, onLost }: MountHelperOptions): Pro
     return from.next(fields.join(' '));
   };
 
-  const open = ({ ownNetwork, network, ids, entrances, as, descriptors, command }: RunOptions): RunNamespaces => {
+  const open = ({
+    ownNetwork,
+    network,
+    ids,
+    isNesting,
+    entrances,
+    as,
+    descriptors,
+    command,
+  }: RunOptions): RunNamespaces => {
     const conversation = answers.from(`${++runs}`);
     const request = async (...fields: string[]): Promise<void> => void (await ask(conversation, ...fields));
     send(
       conversation.name,
       'open',
       network !== undefined ? `mount+net=${network}` : ownNetwork ? 'mount+net' : 'mount',
-      ids ? `${ids.files}:${'run' in ids ? ids.run : `${ids.first}+${ids.count}`}` : '',
+      ids ? `${ids.files}:${'run' in ids ? ids.run : `${ids.first}+${ids.count}${isNesting ? '+nesting' : ''}`}` : '',
       `${as.uid}`,
       `${as.gid}`,
       // The helper has nothing mounted below /sys, so it uses the runner's view.
@@ -197,6 +210,7 @@ export async function openMountHelper({ root, onLost }: MountHelperOptions): Pro
         (await ask(conversation, 'furnish', folder, `${uid}`, `${gid}`)).split(' ').map(descriptor),
       image: (directory, tree, path, over) => request('image', directory, tree, path, over.join('\x01')),
       bind: (source, target, mode, owners, kind) => request('bind', source, target, mode, owners ?? '', kind ?? ''),
+      sys: (target) => request('sys', target),
       start: async () => {
         const started = request('start');
         started.catch(() => {}); // thrown below, after an earlier error

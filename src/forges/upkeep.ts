@@ -11,9 +11,10 @@ import {
   endRemoval,
   forgesTopic,
   freeForge,
+  mends,
   nextForgeWorkAt,
-  nextLook,
-  putOffLooks,
+  nextCheck,
+  putOffChecks,
   putOffRemoval,
   setLink,
   tokenLocation,
@@ -24,10 +25,10 @@ import { missingParts, putInPlace, takeAway } from './parts.ts';
 import { noteSeen, stateAfter } from './seen.ts';
 
 /**
- * Looks after connected forges: takes away what is not needed there any more, and looks once a day whether the key and the
- * hook of each project are still there. Every server has a keeper; one at a time works at a forge.
+ * The upkeep of connected forges: takes away what is not needed there any more, and checks once a day that the key and the
+ * hook of each project are still there. Every server does that; one at a time works at a forge.
  */
-export interface KeeperParts {
+export interface UpkeepParts {
   db: Database;
   ids: IdSource;
   vault: Vault;
@@ -37,12 +38,12 @@ export interface KeeperParts {
 
 const checkEveryMs = 15_000;
 const mostAtOnce = 8;
-/** Between two requests of looks at one forge. */
+/** Between two requests of checks at one forge. */
 const paceMs = 500;
 const awayMs = 15 * 60 * 1000;
 const day = 24 * 60 * 60 * 1000;
 
-export function startForgeKeeper(parts: KeeperParts): { close(): Promise<void> } {
+export function startForgeUpkeep(parts: UpkeepParts): { close(): Promise<void> } {
   const { db, trouble: onError } = parts;
   const closing = new AbortController();
   const underWay = new Set<Promise<void>>();
@@ -83,35 +84,34 @@ export function startForgeKeeper(parts: KeeperParts): { close(): Promise<void> }
   };
 }
 
-type Look = Awaited<ReturnType<typeof dueAt>>['looks'][number];
+type Checked = Awaited<ReturnType<typeof dueAt>>['projects'][number];
 
 /** Does what is due at a forge, some of it; what is left is claimed again. */
-async function serve(parts: KeeperParts, forge: ForgeRow, closing: AbortSignal): Promise<void> {
+async function serve(parts: UpkeepParts, forge: ForgeRow, closing: AbortSignal): Promise<void> {
   const { db, vault, openForge } = parts;
   try {
     const access = { url: forge.url, token: vault.open(forge.token, tokenLocation(forge.id)) };
-    const { removals, looks } = await dueAt(db.read, forge.id);
+    const { removals, projects } = await dueAt(db.read, forge.id);
     const plain = openForge(forge.provider, access);
     for (const removal of removals) if (!closing.aborted) await remove(parts, plain, forge, removal);
     const paced = openForge(forge.provider, access, pace(paceMs));
-    for (const look of looks) {
+    for (const project of projects) {
       if (closing.aborted) break;
       try {
-        // Somebody waits for what is mended.
-        await lookAt(parts, look.forge_mends === 1 ? plain : paced, forge, look);
+        await checkProject(parts, project.forge_mends === mends.atOnce ? plain : paced, forge, project);
       } catch (error) {
         if (!(await noteTrouble(parts, forge, error))) throw error;
         break;
       }
     }
   } finally {
-    await db.transaction((trx) => freeForge(trx, forge.id));
+    await db.transaction((trx) => freeForge({ db, trx }, forge.id));
   }
 }
 
-/** Lets one through in each span of time. */
+/** Lets one through in each span of time, also after what another one has let through before. */
 function pace(ms: number): () => Promise<void> {
-  let next = 0;
+  let next = performance.now() + ms;
   return async () => {
     const now = performance.now();
     const at = Math.max(now, next);
@@ -121,7 +121,7 @@ function pace(ms: number): () => Promise<void> {
 }
 
 async function remove(
-  { db, ids }: KeeperParts,
+  { db, ids }: UpkeepParts,
   client: Forge,
   forge: ForgeRow,
   removal: ForgeRemovalRow,
@@ -154,35 +154,41 @@ async function remove(
 const byForge = { actor: null, via: 'forge', application: null, address: null } as const;
 
 /** Whether a project has at its forge what it needs; where it is to be mended, it is put there. */
-async function lookAt({ db, ids, vault }: KeeperParts, client: Forge, forge: ForgeRow, look: Look): Promise<void> {
-  const found = await wrongWith(client, look);
+async function checkProject(
+  { db, ids, vault }: UpkeepParts,
+  client: Forge,
+  forge: ForgeRow,
+  project: Checked,
+): Promise<void> {
+  const found = await wrongWith(client, project);
   let reason = found;
   let kept: bigint | undefined;
-  const { hook_id: hookId, hook_secret: secret } = look;
+  const { hook_id: hookId, hook_secret: secret } = project;
   if (found === '' && hookId !== null && secret !== null) {
     const key = vault.openPublic(
-      look.ssh_public_key,
-      sealedLocation({ table: 'projects', column: 'ssh_public_key' }, look.id),
+      project.ssh_public_key,
+      sealedLocation({ table: 'projects', column: 'ssh_public_key' }, project.id),
     );
     const hook = {
-      url: look.forge_url ?? '',
+      url: project.forge_url ?? '',
       secret: vault.open(secret, sealedLocation({ table: 'hooks', column: 'secret' }, hookId)),
     };
-    const parts = { repository: look.forge_repository, title: titleOf(look.name), publicKey: key, hook };
+    const parts = { repository: project.forge_repository, title: titleOf(project.name), publicKey: key, hook };
     const missing = await missingParts(client, parts);
-    if (look.forge_mends === 1) kept = await putInPlace({ db, ids }, client, { forgeId: forge.id, parts, missing });
+    if (project.forge_mends !== mends.none)
+      kept = await putInPlace({ db, ids }, client, { forgeId: forge.id, parts, missing });
     else reason = missingInWords(missing);
   }
   await db.transaction(async (trx) => {
+    if (forge.state !== 'connected')
+      await noteSeen({ db, trx, ids, vault }, forge, { state: 'connected', state_reason: '' });
     if (kept !== undefined) await endRemoval(trx, kept);
-    await setLink({ trx }, look.id, {
+    await setLink({ trx }, project.id, {
       forge_state: reason === '' ? 'connected' : 'incomplete',
       forge_state_reason: reason,
-      forge_look_at: nextLook(),
-      forge_mends: 0,
+      forge_check_at: nextCheck(),
+      forge_mends: mends.none,
     });
-    if (forge.state !== 'connected')
-      await noteSeen({ trx, ids, vault }, forge, { state: 'connected', state_reason: '' });
     await db.announce(trx, forgesTopic);
   });
 }
@@ -196,10 +202,10 @@ export function missingInWords({ key, hook }: { key: boolean; hook: boolean }): 
 }
 
 /** What keeps a project from being built that no key or hook would mend, in words; blank where nothing does. */
-async function wrongWith(client: Forge, look: Look): Promise<string> {
+async function wrongWith(client: Forge, project: Checked): Promise<string> {
   try {
-    const repository = await client.repository(look.forge_repository);
-    if (repository.full_name.toLowerCase() !== look.forge_repository.toLowerCase())
+    const repository = await client.repository(project.forge_repository);
+    if (repository.full_name.toLowerCase() !== project.forge_repository.toLowerCase())
       return `The repository is called ${repository.full_name} now.`;
     if (repository.archived) return 'The repository is archived.';
     if (!repository.may_administer) return 'The token may not administer the repository any more.';
@@ -208,18 +214,18 @@ async function wrongWith(client: Forge, look: Look): Promise<string> {
       return error.message;
     throw error;
   }
-  if (look.hook_id === null) return 'The hook was deleted here.';
-  return look.target_id === null ? 'The status target was deleted here.' : '';
+  if (project.hook_id === null) return 'The hook was deleted here.';
+  return project.target_id === null ? 'The status target was deleted here.' : '';
 }
 
 /** Keeps what an error tells of a forge, and leaves it alone for a while. False where it tells nothing. */
-async function noteTrouble({ db, ids, vault }: KeeperParts, forge: ForgeRow, error: unknown): Promise<boolean> {
+async function noteTrouble({ db, ids, vault }: UpkeepParts, forge: ForgeRow, error: unknown): Promise<boolean> {
   const seen = stateAfter(forge.provider, error);
   if (!seen || !(error instanceof ForgeError)) return false;
   const wait = seen.state === 'refused' ? day : Math.max(error.retryAfterMs ?? 0, awayMs);
   await db.transaction(async (trx) => {
-    await noteSeen({ trx, ids, vault }, forge, seen);
-    await putOffLooks(trx, forge.id, Date.now() + wait);
+    await noteSeen({ db, trx, ids, vault }, forge, seen);
+    await putOffChecks({ db, trx }, forge.id, Date.now() + wait);
     await db.announce(trx, forgesTopic);
   });
   return true;

@@ -1,0 +1,106 @@
+import type { SqlBool } from 'kysely';
+import type { Queries } from '../db/open.ts';
+import type { BuildRequestRow, BuildRow, ProjectRow, SuiteRow } from '../db/schema.ts';
+import { settingsOf } from '../lifecycle/file-suites.ts';
+import { isTaken } from './files.ts';
+
+/** The settings of a suite that its builds need. */
+const settings = [
+  'command',
+  'timeout',
+  'artifacts',
+  'cache',
+  'cache_save',
+  'reports',
+  'image',
+  'root',
+  'builds_images',
+] as const satisfies (keyof SuiteRow)[];
+type Settings = Pick<SuiteRow, (typeof settings)[number]>;
+
+type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pick<
+    ProjectRow,
+    'clone_url' | 'default_branch' | 'branch_secrets'
+  > &
+  Pick<
+    BuildRequestRow,
+    | 'commit_ref'
+    | 'branch'
+    | 'event'
+    | 'pull_request'
+    | 'target_branch'
+    | 'from_fork'
+    | 'fetch_ref'
+    | 'trace'
+    | 'variables'
+    | 'config_digest'
+  > & {
+    suite_steps: string | null;
+    suite_services: string | null;
+    /** What the project's suite says, where the build's is one of a file. */
+    project_builds_images: number | null;
+    sha: string;
+    has_software: SqlBool;
+    has_variables: SqlBool;
+    /** Whether other suites of the request begin with the files that the build leaves. */
+    is_taken: SqlBool;
+  };
+
+/** With the names of its dependencies, if its suite is one of a file. */
+export type SuiteParts = Omit<Found, keyof Settings | 'suite_steps' | 'suite_services'> &
+  Settings & { suite_steps: string; suite_services: string; dependencies: readonly string[] | undefined };
+
+/** A build and all data for its order; undefined when the suite was deleted since. */
+export async function suiteParts(db: Queries, id: bigint): Promise<SuiteParts | undefined> {
+  const found = await findBuild(db, id);
+  if (!found || (found.config_digest === '' && found.command === null)) return undefined;
+  if (found.config_digest === '') return { ...found, dependencies: undefined } as SuiteParts;
+  const suite = await settingsOf(db, found);
+  if (!suite) return undefined;
+  const fromFile = Object.fromEntries(settings.map((name) => [name, suite[name]])) as unknown as Settings;
+  const { dependencies = [] } = suite;
+  const { steps: suite_steps, services: suite_services } = suite;
+  return { ...found, ...fromFile, suite_steps, suite_services, dependencies, has_software: dependencies.length > 0 };
+}
+
+const findBuild = (db: Queries, build: bigint): Promise<Found | undefined> =>
+  db
+    .selectFrom('builds')
+    .leftJoin('suites', 'suites.id', 'builds.suite_id')
+    .innerJoin('projects', 'projects.id', 'builds.project_id')
+    .innerJoin('commits', 'commits.id', 'builds.commit_id')
+    .innerJoin('build_requests', 'build_requests.id', 'builds.build_request_id')
+    .selectAll('builds')
+    .select([
+      'suites.id as suite_id',
+      'suites.steps as suite_steps',
+      'suites.services as suite_services',
+      'suites.builds_images as project_builds_images',
+      ...settings.map((name) => `suites.${name}` as const),
+    ])
+    .select(['projects.clone_url', 'projects.default_branch', 'projects.branch_secrets'])
+    .select(['commits.ref as sha', 'build_requests.commit_ref', 'build_requests.branch'])
+    .select(['build_requests.event', 'build_requests.pull_request'])
+    .select(['build_requests.target_branch', 'build_requests.from_fork', 'build_requests.fetch_ref'])
+    .select(['build_requests.trace', 'build_requests.variables', 'build_requests.config_digest'])
+    .select((of) => [
+      of
+        .exists(of.selectFrom('suite_dependencies').select('id').whereRef('suite_id', '=', 'suites.id'))
+        .as('has_software'),
+      of
+        .exists(
+          of
+            .selectFrom('environment_variables')
+            .select('id')
+            .where((either) =>
+              either.or([
+                either('suite_id', '=', either.ref('suites.id')),
+                either('environment_variables.project_id', '=', either.ref('projects.id')),
+              ]),
+            ),
+        )
+        .as('has_variables'),
+      isTaken.as('is_taken'),
+    ])
+    .where('builds.id', '=', build)
+    .executeTakeFirst();
