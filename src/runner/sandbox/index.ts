@@ -93,7 +93,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
       },
       (job) =>
         pool.use(job, async (sandbox) => {
-          const ended = await withNeighbours(machine, sandbox, job, disk);
+          const ended = await withNeighbours(machine, sandbox, job, { disk, discard: (own) => pool.discard(own) });
           await job.onLeft?.(filesOfRun(machine, sandbox, job, disk), ended);
           return ended;
         }),

@@ -6,6 +6,8 @@ import { rootUser, type Job, type SandboxOptions } from './types.ts';
 /** Sandboxes that wait for their run. Each serves one run; the next sandbox is opened when it is over. */
 export interface Pool {
   use<T>(job: Job, work: (sandbox: Sandbox) => Promise<T>): Promise<T>;
+  /** Closes one that has served, while others go on. */
+  discard(sandbox: Sandbox): void;
   /** Opens this many ahead, from now on. */
   prepare(count: number): Promise<void>;
   close(): Promise<void>;
@@ -28,11 +30,11 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
     const done = work.finally(() => chores.delete(done));
     chores.add(done);
   };
-  const discard = (sandbox: Sandbox): Promise<void> =>
+  const close = (sandbox: Sandbox): Promise<void> =>
     sandbox.close().catch((error: unknown) => log(`cleanup of a sandbox failed: ${String(error)}`));
   const dismiss = (some: readonly Waiting[]): void => {
     ready = ready.filter((one) => !some.includes(one));
-    for (const { opening } of some) chore(opening.then(discard, () => {}));
+    for (const { opening } of some) chore(opening.then(close, () => {}));
   };
   const openAhead = (): void => {
     if (closing) return;
@@ -51,7 +53,7 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
     ready = ready.filter((one) => one !== found);
     const waiting = await found?.opening.catch(() => undefined);
     if (waiting?.process.isWaiting()) return waiting;
-    if (waiting) chore(discard(waiting));
+    if (waiting) chore(close(waiting));
     return openSandbox(machine, randomName(), wanted);
   };
   return {
@@ -64,9 +66,10 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
         return await work(sandbox);
       } finally {
         openAhead();
-        chore(discard(sandbox));
+        chore(close(sandbox));
       }
     },
+    discard: (sandbox) => chore(close(sandbox)),
     prepare: async (count) => {
       ahead = count;
       openAhead();

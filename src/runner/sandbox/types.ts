@@ -152,10 +152,13 @@ export interface Job {
   signal: AbortSignal;
 }
 
+/** What a job begins with, besides its workspace. */
+export type JobLayers = Pick<Job, 'imageLayers' | 'home' | 'tmp'>;
+
 /** What stands beside a run: in its network, and within its limits. */
 export interface Beside {
-  /** Starts a job in a sandbox of its own. */
-  start(job: Job): Neighbour;
+  /** Starts a job in a sandbox of its own, which is opened while what it begins with is looked for. */
+  start(job: Job, layers?: Promise<JobLayers>): Neighbour;
 }
 
 export interface Neighbour {
