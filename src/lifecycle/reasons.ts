@@ -47,6 +47,8 @@ export const reasons: Record<string, string> = {
   image_too_large: 'The image is larger than images may be.',
   image_rejected: "The policy of the runner's machine refuses the image.",
   image_pull_failed: 'The image could not be pulled; the log says why.',
+  image_builds_off: 'The operator of the server or of the runner does not let builds make images.',
+  image_builds_not_possible: 'The runner cannot run builds that make images; the log says why.',
   registry_unreachable: 'The registry of the image does not answer.',
   registry_untrusted: 'The runner does not trust the certificate of the registry.',
   registry_not_allowed: 'The address of the registry is not public, and the operator has not allowed it.',

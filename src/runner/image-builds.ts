@@ -7,12 +7,14 @@ import { idsOfRun, rootUser, type Job, type Sandboxes } from './sandbox/types.ts
  */
 export type ImageBuild = Required<Pick<Job, 'buildsImages' | 'files' | 'environment'>> & Pick<Job, 'user'>;
 
+export type ImageBuildsFailure = 'image_builds_off' | 'image_builds_not_possible';
+
 /** It cannot be had on this runner, or its operator does not allow it. */
 export class ImageBuildsError extends Error {
   override name = 'ImageBuildsError';
-  readonly reason: 'image_builds_off' | 'image_builds_not_possible';
+  readonly reason: ImageBuildsFailure;
 
-  constructor(reason: ImageBuildsError['reason'], message: string) {
+  constructor(reason: ImageBuildsFailure, message: string) {
     super(message);
     this.reason = reason;
   }
