@@ -5,6 +5,7 @@ import { fetches } from './fetches.ts';
 import { largestHolds } from './holds.ts';
 import { builds } from './builds.ts';
 import { filesOfSuites } from './files.ts';
+import { forges } from './forges.ts';
 import { incremental } from './incremental.ts';
 import { graphs } from './graphs.ts';
 import { outputs } from './outputs.ts';
@@ -45,6 +46,7 @@ const benchmarks: Benchmark[] = [
   web,
   webhooks,
   triggers,
+  forges,
   cli,
   largestHolds,
   scale,

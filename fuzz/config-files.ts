@@ -12,6 +12,7 @@ import { removeTree } from '../src/lib/remove-tree.ts';
 import { createProject } from '../src/lifecycle/projects.ts';
 import { openRequest } from '../src/lifecycle/requests.ts';
 import { configuringFrom } from '../src/resources/config-repository.ts';
+import { sections, suites, type Kind } from '../src/documents/kinds.ts';
 import { routes } from '../src/resources/index.ts';
 import { mutated, oddBytes } from './mutations.ts';
 import { anyProperty, type Target } from './target.ts';
@@ -32,11 +33,14 @@ const text = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 20 }),
 );
 const value = fc.oneof(text, fc.integer(), fc.boolean(), fc.array(text, { maxLength: 3 }), fc.constant({}));
-const names = fc.constantFrom(
-  ...`name command description tags timeout allow_failure retries matrix matrix_include matrix_exclude matrix_allow_failure image cache artifacts reports rules variables
-    dependencies subject operator value content keep from_env secret cron time_zone commit_ref strategy_type
-    repository_url local_branch remote_branch provider url project_id id __proto__ constructor`.split(/\s+/),
-);
+/** The names of all fields, those of records in lists too, so that a new one is tried by itself. */
+const namesIn = ({ section, fields, children = [] }: Pick<Kind, 'section' | 'fields' | 'children'>): string[] => [
+  section,
+  ...fields.flatMap(({ name, field }) => [name, ...Object.keys(field?.schema.items?.properties ?? {})]),
+  ...children.flatMap(namesIn),
+];
+const others = ['dependencies', 'keep', 'project_id', 'id', '__proto__', 'constructor'];
+const names = fc.constantFrom(...new Set([...sections.flatMap(namesIn), ...others]));
 const entry = fc.dictionary(
   names,
   fc.oneof(value, fc.array(fc.dictionary(names, value, { maxKeys: 4 }), { maxLength: 2 })),
@@ -44,7 +48,12 @@ const entry = fc.dictionary(
     maxKeys: 6,
   },
 );
+/** With one odd setting alone: of several, the first mistakes hide what comes after them. */
+const oddSuite = fc
+  .tuple(fc.constantFrom('unit', 'lint'), fc.constantFrom(...suites.fields.map((field) => field.name)), value)
+  .map(([name, odd, given]) => ({ name, command: 'make', [odd]: given }));
 const suite = fc.tuple(text, text, entry).map(([name, command, more]) => ({ ...more, name, command }));
+const odd = fc.uniqueArray(oddSuite, { maxLength: 2, selector: ({ name }) => name }).map((some) => ({ suites: some }));
 const document = fc.record(
   {
     suites: fc.oneof(fc.array(suite, { maxLength: 3 }), value),
@@ -78,7 +87,7 @@ local_branch = "main"
 remote_branch = "production"
 `;
 const file = fc.oneof(
-  document.map((said) => ({ path: 'ci.json', bytes: Buffer.from(JSON.stringify(said)) })),
+  fc.oneof(odd, document).map((said) => ({ path: 'ci.json', bytes: Buffer.from(JSON.stringify(said)) })),
   mutated(fc.constant(Buffer.from(toml))).map((bytes) => ({ path: 'ci.toml', bytes })),
   fc.tuple(fc.constantFrom('ci.toml', 'ci.json'), oddBytes).map(([path, bytes]) => ({ path, bytes })),
 );

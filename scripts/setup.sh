@@ -181,6 +181,7 @@ program_present() {
   case $1 in
     liberation-fonts) ls /usr/share/fonts/truetype/liberation*/*.ttf >/dev/null 2>&1 ;;
     python3-seccomp) /usr/bin/python3 -c 'import seccomp' >/dev/null 2>&1 ;;
+    python3-pip) /usr/bin/python3 -c 'import pip' >/dev/null 2>&1 ;;
     python3-swift) /usr/bin/python3 -c 'import swift' >/dev/null 2>&1 ;;
     postgres) ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 ;;
     *) PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null 2>&1 ;;

@@ -85,6 +85,7 @@ async function work({ config, options, warn, stopping: { asked: stopping, again 
     fetchTimeoutMs: config.fetch_timeout * 1000,
     checkoutBytes: config.checkout_size * 1024 * 1024,
     isolation: config.sandbox === 'off' ? 'off' : 'required',
+    forbidsImageBuilds: config.image_builds === 'off',
     diskReserveBytes: diskReserveBytes(config),
     keepsBuilds: !once,
     onLost: (error) => {

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { readFile as readBytes } from 'node:fs/promises';
 import { checkFile } from '../documents/file.ts';
 import { readFile, RefusedError } from '../documents/mistakes.ts';
@@ -35,13 +36,12 @@ const parseYaml = async (text: string) => (await import('../documents/yaml.ts'))
 
 export async function mistakesIn(content: Buffer, path: string): Promise<string[]> {
   if (content.length > bytes.configFile) return [`${path}: it has more than ${bytes.configFile / 1024} kB.`];
+  if (!isUtf8(content)) return [`${path}: it is not text in UTF-8.`];
   try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(content);
-    checkFile(await readFile(text, path, parseYaml));
+    checkFile(await readFile(content.toString(), path, parseYaml));
     return [];
   } catch (error) {
     if (error instanceof RefusedError) return error.lines;
-    if (error instanceof TypeError) return [`${path}: it is not text in UTF-8.`];
     throw error;
   }
 }

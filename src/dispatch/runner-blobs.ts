@@ -80,7 +80,10 @@ export function runnerBlobs(parts: {
 /** The blobs that an order names. */
 export function blobsOf(work: Work): string[] {
   const archive = work.kind === 'compile_dependency' ? [work.archive.digest] : [];
-  const software = 'software' in work ? work.software.map(({ digest }) => digest) : [];
+  const services = work.kind === 'run_suite' ? (work.services ?? []) : [];
+  const software = [work, ...services].flatMap((one) =>
+    'software' in one ? one.software.map(({ digest }) => digest) : [],
+  );
   const cache = work.kind === 'run_suite' && work.cache?.found ? [work.cache.found.digest] : [];
   const files = work.kind === 'run_suite' && work.files?.packed ? [work.files.packed.digest] : [];
   return [...archive, ...software, ...cache, ...files];

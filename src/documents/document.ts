@@ -97,7 +97,8 @@ function readNode(value: unknown, { at, errors, fields, children, kind, room }: 
     else {
       entry[name] = read;
       // Needs are names of suites, which are checked together (file.ts, and resources/config-needs.ts).
-      const code = field && !isApart && mistakeIn(field, isRequired, read);
+      const isWrong = isApart && Array.isArray(read) !== Array.isArray(fallback);
+      const code = isWrong ? 'invalid_format' : field && !isApart && mistakeIn(field, isRequired, read);
       if (code) errors[pathOf(name)] ??= [code];
     }
   }
@@ -230,6 +231,6 @@ export async function named<T>(at: string, work: () => Promise<T>): Promise<T> {
     const fields = Object.entries(error.fields).map(([name, codes]) => {
       return [name === 'generic' ? at : `${at}[${columnName(name).replace(/_id$/, '')}]`, codes] as const;
     });
-    throw ApiError.ofFields(Object.fromEntries(fields));
+    throw Object.assign(ApiError.ofFields(Object.fromEntries(fields)), { words: error.words });
   }
 }

@@ -65,10 +65,9 @@ function columnsOf(fields: readonly DocumentField[], entry: Entry): Record<strin
   const columns = fields.flatMap(({ name, field, fallback, isApart, valueIn: isNamed }) => {
     if (!field || (isApart && isNamed)) return [];
     const value = isApart ? fallback : (entry[name] ?? fallback);
-    const isGiven = value !== fallback && value !== '';
-    return [
-      [name, field.toColumn(isGiven ? field.parse(typeof value === 'object' ? rawOf(value) : String(value)) : value)],
-    ];
+    const isGiven = value !== fallback && (value !== '' || field.takesBlank);
+    const raw = typeof value === 'object' ? rawOf(value) : String(value);
+    return [[name, field.toColumn(isGiven ? field.parse(raw) : fallback)]];
   });
   return Object.fromEntries(columns) as Record<string, unknown>;
 }

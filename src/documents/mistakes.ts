@@ -1,4 +1,5 @@
 import type { ApiError } from '../errors.ts';
+import { wrongForm } from './expected.ts';
 import { linesOfToml, mostLevels } from './toml-lines.ts';
 
 /** Reads a document from a file, and describes its mistakes in sentences. */
@@ -62,8 +63,14 @@ function isDeeper(value: unknown, levels: number): boolean {
 
 const at = (path: string, line?: number): string => (line === undefined ? path : `${path}:${line}:`);
 
-/** A sentence about a path in the file, such as `suites[unit][command]`, with its line. */
-export function mistake(file: DocumentFile, where: string, what: string): string {
+interface Found {
+  path: (string | number)[];
+  value: unknown;
+  line: number | undefined;
+}
+
+/** What a path of an error leads to, such as `suites[unit][command]`. */
+function find(file: DocumentFile, where: string): Found {
   const path: (string | number)[] = [];
   let line: number | undefined;
   let inside: unknown = file.table;
@@ -75,6 +82,11 @@ export function mistake(file: DocumentFile, where: string, what: string): string
     inside = (inside as Record<string | number, unknown> | null)?.[key];
     rest = rest.slice(length + 2);
   }
+  return { path, value: inside, line };
+}
+
+/** A sentence about a path in the file, with its line. */
+export function mistake(file: DocumentFile, where: string, what: string, { line } = find(file, where)): string {
   // Anybody may have written the names in the file, and this becomes a line of a log.
   return `${at(file.path, line).replace(/:$/, '')}: ${what.replaceAll(/\p{Cc}/gu, '\uFFFD')}`;
 }
@@ -93,7 +105,6 @@ function entryAt(list: readonly unknown[], rest: string): [key: string | number,
 
 const wordsFor: Readonly<Record<string, string>> = {
   is_blank: 'is missing',
-  invalid_format: 'is not known, too large, or not of the right form',
   already_exists: 'is there twice',
   not_found: 'is not there',
   is_reserved: 'is a reserved name, or one more than there can be',
@@ -114,7 +125,10 @@ export function linesOf(error: ApiError, file: DocumentFile): string[] {
           name,
           `${variable}: a file holds no secret. Write keep = true, or secret = false where it is none.`,
         );
-      return mistake(file, name, `${name === 'generic' ? '' : `${name} `}${wordsFor[code] ?? code}.`);
+      if (error.words !== undefined) return mistake(file, name, `${name} is refused: ${error.words}`);
+      const found = find(file, name);
+      const words = code === 'invalid_format' ? wrongForm(found.path, found.value) : (wordsFor[code] ?? code);
+      return mistake(file, name, `${name === 'generic' ? '' : `${name} `}${words}.`, found);
     }),
   );
 }

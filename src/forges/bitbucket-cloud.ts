@@ -4,6 +4,7 @@ import type { Static } from 'typebox';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { ForgeApi } from './api.ts';
 import { encoded, type Forge, type ForgeRepository, type Identity, type StatusForm } from './forge.ts';
+import { administered, unlessMoved } from './pages.ts';
 
 export const bitbucketUrl = 'https://bitbucket.org';
 export const bitbucketCloudApi = 'https://api.bitbucket.org/2.0';
@@ -78,11 +79,14 @@ function repositoryOf(told: Static<typeof repositorySchema>, mayAdminister: bool
   };
 }
 
+const namesOf = (list: { values: { full_name: string }[] }): string[] => list.values.map((told) => told.full_name);
+
 /** Of somebody in more workspaces than that, repositories of the others are not listed. */
 const mostWorkspaces = 10;
 const quoted = (text: string): string => `"${text.replaceAll(/["\\]/g, '\\$&')}"`;
 
 export function bitbucketCloud(api: ForgeApi): Forge {
+  const fetched = (path: string) => api.get(path, repositorySchema);
   const inWorkspace = async (workspace: string, role: string, query: string, page: number) => {
     const asked = new URLSearchParams({ role, sort: '-updated_on', ...(query !== '' && { q: query }) });
     const path = `/repositories/${encodeURIComponent(workspace)}?${asked.toString()}&pagelen=50&page=${page}`;
@@ -103,19 +107,18 @@ export function bitbucketCloud(api: ForgeApi): Forge {
       const filter = query === '' ? '' : `full_name ~ ${quoted(query)}`;
       for (const one of value.values.slice(0, mostWorkspaces)) {
         const slug = one.workspace?.slug ?? one.slug ?? '';
-        const [writes, admins] = [
-          await inWorkspace(slug, 'contributor', filter, page),
-          await inWorkspace(slug, 'admin', filter, page),
-        ];
-        const names = new Set(admins.values.map(({ full_name: name }) => name));
-        found.push(...writes.values.map((told) => ({ ...told, isAdmin: names.has(told.full_name) })));
+        const writes = await inWorkspace(slug, 'contributor', filter, page);
+        const admins = await administered(namesOf(writes), page, async (at) =>
+          namesOf(await inWorkspace(slug, 'admin', filter, at)),
+        );
+        found.push(...writes.values.map((told) => ({ ...told, isAdmin: admins.has(told.full_name) })));
         hasMore ||= writes.next !== undefined;
       }
       const newest = found.toSorted((a, b) => (b.updated_on ?? '').localeCompare(a.updated_on ?? ''));
       return { repositories: newest.map((told) => repositoryOf(told, told.isAdmin)), hasMore };
     },
     async repository(name) {
-      const { value } = await api.get(of(name), repositorySchema);
+      const { value } = await unlessMoved(fetched, of(name), (found) => found.value.full_name);
       const [workspace = ''] = name.split('/');
       const admins = await inWorkspace(workspace, 'admin', `full_name = ${quoted(value.full_name)}`, 1);
       return repositoryOf(

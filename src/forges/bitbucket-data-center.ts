@@ -3,6 +3,7 @@ import type { Static } from 'typebox';
 import type { ForgeApi } from './api.ts';
 import { bitbucketCloudStatus, bitbucketStates } from './bitbucket-cloud.ts';
 import { ForgeError, type Forge, type ForgeRepository, type StatusForm } from './forge.ts';
+import { administered, unlessMoved } from './pages.ts';
 
 /** Bitbucket Data Center: a server of one's own. It has another API than Bitbucket Cloud, below `/rest`. */
 
@@ -48,6 +49,7 @@ function repositoryOf(told: Told, mayAdminister: boolean, defaultBranch = ''): F
 const atOnce = 50;
 
 export function bitbucketDataCenter(api: ForgeApi): Forge {
+  const fetched = (path: string) => api.get(path, repositorySchema);
   const listed = async (permission: string, query: string, page: number) => {
     const start = String((page - 1) * atOnce);
     const asked = new URLSearchParams({ permission, start, limit: String(atOnce), archived: 'ALL' });
@@ -65,12 +67,14 @@ export function bitbucketDataCenter(api: ForgeApi): Forge {
     },
     async repositories(query, page) {
       const writes = await listed('REPO_WRITE', query, page);
-      const admins = new Set((await listed('REPO_ADMIN', query, page)).values.map(nameOf));
+      const admins = await administered(writes.values.map(nameOf), page, async (at) =>
+        (await listed('REPO_ADMIN', query, at)).values.map(nameOf),
+      );
       const repositories = writes.values.map((told) => repositoryOf(told, admins.has(nameOf(told))));
       return { repositories, hasMore: !writes.isLastPage };
     },
     async repository(name) {
-      const { value } = await api.get(`/api/latest/${of(name)}`, repositorySchema);
+      const { value } = await unlessMoved(fetched, `/api/latest/${of(name)}`, (found) => nameOf(found.value));
       const branch = await api
         .get(`/api/latest/${of(name)}/default-branch`, Type.Object({ displayId: Type.String() }))
         .catch((error: unknown) => {

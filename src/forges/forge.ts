@@ -101,17 +101,20 @@ export class ForgeError extends Error {
   readonly retryAfterMs: number | undefined;
   /** For `moved`: the path below the API where it is now. */
   readonly location: string;
+  /** For `moved`: its name now; blank where that is not known. */
+  readonly newName: string;
 
   constructor(
     kind: ForgeErrorKind,
     message: string,
-    more: { retryAfterMs?: number | undefined; location?: string } = {},
+    more: { retryAfterMs?: number | undefined; location?: string; newName?: string } = {},
   ) {
     super(message);
     this.name = 'ForgeError';
     this.kind = kind;
     this.retryAfterMs = more.retryAfterMs;
     this.location = more.location ?? '';
+    this.newName = more.newName ?? '';
   }
 }
 

@@ -25,6 +25,25 @@ export async function pagesOf<T>(page: (number: number) => Promise<Answered<T[]>
 }
 
 /**
+ * Which repositories of a page can be administered, where a forge tells that by a second list, of those alone. It has the
+ * same order, so what is on a page of the first list is on the same page there or on one before it.
+ */
+export async function administered(
+  names: readonly string[],
+  page: number,
+  listed: (page: number) => Promise<string[]>,
+): Promise<Set<string>> {
+  const found = new Set<string>();
+  for (let at = page; at > Math.max(0, page - mostPages) && found.size < names.length; at -= 1) {
+    const there = await listed(at);
+    for (const name of there) if (names.includes(name)) found.add(name);
+    const [first] = there;
+    if (found.size > 0 && first !== undefined && !names.includes(first)) break;
+  }
+  return found;
+}
+
+/**
  * Asks for a repository. One that was renamed or moved is not taken in its place: the error tells its new name, for which
  * the forge is asked where its answer leads, if that is below the same API.
  */
@@ -38,7 +57,8 @@ export async function unlessMoved<T>(
   } catch (error) {
     if (!(error instanceof ForgeError) || error.kind !== 'moved') throw error;
     const there = error.location === '' ? undefined : await asked(error.location).catch(() => undefined);
-    const name = there === undefined ? 'elsewhere' : `to ${nameOf(there)}`;
-    throw new ForgeError('moved', `The repository was renamed or moved ${name}.`);
+    const newName = there === undefined ? '' : nameOf(there);
+    const where = newName === '' ? 'elsewhere' : `to ${newName}`;
+    throw new ForgeError('moved', `The repository was renamed or moved ${where}.`, { newName });
   }
 }

@@ -2,7 +2,7 @@ import type { Database } from '../db/open.ts';
 import type { ForgeRemovalRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import { addRemoval, endRemoval, putOffRemoval } from '../lifecycle/forges.ts';
-import type { Forge, WantedHook } from './forge.ts';
+import { ForgeError, type Forge, type WantedHook } from './forge.ts';
 
 /** What a project has at its forge: a key that may read, and a hook. Both are known by what they are, not by a number. */
 export interface ProjectParts {
@@ -57,15 +57,35 @@ export async function putInPlace(
     hook_url: missing.hook ? hook.url : '',
   };
   const intent = await db.transaction((trx) => addRemoval({ db, trx, ids }, made, Date.now() + intentMs));
+  const begun = { id: intent, repository, public_key: '', hook_url: '' };
   try {
-    if (missing.key) await forge.addKey(repository, title, publicKey);
+    if (missing.key) {
+      begun.public_key = publicKey;
+      await forge.addKey(repository, title, publicKey).catch((error: unknown) => {
+        if (!isRefusal(error)) throw error;
+        // It may be there already: somebody else has just put it there for this project, who is to keep it.
+        begun.public_key = '';
+        throw error.kind === 'invalid' ? keyInUse(error) : error;
+      });
+    }
     for (const id of missing.stale) await forge.removeHook(repository, id);
+    begun.hook_url = missing.hook ? hook.url : '';
     if (missing.hook) await forge.addHook(repository, hook);
     return intent;
   } catch (error) {
-    await takeBack(db, forge, { id: intent, ...made });
+    await takeBack(db, forge, begun);
     throw error;
   }
+}
+
+/** Whether the forge has said no, so that it has made nothing. */
+function isRefusal(error: unknown): error is ForgeError {
+  return error instanceof ForgeError && error.kind !== 'unavailable' && error.kind !== 'not_a_forge';
+}
+
+function keyInUse({ message }: ForgeError): ForgeError {
+  const words = `${message.replace(/\.?$/, '.')} If the key of the project is in use elsewhere at the forge, remove it there.`;
+  return new ForgeError('invalid', words);
 }
 
 type Removal = Pick<ForgeRemovalRow, 'repository' | 'public_key' | 'hook_url'>;
@@ -81,8 +101,19 @@ async function takeBack(db: Database, forge: Forge, removal: Removal & { id: big
   });
 }
 
-/** Takes a key and a hook away at the forge, if they are there. */
-export async function takeAway(forge: Forge, { repository, public_key: key, hook_url: url }: Removal): Promise<void> {
+/** Takes a key and a hook away at the forge, if they are there; also where the repository has another name by now. */
+export async function takeAway(forge: Forge, removal: Removal): Promise<void> {
+  try {
+    await takeAwayFrom(forge, removal);
+  } catch (error) {
+    if (!(error instanceof ForgeError) || error.kind !== 'moved') throw error;
+    const moved: unknown = await forge.repository(removal.repository).catch((refused: unknown) => refused);
+    if (!(moved instanceof ForgeError) || moved.newName === '') throw error;
+    await takeAwayFrom(forge, { ...removal, repository: moved.newName });
+  }
+}
+
+async function takeAwayFrom(forge: Forge, { repository, public_key: key, hook_url: url }: Removal): Promise<void> {
   if (key !== '') {
     const keys = (await forge.keys(repository)).filter((one) => materialOf(one.key) === materialOf(key));
     for (const { id } of keys) await forge.removeKey(repository, id);

@@ -11,6 +11,7 @@ import {
   endRemoval,
   forgesTopic,
   freeForge,
+  mends,
   nextForgeWorkAt,
   nextCheck,
   putOffChecks,
@@ -97,8 +98,7 @@ async function serve(parts: UpkeepParts, forge: ForgeRow, closing: AbortSignal):
     for (const project of projects) {
       if (closing.aborted) break;
       try {
-        // Somebody waits for what is mended.
-        await checkProject(parts, project.forge_mends === 1 ? plain : paced, forge, project);
+        await checkProject(parts, project.forge_mends === mends.atOnce ? plain : paced, forge, project);
       } catch (error) {
         if (!(await noteTrouble(parts, forge, error))) throw error;
         break;
@@ -109,9 +109,9 @@ async function serve(parts: UpkeepParts, forge: ForgeRow, closing: AbortSignal):
   }
 }
 
-/** Lets one through in each span of time. */
+/** Lets one through in each span of time, also after what another one has let through before. */
 function pace(ms: number): () => Promise<void> {
-  let next = 0;
+  let next = performance.now() + ms;
   return async () => {
     const now = performance.now();
     const at = Math.max(now, next);
@@ -175,7 +175,8 @@ async function checkProject(
     };
     const parts = { repository: project.forge_repository, title: titleOf(project.name), publicKey: key, hook };
     const missing = await missingParts(client, parts);
-    if (project.forge_mends === 1) kept = await putInPlace({ db, ids }, client, { forgeId: forge.id, parts, missing });
+    if (project.forge_mends !== mends.none)
+      kept = await putInPlace({ db, ids }, client, { forgeId: forge.id, parts, missing });
     else reason = missingInWords(missing);
   }
   await db.transaction(async (trx) => {
@@ -186,7 +187,7 @@ async function checkProject(
       forge_state: reason === '' ? 'connected' : 'incomplete',
       forge_state_reason: reason,
       forge_check_at: nextCheck(),
-      forge_mends: 0,
+      forge_mends: mends.none,
     });
     await db.announce(trx, forgesTopic);
   });

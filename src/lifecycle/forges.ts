@@ -85,14 +85,20 @@ export type LinkFields = Pick<ProjectRow, 'forge_id' | 'forge_repository' | 'for
 type Link = Partial<LinkFields & Pick<ProjectRow, 'forge_check_at' | 'forge_mends'>>;
 type InTransaction = Pick<WriteContext, 'db' | 'trx'>;
 
+/** Whether the next check of a project also puts there what is missing, and whether somebody waits for that. */
+export const mends = { none: 0, soon: 1, atOnce: 2 } as const;
+
 export const unlinked = {
   forge_id: null,
   forge_repository: '',
   forge_state: 'none',
   forge_state_reason: '',
   forge_check_at: null,
-  forge_mends: 0,
+  forge_mends: mends.none,
 } as const satisfies Partial<ProjectRow>;
+
+/** So many projects of a forge are mended at once with a new token. The others are like checks: no burst at the forge. */
+const mendedAtOnce = 5;
 
 const day = 24 * 60 * 60 * 1000;
 
@@ -122,13 +128,17 @@ export async function breakLinks(context: InTransaction, forgeId: bigint, reason
 
 /** Has all projects of a forge checked now, and what is missing put there again. */
 export async function mendLinks({ db, trx }: InTransaction, forgeId: bigint): Promise<void> {
-  await setLinks({ db, trx }, forgeId, { forge_check_at: BigInt(Date.now()), forge_mends: 1 });
   await trx
     .updateTable('forge_removals')
     .set({ run_after: BigInt(Date.now()) })
     .where('forge_id', '=', forgeId)
     .where('tries', '>', 0)
     .execute();
+  const forge_check_at = BigInt(Date.now());
+  await setLinks({ db, trx }, forgeId, { forge_check_at, forge_mends: mends.soon });
+  const first = trx.selectFrom('projects').select('id').where('forge_id', '=', forgeId).orderBy('id', 'desc');
+  const ids = (await first.limit(mendedAtOnce).execute()).map(({ id }) => id);
+  for (const id of ids) await setLink({ trx }, id, { forge_mends: mends.atOnce });
   await db.announce(trx, forgesTopic);
 }
 
@@ -169,10 +179,27 @@ export async function endRemoval(trx: Transaction, id: bigint, tried: 'none' | '
   return numDeletedRows === 1n;
 }
 
-/** Checks that are due at a forge have to wait. */
+/**
+ * A key that was to be taken away is needed again: at this repository it stays. True where somebody may be taking it away
+ * all the same, there or under an older name of the repository: then it has to be looked at again.
+ */
+export async function keepKey(
+  { db, trx }: InTransaction,
+  { repository, publicKey }: { repository: string; publicKey: string },
+): Promise<boolean> {
+  const those = trx.selectFrom('forge_removals').select(['id', 'repository']).where('public_key', '=', publicKey);
+  const rows = await db.locked(those.orderBy('id'), 'forge_removals').execute();
+  const here = rows.filter((row) => row.repository.toLowerCase() === repository.toLowerCase()).map(({ id }) => id);
+  if (here.length > 0)
+    await trx.updateTable('forge_removals').set({ public_key: '' }).where('id', 'in', here).execute();
+  return rows.length > 0;
+}
+
+/** Checks that are due at a forge have to wait, and nobody waits for them any more. */
 export async function putOffChecks(context: InTransaction, forgeId: bigint, until: number): Promise<void> {
-  const later = { forge_check_at: BigInt(Math.ceil(until)), forge_mends: 0 };
-  await setLinks(context, forgeId, later, BigInt(Date.now()));
+  await setLinks(context, forgeId, { forge_check_at: BigInt(Math.ceil(until)) }, BigInt(Date.now()));
+  const waitedFor = context.trx.updateTable('projects').where('forge_id', '=', forgeId);
+  await waitedFor.where('forge_mends', '=', mends.atOnce).set({ forge_mends: mends.soon }).execute();
 }
 
 export async function putOffRemoval(
@@ -252,6 +279,7 @@ export async function dueAt(db: Queries, forgeId: bigint) {
     .select(['projects.forge_repository', 'projects.forge_mends', 'projects.forge_state'])
     .select(['hooks.id as hook_id', 'hooks.forge_url', 'hooks.secret as hook_secret', 'notifications.id as target_id'])
     .where('projects.forge_id', '=', forgeId)
+    .orderBy('projects.forge_mends', 'desc')
     .orderBy('projects.forge_check_at')
     .limit(atOnce)
     .execute();
@@ -273,8 +301,9 @@ export async function nextForgeWorkAt(db: Queries): Promise<number | undefined> 
 export async function isUntried(db: Queries, forgeId: bigint): Promise<boolean> {
   const now = BigInt(Date.now());
   const removals = dueRemovals(db, now).select('id').where('forge_id', '=', forgeId).where('tries', '=', 0);
-  const mends = db.selectFrom('projects').select('id').where('forge_id', '=', forgeId).where('forge_mends', '=', 1);
+  const projects = db.selectFrom('projects').select('id').where('forge_id', '=', forgeId);
   const held = db.selectFrom('forges').select('id').where('id', '=', forgeId).where('held_until', '>', now);
-  for (const query of [removals, mends, held]) if ((await query.executeTakeFirst()) !== undefined) return true;
+  const mending = projects.where('forge_mends', '=', mends.atOnce);
+  for (const query of [removals, mending, held]) if ((await query.executeTakeFirst()) !== undefined) return true;
   return false;
 }

@@ -15,6 +15,8 @@ import {
   forgesOf,
   forgesTopic,
   isUntried,
+  keepKey,
+  mends,
   nextCheck,
   setLink,
   unlinked,
@@ -63,6 +65,7 @@ export async function usableRepository(forge: Forge, row: ForgeRow, name: string
 export interface MadeAtForge {
   forge: ForgeRow;
   repository: ForgeRepository;
+  publicKey: string;
   hook: { id: bigint; url: string; secret: string };
   /** What has to be crossed out; undefined where nothing was missing. */
   intent: bigint | undefined;
@@ -92,7 +95,7 @@ export async function atForge(
   try {
     const missing = isNew ? allIsMissing : await missingParts(client, parts);
     const intent = await putInPlace({ db, ids }, client, { forgeId: row.id, parts, missing });
-    return { forge: row, repository, hook, intent };
+    return { forge: row, repository, publicKey, hook, intent };
   } catch (error) {
     throw forgeRefusal(error, 'repository', row.provider);
   }
@@ -136,7 +139,13 @@ export async function keep(context: Keeping, project: { id: bigint }, made: Made
     forge_state: 'connected',
     forge_state_reason: '',
   };
-  await setLink(context, project.id, { ...link, forge_check_at: nextCheck(), forge_mends: 0 });
+  const again = await keepKey(context, { repository: repository.full_name, publicKey: made.publicKey });
+  const check = again
+    ? { forge_check_at: BigInt(Date.now()), forge_mends: mends.atOnce }
+    : { forge_check_at: nextCheck(), forge_mends: mends.none };
+  await setLink(context, project.id, { ...link, ...check });
+  if (again) await context.db.announce(trx, forgesTopic);
+  await leaveOtherHooks(context, project.id, made);
   await keepForgeHook(context, project.id, { ...hook, provider: forge.provider });
   const targets = await targetsOf(trx, project.id).execute();
   const { api } = providers[forge.provider];
@@ -145,6 +154,15 @@ export async function keep(context: Keeping, project: { id: bigint }, made: Made
   for (const { id } of isTold ? [] : targets) await deleteNotification(context, id);
   if (!isTold) await createStatusTarget(context, project.id, settings, { vault, secret: '' });
   return link;
+}
+
+/** Hooks at another address of this server, or that somebody else made in the same moment. */
+async function leaveOtherHooks(context: WriteContext, projectId: bigint, { forge, repository, hook }: MadeAtForge) {
+  const own = context.trx.selectFrom('hooks').select('forge_url').where('project_id', '=', projectId);
+  const others = await own.where('forge_url', 'not in', ['', hook.url]).execute();
+  const gone = { forge_id: forge.id, repository: repository.full_name, public_key: '' };
+  for (const { forge_url: url } of others) await addRemoval(context, { ...gone, hook_url: url });
+  await dropForgeHooks(context.trx, projectId, hook.id);
 }
 
 function targetsOf(db: Queries, projectId: bigint) {

@@ -90,8 +90,10 @@ export async function keepForgeHook(
     .execute();
 }
 
-export async function dropForgeHooks(trx: Transaction, projectId: bigint): Promise<void> {
-  await trx.deleteFrom('hooks').where('project_id', '=', projectId).where('forge_url', '!=', '').execute();
+/** Drops the hooks that a project has at its forge, but for one that stays. */
+export async function dropForgeHooks(trx: Transaction, projectId: bigint, stays = 0n): Promise<void> {
+  const all = trx.deleteFrom('hooks').where('project_id', '=', projectId).where('forge_url', '!=', '');
+  await all.where('id', '!=', stays).execute();
 }
 
 export const routes = [

@@ -67,7 +67,7 @@ async function reasonsFor<Shown extends Waiting>(
 function inTurn(why: WhyWaiting, job: QueuedJob | undefined): string | undefined {
   if (!job) return undefined;
   if (job.run_after <= BigInt(Date.now())) return why.busy(job.tags, job.kind);
-  if (job.location !== null) return 'waits for the files of another suite, which another runner has';
+  if (job.location !== null) return 'waits for the runner that has the files of another suite';
   // A build that has begun is put off only while the blob store cannot be reached.
   return job.state === 'running'
     ? 'waits for the store of the server’s files, which is away'

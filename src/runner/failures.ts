@@ -11,6 +11,9 @@ export class RejectedError extends Error {}
 /** The server answers, but its blob store cannot be reached. */
 export class StoreAwayError extends Error {}
 
+/** The server answers, but fails at this message, maybe at each repetition. */
+export class BrokenServerError extends Error {}
+
 /** The server and this runner speak different protocols. */
 export function otherVersion(theirs: string): RefusedError {
   return new RefusedError(
@@ -50,8 +53,9 @@ export function failureOf(what: string, status: number | undefined, text: string
   if (status === 401) return revoked();
   const message = `the server answered ${what} with ${status}: ${text.slice(0, 200)}`;
   if (status === 503 && text.startsWith(`{"error":{"${blobsAwayField}":`)) return new StoreAwayError(message);
-  const isFinal = status !== undefined && status >= 400 && status < 500 && text.startsWith('{"error":{');
-  return isFinal ? new RejectedError(message) : new Error(message);
+  const isOwn = status !== undefined && text.startsWith('{"error":{');
+  if (isOwn && status === 500) return new BrokenServerError(message);
+  return isOwn && status >= 400 && status < 500 ? new RejectedError(message) : new Error(message);
 }
 
 /** Why the server could not be reached, with advice if there is some. */

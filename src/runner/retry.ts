@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { DiskFullError } from '../lib/disk-reserve.ts';
 import { DrainedError } from '../protocol/index.ts';
-import { RefusedError, RejectedError, StoreAwayError } from './failures.ts';
+import { BrokenServerError, RefusedError, RejectedError, StoreAwayError } from './failures.ts';
 
 const longestPause = 2000;
 const final = [RefusedError, RejectedError, DiskFullError, DrainedError];
@@ -36,6 +36,16 @@ export async function untilAnswered<T>(
 /** For calls that are not repeated while the blob store cannot be reached. */
 export function unlessStoreAway(error: unknown): void {
   if (error instanceof StoreAwayError) throw error;
+}
+
+/** For calls that are given up when the server has failed at them so many times. */
+export function unlessBroken(times: number): (error: unknown) => void {
+  let left = times;
+  return (error) => {
+    if (!(error instanceof BrokenServerError)) return;
+    left -= 1;
+    if (left === 0) throw error;
+  };
 }
 
 /** For calls that are repeated for this time at most while the blob store cannot be reached. */

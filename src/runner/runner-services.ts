@@ -29,6 +29,8 @@ export interface RunnerServicesOptions {
   /** A file of variables for all builds. */
   buildEnvironment?: string | undefined;
   isolation: 'required' | 'off';
+  /** Whether builds may not make images here, whatever the server says. */
+  forbidsImageBuilds?: boolean;
   link: Link;
   /** How much compiled software is kept unpacked. */
   dependencyCacheBytes: number;
@@ -139,6 +141,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     outbox,
     kept,
     isSoonGone: !options.keepsBuilds,
+    forbidsImageBuilds: options.forbidsImageBuilds ?? false,
     link,
     scratch,
     operatorVariables: () =>

@@ -3,14 +3,15 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { messageOf } from '../lib/error-code.ts';
 import { fetchSlots, type SlotKind } from '../domain/runner-slots.ts';
 import { randomName } from '../lib/random-name.ts';
-import { DrainedError, type Link, type Order, type Outcome, type Wish } from '../protocol/index.ts';
+import { DrainedError, type FinishReport, type Link, type Order, type Outcome, type Wish } from '../protocol/index.ts';
 import { Claims } from './claims.ts';
+import { BrokenServerError } from './failures.ts';
 import { deliverOutbox, emptyOutbox } from './deliver-outbox.ts';
 import type { RunnerServices } from './job-runner.ts';
 import { foldersOf } from './leftovers.ts';
 import { pollRepositories } from './polls.ts';
 import { claimLost, perform } from './perform.ts';
-import { untilAnswered } from './retry.ts';
+import { unlessBroken, untilAnswered } from './retry.ts';
 import { serveShells } from './shells.ts';
 import { forgetProjects, tidyCaches, tidyKept, tidyMirrors } from './upkeep.ts';
 
@@ -30,6 +31,8 @@ export interface RunnerOptions {
   once?: { idleMs: number; emptyWithinMs?: number } | undefined;
   /** The pause between two checks whether there is time for cleanup. */
   upkeepEveryMs?: number;
+  /** How often an outcome is reported to a server that fails at it. */
+  finishTries?: number;
 }
 
 export interface Runner {
@@ -42,6 +45,9 @@ export interface Runner {
   /** Takes no more work, gives up its jobs, and removes their files. */
   stop(): Promise<void>;
 }
+
+/** For about a minute. */
+const finishTries = 35;
 
 const stopped = new Error('the runner was stopped');
 
@@ -90,6 +96,22 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     return kept && kept.forSuites().length > 0 ? { location: kept.location } : {};
   };
 
+  /** A server that fails at an outcome again and again may still take that the job was lost. Then it is tried again. */
+  const finish = async (report: FinishReport): Promise<void> => {
+    const tell = (one: FinishReport) =>
+      untilAnswered(
+        signal,
+        async () => server.answered(await link.finish(one, signal)),
+        unlessBroken(options.finishTries ?? finishTries),
+      );
+    try {
+      await tell(report);
+    } catch (error) {
+      if (!(error instanceof BrokenServerError)) throw error;
+      await tell({ ...report, outcome: { kind: 'lost', message: error.message } });
+    }
+  };
+
   const performNext = async (order: Order): Promise<void> => {
     const work = claims.hold(order.claim);
     const before = keeping();
@@ -99,7 +121,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       // The other free slots report the location too, before the server gives the next jobs away.
       if (!options.once && before.location !== keeping().location) await askAnew();
       if (options.once && !isGood(report.outcome)) await pause(endingMs, undefined, { signal });
-      await untilAnswered(signal, async () => server.answered(await link.finish(report, signal)));
+      await finish(report);
     } catch (error) {
       if (!signal.aborted && work.signal.reason !== claimLost) log(`job abandoned: ${messageOf(error)}`);
     } finally {

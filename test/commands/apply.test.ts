@@ -302,8 +302,8 @@ describe('headrace check', () => {
       `${suite('unit\\u001b[31m', '"make"')}retries = 9\n${suite('lint', '"make"')}needs = ["none"]\n`,
     );
     const mistakes = [
-      '.headrace.toml:3: suites[unit\uFFFD[31m][name] is not known, too large, or not of the right form.',
-      '.headrace.toml:5: suites[unit\uFFFD[31m][retries] is not known, too large, or not of the right form.',
+      '.headrace.toml:3: suites[unit\uFFFD[31m][name] is too large, or not of the right form.',
+      '.headrace.toml:5: suites[unit\uFFFD[31m][retries] has to be a whole number from 0 to 3.',
     ];
     assert.deepEqual(await check(), [1, `${mistakes.join('\n')}\n`, ''], 'TOML comes first');
     const [status, json] = await check('--json');

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { createHash, randomInt, randomUUID } from 'node:crypto';
-import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { Client as PgClient } from 'pg';
-import { onEveryDatabase, type TestDatabase } from '../support/databases.ts';
+import { onEveryDatabase } from '../support/databases.ts';
 import type { Record_ } from '../support/client.ts';
 import { Receiver, reply } from '../support/receiver.ts';
 import { aCommit, ScriptedRunner, Task } from '../support/runner.ts';
-import { Service } from '../support/service.ts';
+import type { Service } from '../support/service.ts';
+import { deadlocks, twoServers } from '../support/two-servers.ts';
 import type { User } from '../support/user.ts';
 import { writeListing } from '../../src/domain/ref-listings.ts';
 import type { CommitReport, Order } from '../../src/protocol/index.ts';
@@ -84,24 +83,6 @@ onEveryDatabase((database) => {
     });
   });
 });
-
-async function twoServers(database: TestDatabase): Promise<Service[]> {
-  const unmanaged = { ...database, afterwards: () => {} }; // they are stopped before anything is counted
-  const settings = { webhook_allow: '127.0.0.0/8' };
-  if (database.kind === 'sqlite') {
-    const only = new Service(unmanaged, { settings });
-    await only.start();
-    return [only, only];
-  }
-  const url = await database.emptyUrl();
-  await query(url, `alter database ${nameIn(url)} set deadlock_timeout = '50ms'`);
-  const first = new Service(unmanaged, { settings: { ...settings, database_url: url } });
-  await first.start();
-  const shared = { database_url: url, master_key_file: join(first.folder, 'master.key') };
-  const second = new Service(unmanaged, { settings: { ...settings, ...shared } });
-  await second.start();
-  return [first, second]; // the one whose folder holds the key is stopped last
-}
 
 /** A project with the address and the secret of its hook. */
 type Hooked = Record_ & { hook: Record_ };
@@ -275,24 +256,4 @@ function chances(seed: number): Chance {
 
 function shaOf(ref: string): string {
   return createHash('sha1').update(ref).digest('hex');
-}
-
-function nameIn(url: string): string {
-  return new URL(url).pathname.slice(1);
-}
-
-/** Counted by the database; each connection says what it knows when it ends, which all have by now. */
-async function deadlocks(url: string): Promise<number> {
-  const [row] = await query(url, `select deadlocks from pg_stat_database where datname = '${nameIn(url)}'`);
-  return Number(row?.deadlocks);
-}
-
-async function query(url: string, text: string): Promise<Record<string, unknown>[]> {
-  const client = new PgClient(url);
-  await client.connect();
-  try {
-    return (await client.query<Record<string, unknown>>(text)).rows;
-  } finally {
-    await client.end();
-  }
 }

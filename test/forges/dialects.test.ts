@@ -4,6 +4,7 @@ import { ForgeApi } from '../../src/forges/api.ts';
 import { bitbucketCloud, bitbucketHeaders } from '../../src/forges/bitbucket-cloud.ts';
 import { ForgeError, type Forge } from '../../src/forges/forge.ts';
 import { forgeOpener, type ProviderName } from '../../src/forges/index.ts';
+import { publicAddressFilter } from '../../src/lib/address-filter.ts';
 import { createResolve } from '../../src/lib/resolve.ts';
 import { FakeForge, forgeToken as token, type Dialect } from '../support/fake-forge.ts';
 
@@ -109,12 +110,22 @@ for (const dialect of ['github', 'gitlab', 'gitea', 'cloud', 'center'] as const)
     assert.equal(await kindOf(forge.repository('team/none')), 'not_found');
     assert.equal(await kindOf(forge.addKey('team/writable', 'x', key)), 'forbidden');
     fake.add('team/old', { movedTo: 'team/app' });
-    await assert.rejects(
-      forge.repository('team/old'),
-      dialect === 'cloud' || dialect === 'center' ? ForgeError : /to team\/app/,
-    );
+    await assert.rejects(forge.repository('team/old'), /renamed or moved to team\/app/);
     fake.token = 'another';
     assert.equal(await kindOf(forge.whoami()), 'refused');
+  });
+}
+
+for (const dialect of ['cloud', 'center'] as const) {
+  test(`${dialect} tells by a second list what can be administered, whichever page that has it on`, async () => {
+    await using fake = await FakeForge.start(dialect);
+    const admins = [false, true, true, false, false, true, false, true];
+    for (const [at, admin] of admins.entries()) fake.add(`team/r${at}`, { admin });
+    const forge = open(fake);
+    const seen: boolean[] = [];
+    for (let page = 1; page <= admins.length / fake.pageSize; page += 1)
+      for (const one of (await forge.repositories('', page)).repositories) seen.push(one.may_administer);
+    assert.deepEqual(seen, admins);
   });
 }
 
@@ -151,6 +162,19 @@ test('a forge that is away, limits its rate or answers nonsense is told apart [p
   const elsewhere = 'http://169.254.169.254/latest/meta-data/';
   fake.interfere = () => ({ status: 301, headers: { location: elsewhere }, body: {} });
   await assert.rejects(forge.repository('team/app'), /renamed or moved elsewhere/);
+  // The name leads elsewhere by the second look: the first one counts for its call, and the next call is judged anew.
+  let looks = 0;
+  const resolve = async () => [{ address: (looks += 1) === 1 ? '127.0.0.1' : '10.0.0.1', family: 4 }];
+  const mayCall = publicAddressFilter(['127.0.0.0/8']);
+  const { port } = new URL(fake.url);
+  const url = `http://rebinding.example.org:${port}`;
+  const rebound = forgeOpener({ ...rules, mayCall, resolve })('github', { url, token });
+  fake.interfere = () => undefined;
+  const before = fake.calls.length;
+  assert.equal((await rebound.whoami()).login, 'ada');
+  assert.equal(looks, 1);
+  await assert.rejects(rebound.whoami(), /the address is not public/);
+  assert.equal(fake.calls.length, before + 1);
   const forbidden = forgeOpener({ ...rules, mayCall: () => false })('github', { url: fake.url, token });
   assert.equal(await kindOf(forbidden.whoami()), 'not_a_forge');
 });

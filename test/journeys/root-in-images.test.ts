@@ -4,7 +4,8 @@ import { onOneDatabase, temporaryFolder } from '../support/databases.ts';
 import { debianLayers } from '../support/debian-image.ts';
 import { Developer } from '../support/developer.ts';
 import { startInstallation, type Build, type Installation, type Project } from '../support/installation.ts';
-import { imageOfTars, startRegistry, type TestRegistry } from '../support/registry.ts';
+import { nodeLayers } from '../support/program-layer.ts';
+import { imageOf, imageOfTars, shellLayer, startRegistry, type TestRegistry } from '../support/registry.ts';
 
 /** What people do as root in containers, in a Debian of a real registry, with the real server, runner and sandbox. */
 onOneDatabase((database) => {
@@ -16,9 +17,15 @@ onOneDatabase((database) => {
     registry = await startRegistry({ isOpen: true });
     installation = await startInstallation(database, { HEADRACE_REGISTRY_ALLOW: '127.0.0.0/8' });
     project = await installation.project();
-    const layers = await debianLayers(folder);
-    for (const [tag, config] of Object.entries({ root: {}, app: { User: 'app' } }))
-      await registry.push('debian', tag, imageOfTars(layers, { env: ['COLOUR=green'], config }));
+    const layers = await debianLayers(folder, ['python3', 'python3-pip']);
+    const env = ['COLOUR=green', 'PIP_BREAK_SYSTEM_PACKAGES=1', 'PIP_ROOT_USER_ACTION=ignore'];
+    const tags = { root: {}, app: { User: 'app' } };
+    for (const [tag, config] of Object.entries(tags))
+      await registry.push(
+        'debian',
+        tag,
+        imageOfTars([...layers, ...(tag === 'root' ? await nodeLayers() : [])], { env, config, packing: 'none' }),
+      );
   });
   after(() => registry?.close());
 
@@ -78,6 +85,76 @@ onOneDatabase((database) => {
     // So that both can be deleted.
     const alone = { 'needs[]': '', files_from_id: '' };
     await installation.api().put(`/projects/${project.id_str}/suites/${next}`, alone);
+  });
+
+  /** What Python and Node install: a wheel, and a package that is packed by npm itself. */
+  const installable = {
+    'wheel/greeting.py': 'def main(): print("from a wheel")\n',
+    'wheel/greeting-1.0.dist-info/METADATA': 'Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n',
+    'wheel/greeting-1.0.dist-info/WHEEL':
+      'Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n',
+    'wheel/greeting-1.0.dist-info/entry_points.txt': '[console_scripts]\ngreet-python = greeting:main\n',
+    'wheel/greeting-1.0.dist-info/RECORD': '',
+    'node/package.json': JSON.stringify({
+      name: 'greeting',
+      version: '1.0.0',
+      bin: { 'greet-node': 'main.js' },
+      scripts: { postinstall: 'id -un >/var/tmp/installed-by' },
+    }),
+    'node/main.js': '#!/usr/bin/env node\nconsole.log("from npm");\n',
+  };
+
+  test('pip and npm install for everybody, a daemon drops its rights, and the next suite has every owner', async (t) => {
+    const image = `${registry.host}/debian:root`;
+    await project.repository.commit({ message: 'To install', files: installable });
+    const command = [
+      '(cd wheel; python3 -m zipfile -c ../greeting-1.0-py3-none-any.whl greeting.py greeting-1.0.dist-info)',
+      'pip install --quiet --no-index ./greeting-1.0-py3-none-any.whl',
+      'npm install --global --offline --no-fund --no-audit --loglevel=error --foreground-scripts $(npm pack --silent ./node)',
+      'su app -c "greet-python; greet-node"; cat /var/tmp/installed-by',
+      'python3 -m venv --without-pip venv && venv/bin/python -c "import sys; print(sys.prefix)"',
+      'start-stop-daemon --start --background --chuid app --make-pidfile --pidfile /run/app.pid --exec /bin/sleep -- 1000',
+      'stat -c %U /proc/$(cat /run/app.pid); start-stop-daemon --stop --user app --pidfile /run/app.pid --retry 5 | grep -c app || :',
+      'mkdir -p of/app of/other; touch of/app/file of/other/file of/root; chown -R app:team of/app; chown -R 65534:1234 of/other; chmod 700 of/app',
+    ].join('\n');
+    const from = await project.suite(t, 'installs', command, { image });
+    const look = 'stat -c "%n %u:%g %a" of/root of/app of/app/file of/other/file';
+    const further = { 'needs[]': from, files_from_id: from };
+    const again = await project.suite(t, 'goes on in it', look, { ...further, image });
+    const as = await project.suite(t, 'goes on as app', look, { ...further, image: `${registry.host}/debian:app` });
+    const of = await buildsOf('Install');
+    const first = await of(from);
+    assert.equal(first.build?.build_state, 'passed', first.log);
+    assert.match(first.log, /\nfrom a wheel\nfrom npm\nroot\n\/build\/venv\napp\n/);
+    const seen = (own: string, app: string): string =>
+      `of/root ${own} 644\nof/app ${app} 700\nof/app/file ${app} 644\nof/other/file 65534:1234 644\n`;
+    assert.match((await of(again)).log, new RegExp(`${seen('0:0', '70:80')}$`));
+    assert.match((await of(as)).log, new RegExp(`of/root 70:71 644\n`));
+    for (const id of [again, as])
+      await installation.api().put(`/projects/${project.id_str}/suites/${id}`, { 'needs[]': '', files_from_id: '' });
+  });
+
+  test('so it is in an image of BusyBox alone', async (t) => {
+    const names = ['su', 'chown', 'tar', 'httpd', 'wget'];
+    const applets = names.map((name) => ({ name: `bin/${name}`, type: 'symbolic link', target: 'busybox' }) as const);
+    const files = [
+      { name: 'etc/passwd', content: 'root:x:0:0:root:/root:/bin/sh\n' },
+      { name: 'etc/group', content: 'root:x:0:\n' },
+      { name: 'etc/shadow', content: 'root:*::0:::::\n', mode: 0o640 },
+    ];
+    await registry.push('busybox', '1', imageOf([shellLayer(), [...applets, ...files]], { env: ['PATH=/bin'] }));
+    const command = [
+      'id -un; echo worker:x:7:7::/srv:/bin/sh >>/etc/passwd; su worker -c "id -un; touch /tmp/mine"; stat -c %U /tmp/mine',
+      'mkdir -p package/srv/deep; echo installed >package/srv/deep/file; chown -R worker: package; tar -C package -cf p.tar .',
+      'tar -C / -xpf p.tar; stat -c %U /srv/deep/file',
+      // As small daemons do it: bound as root, served as somebody else.
+      'echo page >/srv/page; httpd -p 127.0.0.1:80 -u worker -h /srv; wget -qO- http://127.0.0.1/page',
+      'for p in /proc/[0-9]*; do [ "$(cat $p/comm)" != httpd ] || stat -c %U $p; done',
+    ].join('\n');
+    const id = await project.suite(t, 'small', command, { image: `${registry.host}/busybox:1` });
+    const { build, log } = await (await buildsOf('Small'))(id);
+    assert.equal(build?.build_state, 'passed', log);
+    assert.match(log, /\nroot\nworker\nworker\nworker\npage\nworker\n$/);
   });
 
   test('a shell in a build that failed is who it was, with what it changed and for whom', async (t) => {

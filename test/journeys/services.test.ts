@@ -1,31 +1,22 @@
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
-import { after, before, test, type TestContext } from 'node:test';
+import { after, before, test } from 'node:test';
 import { onOneDatabase } from '../support/databases.ts';
 import { Developer } from '../support/developer.ts';
-import { startInstallation, type Build, type Installation, type Project } from '../support/installation.ts';
-import { postgresImage } from '../support/postgres-image.ts';
-import { postgresPrograms } from '../support/postgres.ts';
+import { startInstallation, type Installation, type Project } from '../support/installation.ts';
 import { imageOf, shellLayer, startRegistry, type TestRegistry } from '../support/registry.ts';
-
-interface Service {
-  name: string;
-  state: string;
-  started_at: string | null;
-  ready_at: string | null;
-  finished_at: string | null;
-  exit_status: number | null;
-}
+import { servedBuilds, type ServedBuilds } from '../support/served-builds.ts';
 
 /** Services beside real builds, from images of a real registry. */
 onOneDatabase((database) => {
   let registry: TestRegistry;
   let installation: Installation;
   let project: Project;
+  let served: ServedBuilds;
   before(async () => {
     registry = await startRegistry();
     installation = await startInstallation(database, { HEADRACE_REGISTRY_ALLOW: '127.0.0.0/8' });
     project = await installation.project();
+    served = servedBuilds(installation, project);
     await installation.api().post('/registries', { host: registry.host, ...registry.user });
     const tools = [
       'httpd',
@@ -56,42 +47,19 @@ onOneDatabase((database) => {
   after(() => registry?.close());
 
   const web = (): string => `${registry.host}/team/web:1`;
-  const suite = (t: TestContext, name: string, command: string, services: Record<string, string>[]) => {
-    const fields = services.flatMap((service, at) =>
-      Object.entries(service).map(([field, value]) => [
-        field.replace(/^\w+/, (first) => `services[${at}][${first}]`),
-        value,
-      ]),
-    );
-    return project.suite(t, name, command, Object.fromEntries(fields) as Record<string, string>);
-  };
-  const built = async (...suites: string[]) => {
-    const sha = await project.repository.commit({ message: `Serve ${suites.join(' ')}` });
-    return resultsOf(sha, sha, suites);
-  };
-  const resultsOf = async (ref: string, sha: string, suites: string[]) => {
-    await project.build(ref);
-    const builds = await project.builds((await project.commits()).find((commit) => commit['ref'] === sha));
-    return Promise.all(
-      suites.map(async (id) => {
-        const build = builds.find(({ suite_id_str }) => suite_id_str === id) as Build & { services: Service[] };
-        const path = `${project.path}/builds/${build.id_str}/services`;
-        const said = (name: string): Promise<string> => installation.api().text(`${path}/${name}/log.txt`);
-        return { build, log: await project.log(build), said };
-      }),
-    );
-  };
+  const suite = (...of: Parameters<ServedBuilds['suite']>): Promise<string> => served.suite(...of);
+  const built = (...suites: string[]): ReturnType<ServedBuilds['built']> => served.built(...suites);
 
   test('they are ready before the first step, found by name, and gone afterwards, each with its own log', async (t) => {
-    const command = `wget -qO- http://web:8080/; wget -qO- http://other:9090/; cat /etc/hosts; ls /www 2>&1 || true`;
+    const command = `wget -qO- http://web:8080/; wget -qO- http://other/; cat /etc/hosts; ls /www 2>&1 || true`;
     const id = await suite(t, 'beside', command, [
       { name: 'web', image: web(), 'variables[0][name]': 'COLOUR', 'variables[0][from]': 'SECRET_COLOUR' },
       {
         name: 'other',
         image: web(),
-        command: 'mkdir -p made && echo hello >made/index.html\nhttpd -f -p 9090 -h made',
-        ready_port: '9090',
-        ready_command: 'wget -qO- http://other:9090/ && test "$(pwd)" = /www',
+        command: 'mkdir -p made && echo hello >made/index.html\nhttpd -f -p 80 -h made',
+        ready_port: '80',
+        ready_command: 'wget -qO- http://other/ && test "$(pwd)" = /www',
       },
     ]);
     await project.variable(id, 'SECRET_COLOUR', 'ultramarine');
@@ -124,6 +92,57 @@ onOneDatabase((database) => {
     developer.clone(installation.host.url('app.git'));
     const shell = await developer.run(['shell', failed?.build.id_str ?? ''], 'wget -qO- http://web:8080/; exit 4');
     assert.deepEqual([shell.status, shell.out], [4, 'the page\n'], shell.err);
+  });
+
+  test('an image that means harm is a service as every other [promise: service-isolation]', async (t) => {
+    const link = (name: string, target: string) => ({ name, type: 'symbolic link', target }) as const;
+    const look = [
+      'for word in "$@"; do echo "<$word>"; done; pwd; cat /etc/hosts; ls -A /tmp /run /build',
+      'grep CapBnd /proc/self/status; ls -d /old /sub/old /sub/new 2>/dev/null; ls /proc | grep -c "^[0-9]"',
+      'mount -t tmpfs none /tmp 2>/dev/null && echo mounted; touch /tmp/mine ~/mine; exec httpd -f -p 8080 -h /www',
+    ];
+    const words = ["it's", '$(echo bad)', '`echo bad`', '; exit 3 #', '-x', '', 'two\nlines'];
+    const layers = [
+      [...shellLayer(), link('bin/httpd', 'busybox'), link('bin/grep', 'busybox')],
+      [
+        { name: 'old', content: '' },
+        { name: 'sub/old', content: '' },
+        { name: 'www/index.html', content: 'harmless\n' },
+      ],
+      [{ name: '.wh.old' }, { name: 'sub/.wh..wh..opq' }, { name: 'sub/new', content: '' }],
+      [
+        link('etc/hosts', '/bin/busybox'),
+        link('home', '/bin'),
+        link('tmp', '/www'),
+        link('run', '/'),
+        link('build', '/bin'),
+      ],
+    ];
+    const config = {
+      WorkingDir: "/bin/../../../a 'b' $(echo bad >/www/bad)",
+      Entrypoint: ['/bin/sh', '-c', look.join('\n'), 'name', ...words],
+      ExposedPorts: { '8080/tcp': {} },
+    };
+    await registry.push(
+      'team/hostile',
+      '1',
+      imageOf(layers, { env: ['PATH=/bin', 'IFS=x', 'ENV=/bin/bad', 'HEADRACE_STATUS=0'], config }),
+    );
+    const id = await suite(t, 'harm', 'wget -qO- http://web:8080/; ls ~ /tmp /build; cat /etc/hosts', [
+      { name: 'web', image: `${registry.host}/team/hostile:1` },
+    ]);
+    const [result] = await built(id);
+    const said = (await result?.said('web')) ?? '';
+    assert.equal(result?.build.build_state, 'passed', `${result?.log}\n${said}`);
+    const hosts = '127.0.0.1 localhost build web\n::1 localhost ip6-localhost ip6-loopback\n';
+    const within = `/a 'b' $(echo bad >/www/bad)\n${hosts}/build:\n\n/run:\n\n/tmp:\n`;
+    const own = 'CapBnd:\t00000000a00404fb\n/sub/new\n';
+    assert.ok(said.startsWith(`${words.map((word) => `<${word}>\n`).join('')}${within}${own}`), said);
+    assert.match(said.slice(said.indexOf(own) + own.length), /^[1-6]\n$/);
+    assert.match(
+      result?.log ?? '',
+      new RegExp(`is ready\\.\nharmless\n/build:\n(file.*\n)*\n/home/build:\n\n/tmp:\n${hosts}$`),
+    );
   });
 
   test('one that is not ready, dies, or cannot be had makes an errored build, in words', async (t) => {
@@ -226,7 +245,7 @@ onOneDatabase((database) => {
       const sha = await project.repository.commit({ on: 'proposed', after, files });
       await project.repository.git(['update-ref', 'refs/pull/7/head', sha]);
       await project.repository.deleteBranch('proposed');
-      return resultsOf('refs/pull/7/head', sha, [id]);
+      return served.resultsOf('refs/pull/7/head', sha, [id]);
     };
     const [begun] = await proposed({ other: 'b\n' });
     assert.deepEqual(starts(begun?.log).slice(0, 2), starts(third?.log).slice(0, 2), begun?.log);
@@ -245,31 +264,5 @@ onOneDatabase((database) => {
       failed?.log ?? '',
       /What fills the service web failed with status 3\. Its last lines:\n(.*\n)*no seeds\n$/,
     );
-  });
-
-  test('a PostgreSQL is made and filled once, by its image’s root and its own user, and begins with that', async (t) => {
-    await registry.push('team/postgres', '1', await postgresImage());
-    const psql = `${join(postgresPrograms(), 'psql')} -X -At -h db -U postgres`;
-    const id = await suite(t, 'database', `${psql} -c 'select colour from colours'; ${psql} -c 'drop table colours'`, [
-      {
-        name: 'db',
-        image: `${registry.host}/team/postgres:1`,
-        ready_command: 'pg_isready -h 127.0.0.1',
-        prepare: `echo filling; ${psql} -f schema.sql`,
-        'prepare_inputs[]': 'schema.sql',
-        'data[]': '/srv/data',
-      },
-    ]);
-    const schema = "create table colours as select 'ultramarine' as colour;\n";
-    await project.repository.commit({ message: 'Schema', files: { 'schema.sql': schema } });
-    for (const isFirst of [true, false]) {
-      const [result] = await built(id);
-      const said = (await result?.said('db')) ?? '';
-      assert.equal(result?.build.build_state, 'passed', `${result?.log}\n${said}`);
-      assert.match(result?.log ?? '', /The service db is ready\.\nultramarine\nDROP TABLE\n/);
-      assert.equal(/creating configuration files(.*\n)*filling\n/.test(said), isFirst, said);
-      assert.match(said, /database system was shut down at/);
-      assert.doesNotMatch(said, /was interrupted|not properly shut down/);
-    }
   });
 });

@@ -284,6 +284,66 @@ describeService(
       assert.ok(created.length > 0 && created.every((entry) => !entry.details.includes('kittiwake')));
     });
 
+    test('what is put there again while it is taken away stays, and what moved is found [promise: connected-forges]', async () => {
+      await using forge = await FakeForge.start('github', 'team/app');
+      const alice = await service.user();
+      const { id: forgeId } = await connect(alice, forge);
+      const { db } = service.store;
+      const app = forge.of('team/app');
+      const address = 'git@forge.example.org:team/app.git';
+      const project = await alice.createProject({ repository_url: address });
+      const path = `/projects/${project.id}`;
+      const link = () => alice.post(`${path}/connect`, { forge_id: forgeId });
+      const removals = db.read.selectFrom('forge_removals').selectAll().where('forge_id', '=', forgeId);
+      const settled = async () => {
+        await until(
+          () => removals.execute(),
+          (rows) => rows.length === 0,
+        );
+        return [app.keys.length, app.hooks.map(({ url }) => url)];
+      };
+      const own = async () => (await alice.get(`${path}/hooks`)).list.map(({ url }) => url);
+
+      // Two at once, of which each puts a hook there.
+      const both = await Promise.all([link(), link()]);
+      for (const { status, text } of both) assert.ok(status === 200 || /already in use\. If the key/.test(text), text);
+      const [first] = await own();
+      assert.deepEqual([await settled(), await own()], [[1, [first]], [first]]);
+
+      // This server had another address.
+      const old = { forge_url: 'https://old.example.org/hooks/1' };
+      await db.transaction((trx) => trx.updateTable('hooks').set(old).where('project_id', '=', project.id).execute());
+      for (const hook of app.hooks) hook.url = old.forge_url;
+      assert.equal((await link()).status, 200);
+      assert.deepEqual([await settled(), await own()], [[1, [first]], [first]]);
+
+      // The project leaves while the forge is away, and comes back before anything was taken away.
+      forge.interfere = () => ({ status: 503, body: {} });
+      await alice.put(path, { repository_url: 'git@forge.example.org:team/else.git' });
+      await until(
+        () => removals.execute(),
+        ([row]) => (row?.tries ?? 0) > 0,
+      );
+      forge.interfere = () => undefined;
+      await alice.put(path, { repository_url: address });
+      assert.equal((await link()).record.forge_state, 'connected');
+      const soon = { run_after: 1n };
+      await db.transaction(async (trx) => {
+        await trx.updateTable('forge_removals').set(soon).where('forge_id', '=', forgeId).execute();
+        await db.announce(trx, 'forges');
+      });
+      const [second] = await own();
+      assert.notEqual(second, first);
+      assert.deepEqual(await settled(), [1, [second]]);
+
+      // Under its new name it is found all the same.
+      forge.repositories.delete('team/app');
+      forge.repositories.set('team/river', app);
+      forge.add('team/app', { movedTo: 'team/river' });
+      assertDestroyed(await alice.delete(path));
+      assert.deepEqual(await settled(), [0, []]);
+    });
+
     test('a forge that is disconnected leaves its projects, without what it had', async () => {
       await using forge = await FakeForge.start('gitlab', 'team/deep/app');
       const alice = await service.user();
@@ -332,7 +392,7 @@ describeServiceOnOne(
         assertInWords(await make('team/none'), wrong, /404/);
         assertInWords(await make('team/gone'), wrong, /archived/);
         assertInWords(await make('team/theirs'), wrong, /may not administer/);
-        assertInWords(await make('team/old'), wrong, dialect === 'center' ? /301/ : /moved to team\/app/);
+        assertInWords(await make('team/old'), wrong, /moved to team\/app/);
         assertInWords(await make('team/liar'), wrong, /answered for team\/app/);
         for (const name of [
           '../app',

@@ -321,6 +321,12 @@ describe('images', () => {
     assert.ok(existsSync(join(image.tree, '..', 'accounts')));
   });
 
+  test('a file of an owner beyond those that a build has is refused, by name [promise: build-user]', async () => {
+    const far: TarEntry[] = [{ name: 'far', content: '', owner: [0, 65_536] }];
+    await registry.push('team/far', '1', imageOf([shellLayer(), far]));
+    await assert.rejects(take(`${registry.host}/team/far:1`), failsWith('image_invalid', /far/));
+  });
+
   test('an unpacker that was taken over gains nothing [promise: image-unpacking]', async () => {
     // What it would like to have instead of the image: files of the machine that would do for one.
     const target = join(folder, 'machine');

@@ -9,6 +9,7 @@ import type { FinishReport, Link, Order } from '../../src/protocol/index.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import { openOutbox } from '../../src/runner/outbox.ts';
+import { failureOf } from '../../src/runner/failures.ts';
 import { startRunner, type Runner } from '../../src/runner/runner.ts';
 import { noShells } from '../support/no-shells.ts';
 import { temporaryFolder } from '../support/folders.ts';
@@ -27,7 +28,12 @@ interface Told {
   holds: (number | undefined)[];
 }
 
-async function start(t: TestContext, idleMs: number, next: Link['next']): Promise<Told> {
+async function start(
+  t: TestContext,
+  idleMs: number,
+  next: Link['next'],
+  finish: (report: FinishReport) => void = () => {},
+): Promise<Told> {
   const folder = temporaryFolder();
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const reports: FinishReport[] = [];
@@ -42,6 +48,7 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
     extend: async (_, signal) => (await once(signal, 'abort'), {}),
     async finish(report) {
       reports.push(report);
+      finish(report);
       return { taken: true };
     },
     log: nothing,
@@ -67,7 +74,15 @@ async function start(t: TestContext, idleMs: number, next: Link['next']): Promis
     log: () => {},
   });
   const services = { mirrors, outbox, close: async () => {} } as RunnerServices;
-  const runner = await startRunner({ link, folder, services, concurrency: 4, log: () => {}, once: { idleMs } });
+  const runner = await startRunner({
+    link,
+    folder,
+    services,
+    concurrency: 4,
+    log: () => {},
+    once: { idleMs },
+    finishTries: 3,
+  });
   return { runner, reports, holds };
 }
 
@@ -100,6 +115,22 @@ describe('a runner that does one job', () => {
     });
     await runner.done;
     assert.equal(reports.length, 1);
+  });
+
+  test('reports the job as lost to a server that fails at its outcome again and again', async (t) => {
+    const { runner, reports } = await start(
+      t,
+      60_000,
+      async ({ claim }) => orderFor(claim),
+      ({ outcome }) => {
+        if (outcome.kind === 'lost' && reports.length > 3) return;
+        throw failureOf('finish', 500, '{"error":{"generic":[]}}');
+      },
+    );
+    await runner.done;
+    assert.equal(reports.length, 4);
+    const { outcome } = reports[3] ?? {};
+    assert.ok(outcome?.kind === 'lost' && /answered finish with 500/.test(outcome.message), JSON.stringify(outcome));
   });
 
   test('reports no bad end of a job that was ended together with it', async (t) => {

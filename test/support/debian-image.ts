@@ -4,11 +4,11 @@ import { run } from '../../src/lib/processes.ts';
 import { tarOf, type TarEntry } from './tar.ts';
 
 /**
- * The layers of a Debian system that can install packages, made of the files of the same packages on this machine; and of a
- * repository in it, at /srv/repository, with the package "greeter".
+ * The layers of a Debian system that can install packages, and has these, made of the files of the same packages on this
+ * machine; and of a repository in it, at /srv/repository, with the package "greeter".
  */
-export async function debianLayers(folder: string): Promise<Buffer[]> {
-  const names = await closure(['apt', 'passwd']);
+export async function debianLayers(folder: string, packages: readonly string[] = []): Promise<Buffer[]> {
+  const names = await closure(['apt', 'passwd', ...packages]);
   const lists = await run('dpkg', ['-L', ...names]);
   const files = new Set(lists.stdout.toString().split('\n').filter(isNeeded).map(canonical));
   const list = [...files].filter((path) => statSync(path, { throwIfNoEntry: false })).map((path) => path.slice(1));

@@ -42,7 +42,8 @@ interface Reply {
 }
 
 /** Answers in the place of the forge; undefined leaves it to the forge. */
-export type Interference = (call: ForgeCall, response: ServerResponse) => Reply | 'answered' | undefined;
+type Instead = Reply | 'answered' | undefined;
+export type Interference = (call: ForgeCall, response: ServerResponse) => Instead | Promise<Instead>;
 
 const bases: Record<Dialect, string> = {
   github: '/api/v3',
@@ -65,6 +66,10 @@ export class FakeForge implements AsyncDisposable {
   /** As its header tells them; undefined where it does not. */
   scopes: string | undefined;
   interfere: Interference = () => undefined;
+  /** So many are on a page of a list, at most. */
+  pageSize = 2;
+  /** The folder of its address, for a forge that has its host not for itself. */
+  folder = '';
   #ids = 100;
   readonly #server = createServer((request, response) => void this.#serve(request, response));
 
@@ -92,7 +97,7 @@ export class FakeForge implements AsyncDisposable {
   }
 
   get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}${this.folder}`;
   }
 
   get api(): string {
@@ -135,14 +140,14 @@ export class FakeForge implements AsyncDisposable {
     };
     this.calls.push(call);
     response.on('error', () => {});
-    const answer = this.interfere(call, response) ?? this.#answer(call);
+    const answer = (await this.interfere(call, response)) ?? this.#answer(call);
     if (answer === 'answered') return;
     const type = { 'content-type': 'application/json', ...answer.headers };
     response.writeHead(answer.status, type).end(answer.body === undefined ? '' : JSON.stringify(answer.body));
   }
 
   #answer(call: ForgeCall): Reply {
-    const base = bases[this.dialect];
+    const base = `${this.folder}${bases[this.dialect]}`;
     if (!call.path.startsWith(`${base}/`)) return { status: 404, headers: { 'content-type': 'text/html' } };
     const path = call.path.slice(base.length);
     if (!this.#isSignedIn(call.headers)) return this.#refused(401, 'Bad credentials');
@@ -265,9 +270,6 @@ export class FakeForge implements AsyncDisposable {
     };
   }
 
-  /** How many repositories a page of its list has. */
-  pageSize = 2;
-
   #list({ query, path: whole }: ForgeCall, path: string): Reply {
     const wanted = (query.get('q') ?? query.get('search') ?? query.get('name') ?? '').replace(
       /^full_name [~=] "(.*)"$/,
@@ -279,9 +281,11 @@ export class FakeForge implements AsyncDisposable {
       (role === 'admin' || permission === 'REPO_ADMIN' ? one.admin : true) &&
       (role === null && permission === null && this.dialect !== 'gitlab' ? true : one.push);
     const all = [...this.repositories].filter(isAsked).map(([name, one]) => this.#view(name, one));
-    const page = query.has('start') ? Number(query.get('start')) / 50 + 1 : Number(query.get('page') ?? 1);
-    const values = all.slice((page - 1) * this.pageSize, page * this.pageSize);
-    const hasMore = all.length > page * this.pageSize;
+    const asked = ['per_page', 'limit', 'pagelen'].map((name) => Number(query.get(name))).find((size) => size > 0);
+    const size = Math.min(asked ?? 30, this.pageSize);
+    const page = query.has('start') ? Number(query.get('start')) / Number(asked) + 1 : Number(query.get('page') ?? 1);
+    const values = all.slice((page - 1) * size, page * size);
+    const hasMore = all.length > page * size;
     const next: Record<string, string> = hasMore ? { link: `<${this.url}${whole}?page=${page + 1}>; rel="next"` } : {};
     if (path === '/repos/search') return { status: 200, body: { ok: true, data: values }, headers: next };
     if (this.dialect === 'cloud') return { status: 200, body: { values, ...(hasMore && { next: 'https://x/' }) } };
@@ -307,7 +311,9 @@ export class FakeForge implements AsyncDisposable {
       };
     const nested = body.key as { text: string; label: string };
     const sent = this.dialect === 'center' ? nested.text : String(body.key);
-    const inUse = [...this.repositories.values()].some(({ keys }) => keys.some(({ key }) => key === sent));
+    const [type = '', material = ''] = sent.split(' ');
+    const plain = `${type} ${material}`;
+    const inUse = [...this.repositories.values()].some(({ keys }) => keys.some(({ key }) => key.startsWith(plain)));
     if (inUse) return this.#refused(422, 'key is already in use');
     const readOnly = {
       github: body.read_only === true,
@@ -317,9 +323,8 @@ export class FakeForge implements AsyncDisposable {
       center: body.permission === 'REPO_READ',
     }[this.dialect];
     const title = this.dialect === 'center' ? nested.label : String(body.title ?? body.label);
-    const [type = '', material = ''] = sent.split(' ');
     // Most forges leave the comment of a key out.
-    repository.keys.push({ id: (this.#ids += 1), title, key: `${type} ${material}`, readOnly });
+    repository.keys.push({ id: (this.#ids += 1), title, key: plain, readOnly });
     return { status: 201, body: {} };
   }
 

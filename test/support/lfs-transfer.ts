@@ -2,10 +2,11 @@
 export const lfsTransferProgram = (
   files: Record<string, string>,
   wrong = '',
+  repository = 'app.git',
 ): string => String.raw`#!/usr/bin/env python3
 import json, os, sys
 files = json.loads(r'''${JSON.stringify(files)}''')
-assert os.environ['SSH_ORIGINAL_COMMAND'] == "git-lfs-transfer 'app.git' download"
+assert os.environ['SSH_ORIGINAL_COMMAND'] == "git-lfs-transfer '${repository}' download"
 out = sys.stdout.buffer
 def send(*packets):
     for packet in packets:

@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { run } from '../../src/lib/processes.ts';
 import { postgresPrograms } from './postgres.ts';
+import { programLayer } from './program-layer.ts';
 import { imageOfTars, shellLayer, type TestImage } from './registry.ts';
 import { tarOf } from './tar.ts';
 
@@ -28,10 +29,6 @@ export async function postgresImage(): Promise<TestImage> {
   const own = ['postgres', 'initdb', 'pg_isready'].map((name) => join(programs, name));
   const modules = readdirSync(libraries).filter((name) => /^(dict_snowball|plpgsql)\.so$/.test(name));
   const files = [...own, '/usr/bin/setpriv', ...modules.map((name) => join(libraries, name))];
-  const needed = (await run('ldd', files)).stdout.toString().match(/(?<=\s)\/\S+(?= \(0x)/g) ?? [];
-  const all = [...new Set([...files, ...needed, share])].map((path) => path.slice(1));
-  const system = await run('tar', ['-C', '/', '-c', '-h', '--numeric-owner', ...all], { maxOutput: 512 * 1024 ** 2 });
-  if (system.status !== 0) throw new Error(system.stderr.toString());
   const more = ['chown', 'chmod', 'test'].map(
     (name) => ({ name: `bin/${name}`, type: 'symbolic link', target: 'busybox' }) as const,
   );
@@ -43,7 +40,8 @@ export async function postgresImage(): Promise<TestImage> {
     { name: 'srv/', type: 'directory' },
     { name: 'bin/serve', content: entrypoint, mode: 0o755 },
   ]);
-  return imageOfTars([settings, system.stdout], {
+  return imageOfTars([settings, await programLayer(files, [share])], {
+    packing: 'none',
     env: [`PATH=${programs}:/usr/bin:/bin`, 'PGDATA=/srv/data'],
     config: { Entrypoint: ['/bin/serve'], ExposedPorts: { '5432/tcp': {} } },
   });

@@ -43,11 +43,17 @@ const manifestType = 'application/vnd.oci.image.manifest.v1+json';
 export const architecture = { x64: 'amd64', arm64: 'arm64' }[process.arch as string] ?? process.arch;
 const digestOf = (bytes: Uint8Array): string => `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 
+const packings = {
+  gzip: { suffix: '+gzip', pack: (tar: Buffer) => gzipSync(tar, { level: 1 }) },
+  zstd: { suffix: '+zstd', pack: (tar: Buffer) => zstdCompressSync(tar) },
+  none: { suffix: '', pack: (tar: Buffer) => tar },
+};
+
 interface ImageOptions {
   env?: string[];
   architecture?: string;
   /** How its layers are packed. */
-  packing?: 'gzip' | 'zstd';
+  packing?: keyof typeof packings;
   /** More of the image's configuration. */
   config?: Record<string, unknown>;
 }
@@ -62,13 +68,15 @@ export function imageOfTars(
   tars: Buffer[],
   { env = [], architecture: made = architecture, config = {}, packing = 'gzip' }: ImageOptions = {},
 ): TestImage {
-  const packed = tars.map((tar) => (packing === 'gzip' ? gzipSync(tar, { level: 1 }) : zstdCompressSync(tar)));
+  const { suffix, pack } = packings[packing];
+  const packed = tars.map(pack);
   const description = Buffer.from(
     JSON.stringify({
       architecture: made,
       os: 'linux',
       config: { Env: env, ...config },
       rootfs: { type: 'layers', diff_ids: tars.map(digestOf) },
+      history: tars.map(() => ({ created_by: 'a test' })),
     }),
   );
   const part = (mediaType: string, bytes: Buffer) => ({ mediaType, digest: digestOf(bytes), size: bytes.length });
@@ -76,7 +84,7 @@ export function imageOfTars(
     schemaVersion: 2,
     mediaType: manifestType,
     config: part('application/vnd.oci.image.config.v1+json', description),
-    layers: packed.map((bytes) => part(`application/vnd.oci.image.layer.v1.tar+${packing}`, bytes)),
+    layers: packed.map((bytes) => part(`application/vnd.oci.image.layer.v1.tar${suffix}`, bytes)),
   };
   return { layers: packed, config: description, manifest: Buffer.from(JSON.stringify(manifest)) };
 }

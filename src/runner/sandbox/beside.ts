@@ -21,7 +21,7 @@ export async function withNeighbours(machine: Machine, sandbox: Sandbox, job: Jo
   const start = (beside: Job): Neighbour => {
     over.signal.throwIfAborted();
     const signal = AbortSignal.any([beside.signal, over.signal]);
-    const opening = networkOf(machine, sandbox).then((network) =>
+    const opening = sandbox.namespaces.paths.then(({ network }) =>
       openSandbox(machine, randomName(), { user: beside.user }, { network, cgroup: sandbox.cgroup }),
     );
     const ended = opening.then((own) => {
@@ -50,13 +50,6 @@ async function runBeside(machine: Machine, own: Sandbox, job: Job, disk: DiskWat
   const ended = await runInSandbox(machine, own, job, disk);
   await job.onLeft?.(filesOfRun(machine, own, job, disk), ended);
   return ended;
-}
-
-/** Where runs have no way out, bubblewrap makes their network, and its first process is in it. */
-async function networkOf(machine: Machine, { process, namespaces }: Sandbox): Promise<string> {
-  if (machine.connect) return (await namespaces.paths).network;
-  await process.settled();
-  return `/proc/${process.init()}/ns/net`;
 }
 
 /** Sockets that listen come first in the kernel's list, however many connections there are. */

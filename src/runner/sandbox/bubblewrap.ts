@@ -1,4 +1,4 @@
-import { closeSync, constants, openSync, writeSync } from 'node:fs';
+import { closeSync, constants, openSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -14,10 +14,10 @@ import { signalAll } from './descendants.ts';
 import { ignore } from './cgroup-files.ts';
 import { graceMs } from './ending.ts';
 import type { Descriptor, RunNamespaces } from './mount-helper.ts';
-import { readNow, readPipe } from './pipe.ts';
+import { readNow, readPipe, writeNow } from './pipe.ts';
 import { openStepFiles, sandboxedStepFiles, type StepFiles } from './step-files.ts';
 import { announced, awaitScript, ready, reportDescriptor, scriptDescriptor } from './steps.ts';
-import type { Command, Network } from './types.ts';
+import type { Command } from './types.ts';
 
 /**
  * One sandbox, from before its run to after it.
@@ -58,7 +58,7 @@ export interface Bubblewrap {
 }
 
 /** The descriptors that bubblewrap has open. */
-export function bubblewrapDescriptors(): Record<number, Descriptor> {
+export function bubblewrapDescriptors(users: SandboxUsers): Record<number, Descriptor> {
   return {
     0: { file: '/dev/null' },
     1: 'writes',
@@ -66,7 +66,7 @@ export function bubblewrapDescriptors(): Record<number, Descriptor> {
     [scriptDescriptor]: 'reads',
     [reportDescriptor]: 'writes',
     [statusDescriptor]: 'writes',
-    [seccompDescriptor]: { file: seccompFilter() },
+    [seccompDescriptor]: { file: seccompFilter(users) },
   };
 }
 
@@ -74,9 +74,9 @@ export function bubblewrapDescriptors(): Record<number, Descriptor> {
  * `root` is the directory of the sandbox's root. Mounts in the root allow no devices, except for the few that every sandbox
  * has.
  */
-export function bubblewrapCommand(root: string, network: Network, users: SandboxUsers): Command {
+export function bubblewrapCommand(root: string, users: SandboxUsers): Command {
   const shell = [...becoming(users), '/bin/sh', '-c', awaitScript];
-  return ['bwrap', '--dev-bind', root, '/', ...sandboxArguments(network, users), '--', ...shell];
+  return ['bwrap', '--dev-bind', root, '/', ...sandboxArguments(users), '--', ...shell];
 }
 
 export async function holdBubblewrap(namespaces: RunNamespaces, files: Promise<string[]>): Promise<Bubblewrap> {
@@ -179,15 +179,15 @@ function heldBubblewrap(
 const fits = 4096 * 15;
 
 /**
- * Writes to a pipe that is empty whenever something is written: so a short text fits without waiting. It stays open until
- * it is closed: a shell that opens it late would otherwise wait for a writer.
+ * Writes to a pipe that is empty whenever something is written, unless a step has filled it: so a short text fits without
+ * waiting. It stays open until it is closed: a shell that opens it late would otherwise wait for a writer.
  */
 function writePipe(fd: number): { write: (text: string) => void; close: () => void } {
   let pipe: Socket | undefined;
   return {
     write(text) {
       const bytes = Buffer.from(text);
-      const written = pipe ? 0 : writeSync(fd, bytes.subarray(0, fits));
+      const written = pipe ? 0 : writeNow(fd, bytes.subarray(0, fits));
       if (written === bytes.length) return;
       pipe ??= new Socket({ fd, readable: false, writable: true }).on('error', () => {}); // its end says why
       pipe.write(bytes.subarray(written));

@@ -61,7 +61,7 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
   const machine: Machine = {
     root,
     users: buildUsers(),
-    mountHelper: await openMountHelper({ root, ownNetworks: outside !== undefined, onLost: options.onLost }),
+    mountHelper: await openMountHelper({ root, onLost: options.onLost }),
     stateDir: state.folder,
     etc: join(state.folder, 'etc'),
     overImages: join(state.folder, 'over-images'),

@@ -26,7 +26,7 @@ export interface Machine {
   /** Whether workspaces can be overlays on a checkout; otherwise they are copies. */
   overlay: boolean;
   makeCgroup(run: string): Cgroup | null;
-  /** Connects the network of a run to the outside; undefined where runs have no network namespace. */
+  /** Connects the network of a run to the outside; undefined where they have no way out, or the machine's own. */
   connect: ((namespaces: NamespacePaths) => Promise<Outside>) | undefined;
 }
 

@@ -25,7 +25,7 @@
 #       "mount+net", or "mount+net=PATH" to join the network of another run. IDS: empty, or "FILE:RUN": files that belong to the user FILE on disk belong to the user RUN in this
 #       run. Or "FILE:FIRST+COUNT": the run gets one of COUNT ranges of IDs, the first of which begins with FIRST, and a user
 #       namespace in which they begin with 0. The process is root in it, makes no further ones, and UID and GID say who its
-#       command will be there. ENTRANCES: files of control groups that the process enters first. DESCRIPTORS: its open descriptors:
+#       command will be there. Or the same followed by "+nesting": it may make further ones. ENTRANCES: files of control groups that the process enters first. DESCRIPTORS: its open descriptors:
 #       "N<PATH" a file to read, "N<=" a pipe to read from, "N>=" a pipe to write to. Both lists have \x01 as separator.
 #       The answer is "ok", the process id, and descriptors of this process, to be opened through /proc: for every pipe N
 #       its other end ("N=M"), the namespaces ("mount=M", "net=M"), and the first ID of its range ("ids=N"). When the process has
@@ -45,6 +45,7 @@
 #       the entries of this directory replace all of the root but the sandbox's own places. It is an overlay of TREE, where
 #       the unpacked files of an image are bound, whose path is PATH (empty if they are not known by it), and of OVER, a list of further directories at its top,
 #       with \x01 as separator. The sandbox must be open and wait.
+#   sys TARGET                     shows there, read-only, what the kernel tells of the machine and of the run's network
 #   start                          the forked process becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
 #   close                          ends the run; "gone" follows when nothing is left
@@ -58,14 +59,14 @@ our ( $MS_NOSUID, $MS_NODEV, $MNT_DETACH, $ELOOP, $EUSERS );
 
 my ( $EPERM, $ESRCH, $EPIPE, $ECONNRESET ) = ( 1, 3, 32, 104 );
 my ( $SIG_BLOCK, $SIGCHLD, $WNOHANG ) = ( 0, 17, 1 );
-my ( $NEW_MOUNTS, $NEW_NETWORK ) = ( 0x20000, 0x40000000 );
+my $NEW_MOUNTS = 0x20000;
 my $PR_SET_CHILD_SUBREAPER = 36;
 
 # The runs, each with its process and open descriptors; and the run of each process id.
 my ( %runs, %names );
 
-# The namespaces in which this process is: those of a run, or "-" for its own.
-my ( $inside, $own_mounts, $own_network ) = ('-');
+# The mount namespace in which this process is: that of a run, or "-" for its own.
+my ( $inside, $own_mounts ) = ('-');
 
 # The file that lists the children of this process; and those children that belong to no run, with their names.
 my ( $children, %beside );
@@ -148,17 +149,8 @@ sub open_descriptors {
     return \%own;
 }
 
-# Returns the words that follow "ok". After a failure the caller closes the run, so nothing is left. In any case this
-# process is in its own network namespace again afterwards.
+# Returns the words that follow "ok". After a failure the caller closes the run, so nothing is left.
 sub open_run {
-    my $words = try_to_open(@_);
-    my $why   = $! + 0;
-    syscall( $call->{setns}, fileno $own_network, $NEW_NETWORK ) == 0 or die "cannot come back: $!" if $_[1] eq 'mount+net';
-    $! = $why;
-    return $words;
-}
-
-sub try_to_open {
     my ( $name, $namespaces, $ids, $uid, $gid, $entrances, $descriptors, @command ) = @_;
     my $run = $runs{$name} = { other_ends => {} };
     enter('-') or return 0;
@@ -167,7 +159,7 @@ sub try_to_open {
         open my $entrance, '>', $file or return 0;
         push @entrances, $entrance;
     }
-    my ( $file, $to, $count ) = $ids =~ /^(\d+):(\d+)(?:\+(\d+))?$/;
+    my ( $file, $to, $count, $nesting ) = $ids =~ /^(\d+):(\d+)(?:\+(\d+)(?:\+(nesting))?)?$/;
     my ( $range, $as, $as_group ) = ( undef, $uid, $gid );
     if ( defined $count ) {
         $range = $run->{range} = take_range( $to, $count ) // return 0;
@@ -175,23 +167,19 @@ sub try_to_open {
     }
     my $own = open_descriptors( $run, ( map { $_ + ( $range // 0 ) } $uid, $gid ), $descriptors ) or return 0;
     pipe( my $told, my $tell ) && pipe( my $wait, $run->{go} ) or return 0;
-    my ( $with_network, $joined ) = $namespaces =~ /^mount(\+net)(?:=(.*))?$/s;
+    my ( $with_network, $joined ) = $namespaces =~ /^mount(\+net)?(?:=(.*))?$/s;
     if ( defined $joined ) { open $run->{net}, '<', $joined or return 0 }
-    syscall( $call->{unshare}, $NEW_MOUNTS | ( $with_network && !defined $joined ? $NEW_NETWORK : 0 ) ) == 0 or return 0;
+    syscall( $call->{unshare}, $NEW_MOUNTS ) == 0 or return 0;
     ( $inside, $owners ) = ($name);
     open $run->{mount}, '<', '/proc/self/ns/mnt' or return 0;
-    if ( $with_network && !defined $joined ) {
-        open $run->{net}, '<', '/proc/self/ns/net' or return 0;
-        # The network belongs to no user namespace of a run, so no capability of a run counts there. All its ports are free.
-        write_file( '/proc/sys/net/ipv4/ip_unprivileged_port_start', '0' );
-    }
     my @handed = ( $tell, $wait, $run->{mount}, $run->{net} // (), @entrances, values %$own );
-    my @how = ( $as, $as_group, defined $range ? 'range' : $ids ? 'one' : '', $with_network ? 1 : 0, scalar @entrances, join ' ', keys %$own );
+    my @how = ( $as, $as_group, defined $range ? $nesting // 'range' : $ids ? 'one' : '', $run->{net} ? 'join' : $with_network ? 'make' : '', scalar @entrances, join ' ', keys %$own );
     ask_for_process( [ map { fileno $_ } @handed ], @how, @command ) or return 0;
     mount_at( 'run', $run_directory, 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $nook or return 0;
     close $tell;
     if ( !sysread $told, my $id, 4 ) { $! = $EPERM; return 0 }
     else                             { $names{ $run->{pid} = unpack 'L', $id } = $name }
+    if ( $with_network && !defined $joined ) { open $run->{net}, '<', "/proc/$run->{pid}/ns/net" or return 0 }
     if ( defined $range ) {
         my $map = "0 $range $ids_in_range\n";
         map_ids( $run->{pid}, uid_map => $map, gid_map => $map ) && ( $run->{owners} = many_owners( $file, $range, $uid, $gid ) ) or return 0;
@@ -268,6 +256,7 @@ my %for_run = (
     adjust    => \&set_mode_and_time,
     overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
     bind      => \&bind_at,
+    sys       => sub { show_sys( @_, $runs{$inside}{net} ) },
     image     => sub {
         my ( $image, @files ) = @_;
         my $run     = $inside;
@@ -289,7 +278,7 @@ sub prepare {
     # /sys becomes the place for the roots: the runner's own files cannot be there.
     mount_at( 'runs', '/sys', 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $run_directory or return "/sys: $!";
     chdir '/';
-    open( $own_mounts, '<', '/proc/self/ns/mnt' ) && open( $own_network, '<', '/proc/self/ns/net' ) or return "namespaces: $!";
+    open $own_mounts, '<', '/proc/self/ns/mnt' or return "namespaces: $!";
     open $children, '<', "/proc/$$/task/$$/children" or return "children: $!";
     for ( [ starter => \&open_starter ], [ cleaner => \&open_cleaner ] ) {
         my ( $name, $open ) = @$_;

@@ -34,6 +34,8 @@ export interface RunOptions {
   network?: string | undefined;
   /** Files that belong to `files` on disk belong to `run`, or to a range of users of which the run gets one. */
   ids?: { files: number; run: number } | IdRanges | undefined;
+  /** Whether a run with a range of users may make further user namespaces in its own. */
+  isNesting?: boolean;
   /** Files of control groups through which the run's process enters them first. */
   entrances: readonly string[];
   /** The user of that process on this machine; with a range, who its command will be in it. */
@@ -68,6 +70,8 @@ export interface RunNamespaces {
    * directories.
    */
   bind(source: string, target: string, mode: 'ro' | 'rw', owners?: Owners, kind?: 'file'): Promise<void>;
+  /** Shows `/sys` at a place, read-only. */
+  sys(target: string): Promise<void>;
   /** Starts the process of the run. */
   start(): Promise<Started>;
   /** Tells the helper that the pipes of the started process were opened. */
@@ -118,18 +122,13 @@ const longestOptions = 4000;
 
 export interface MountHelperOptions {
   root: boolean;
-  /** Whether runs will have networks that the helper makes. */
-  ownNetworks?: boolean;
   /** The helper ended without being closed: no sandbox can be opened any more. */
   onLost?: ((error: Error) => void) | undefined;
 }
 
-export async function openMountHelper({ root, ownNetworks, onLost }: MountHelperOptions): Promise<MountHelper> {
+export async function openMountHelper({ root, onLost }: MountHelperOptions): Promise<MountHelper> {
   const asUser = root ? [] : ['--user', '--map-root-user'];
-  // The helper goes into the network of each run and comes back. An ordinary user can leave the machine's network, but
-  // has no power over it that would let it in again; so there the helper begins in an empty one of its own.
-  const outOfNetwork = !root && ownNetworks === true ? ['--net'] : [];
-  const namespaces = ['--mount', '--propagation', 'slave', ...asUser, ...outOfNetwork];
+  const namespaces = ['--mount', '--propagation', 'slave', ...asUser];
   const program = sourceFile('runner/sandbox/mount-helper.pl');
   const [unshare, ...args] = withoutStrays(['unshare', ...namespaces, 'perl', program, process.arch], 2);
   const child = spawn(unshare, args, {
@@ -160,14 +159,23 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
     return from.next(fields.join(' '));
   };
 
-  const open = ({ ownNetwork, network, ids, entrances, as, descriptors, command }: RunOptions): RunNamespaces => {
+  const open = ({
+    ownNetwork,
+    network,
+    ids,
+    isNesting,
+    entrances,
+    as,
+    descriptors,
+    command,
+  }: RunOptions): RunNamespaces => {
     const conversation = answers.from(`${++runs}`);
     const request = async (...fields: string[]): Promise<void> => void (await ask(conversation, ...fields));
     send(
       conversation.name,
       'open',
       network !== undefined ? `mount+net=${network}` : ownNetwork ? 'mount+net' : 'mount',
-      ids ? `${ids.files}:${'run' in ids ? ids.run : `${ids.first}+${ids.count}`}` : '',
+      ids ? `${ids.files}:${'run' in ids ? ids.run : `${ids.first}+${ids.count}${isNesting ? '+nesting' : ''}`}` : '',
       `${as.uid}`,
       `${as.gid}`,
       // The helper has nothing mounted below /sys, so it uses the runner's view.
@@ -202,6 +210,7 @@ export async function openMountHelper({ root, ownNetworks, onLost }: MountHelper
         (await ask(conversation, 'furnish', folder, `${uid}`, `${gid}`)).split(' ').map(descriptor),
       image: (directory, tree, path, over) => request('image', directory, tree, path, over.join('\x01')),
       bind: (source, target, mode, owners, kind) => request('bind', source, target, mode, owners ?? '', kind ?? ''),
+      sys: (target) => request('sys', target),
       start: async () => {
         const started = request('start');
         started.catch(() => {}); // thrown below, after an earlier error

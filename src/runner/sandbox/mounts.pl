@@ -23,7 +23,7 @@ our $call = $numbers{$machine};
 our ( $OPEN_TREE, $MOVE_MOUNT, $OPENAT2, $MOUNT_SETATTR ) = ( 428, 429, 437, 442 );
 our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MS_NOEXEC, $MS_REMOUNT ) = ( 1, 2, 4, 8, 32 );
 our ( $MS_BIND, $MS_MOVE, $MS_REC, $MS_SHARED, $MNT_DETACH ) = ( 4096, 8192, 1 << 14, 1 << 20, 2 );
-my ( $ENOTDIR, $ENOTEMPTY ) = ( 20, 39 );
+my ( $ENOTDIR, $ENOTEMPTY, $NEW_NETWORK ) = ( 20, 39, 0x40000000 );
 our $ELOOP = 40;
 our $CLOSE_ON_EXEC = 0x80000;
 our ( $base, $run_directory ) = ( '/sys/base', '/sys/run' );
@@ -115,6 +115,28 @@ sub bind_cloned {
     my $done = syscall( $MOUNT_SETATTR, $tree, $empty, $EMPTY_PATH, $attributes, length $attributes ) == 0
       && syscall( $MOVE_MOUNT, $tree, $empty, $HERE, $target, 4 ) == 0;
     return closing( $tree, $done );
+}
+
+# The kernel shows there the network of whoever mounts it, so that is the run's meanwhile, if it has one. What the firmware says
+# of the machine is covered. As something is covered, the kernel lets nobody mount this file system anew.
+sub show_sys {
+    my ( $target, $network ) = @_;
+    open my $own, '<', '/proc/self/ns/net' or return 0;
+    make_way($target) && ( !$network || syscall( $call->{setns}, fileno $network, $NEW_NETWORK ) == 0 ) or return 0;
+    my $done = mount_sys($target);
+    my $why  = $! + 0;
+    syscall( $call->{umount2}, $nook, $MNT_DETACH ) if !$done;
+    syscall( $call->{setns}, fileno $own, $NEW_NETWORK ) == 0 or die "cannot come back: $!";
+    $! = $why;
+    return $done;
+}
+
+sub mount_sys {
+    my ($target) = @_;
+    my $flags = $MS_RDONLY | $MS_NOSUID | $MS_NODEV | $MS_NOEXEC;
+    return mount_at( 'sysfs', $nook, 'sysfs', $flags, '' )
+      && mount_at( 'none', "$nook/firmware", 'tmpfs', $flags, 'mode=0755,size=4k' )
+      && mount_at( $nook, $target, 'none', $MS_MOVE, '' );
 }
 
 sub write_file {

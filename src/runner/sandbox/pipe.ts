@@ -1,4 +1,4 @@
-import { constants, fchownSync, openSync, readSync } from 'node:fs';
+import { constants, fchownSync, openSync, readSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { ignore } from './cgroup-files.ts';
 import type { Identity } from './types.ts';
@@ -57,6 +57,15 @@ const largestPipe = 1024 * 1024;
 export function readNow(fd: number, into: Buffer): number {
   try {
     return readSync(fd, into);
+  } catch (error) {
+    return ignore('EAGAIN')(error) ?? 0;
+  }
+}
+
+/** How many bytes could be written without waiting. */
+export function writeNow(fd: number, bytes: Uint8Array): number {
+  try {
+    return writeSync(fd, bytes);
   } catch (error) {
     return ignore('EAGAIN')(error) ?? 0;
   }

@@ -1,7 +1,7 @@
 import { randomName } from '../../lib/random-name.ts';
 import type { Machine } from './machine.ts';
 import { openSandbox, type Probably, type Sandbox } from './sandbox.ts';
-import { rootUser, type Job, type RunUser, type SandboxOptions } from './types.ts';
+import { rootUser, type Job, type SandboxOptions } from './types.ts';
 
 /** Sandboxes that wait for their run. Each serves one run; the next sandbox is opened when it is over. */
 export interface Pool {
@@ -36,7 +36,7 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
   };
   const openAhead = (): void => {
     if (closing) return;
-    const who = nameOf(usual.user);
+    const who = nameOf(usual);
     // The next run is probably like the last. Those for another user would wait for ever.
     dismiss(ready.filter((one) => one.who !== who));
     while (ready.length < ahead) {
@@ -47,7 +47,7 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
   };
   /** A waiting sandbox may have died meanwhile. */
   const take = async (wanted: Probably): Promise<Sandbox> => {
-    const found = ready.find(({ who }) => who === nameOf(wanted.user));
+    const found = ready.find(({ who }) => who === nameOf(wanted));
     ready = ready.filter((one) => one !== found);
     const waiting = await found?.opening.catch(() => undefined);
     if (waiting?.process.isWaiting()) return waiting;
@@ -55,8 +55,8 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
     return openSandbox(machine, randomName(), wanted);
   };
   return {
-    use: async ({ limits, user, image }, work) => {
-      const wanted = { limits, user };
+    use: async ({ limits, user, image, buildsImages }, work) => {
+      const wanted = { limits, user, buildsImages };
       // What the runner itself does as root, between runs, says nothing about them.
       if (user !== rootUser || image !== undefined) usual = wanted;
       const sandbox = await take(wanted);
@@ -80,6 +80,6 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
   };
 }
 
-function nameOf(user: RunUser | undefined): string {
-  return user ? [user.uid, user.gid, ...user.groups].join(' ') : '';
+function nameOf({ user, buildsImages }: Probably): string {
+  return user ? [buildsImages ? 'images' : '', user.uid, user.gid, ...user.groups].join(' ') : '';
 }

@@ -44,6 +44,8 @@ export interface Probably {
   limits?: Limits;
   /** Who runs: a sandbox that was opened for somebody serves nobody else. */
   user?: RunUser | undefined;
+  /** Whether it builds images; one that does not gets no such sandbox either. */
+  buildsImages?: true | undefined;
 }
 
 /** A run in whose network, and within whose limits, another one stands. */
@@ -71,19 +73,18 @@ export async function openSandbox(
     const group = beside?.cgroup ?? cgroup;
     if (cgroup) undo.push(() => cgroup.remove());
     if (probably.limits) cgroup?.limit(probably.limits);
-    const { user } = probably;
+    const { user, buildsImages } = probably;
     const { ranges } = machine.users;
+    const users = { user, hasManyIds: ranges !== undefined, buildsImages };
     const alone = machine.users.next();
     const namespaces = machine.mountHelper.open({
-      ownNetwork: machine.connect !== undefined,
+      ownNetwork: machine.network !== 'host',
       network: beside?.network,
       ...(user && ranges ? { ids: ranges, as: user } : { ids: alone.ids, as: alone.run }),
+      isNesting: buildsImages ?? false,
       entrances: group?.entrances ?? [],
-      descriptors: bubblewrapDescriptors(),
-      command: bubblewrapCommand(sandboxRoot, beside ? 'internet' : machine.network, {
-        user,
-        hasManyIds: ranges !== undefined,
-      }),
+      descriptors: bubblewrapDescriptors(users),
+      command: bubblewrapCommand(sandboxRoot, users),
     });
     undo.push(() => namespaces.close());
     // All requests are sent at once, and answered in order.

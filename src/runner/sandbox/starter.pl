@@ -6,16 +6,17 @@
 # of their own run only.
 #
 # A request is one message: fields with a NUL between them (user, group, "one" or "range" for a new user namespace with so many
-# IDs or nothing, 1 for a network namespace or 0, the number of control groups to enter, the numbers of the program's
+# IDs or nothing, or "nesting" for a range in which others can be made, what to do about a network namespace: "make", "join" or nothing, the number of control groups to enter, the numbers of the program's
 # descriptors, program, arguments). Descriptors come with it: a pipe for the process id, a pipe on which the process waits before
-# it begins, the namespaces of mounts and network, the control groups, and the descriptors for the program.
+# it begins, the namespace of mounts and that of a network to join, the control groups, and the descriptors for the program.
 #
 # Or it is "users", and has the two pipes only: for a process in a new user namespace, which ends when the second one is closed.
 use strict;
 use warnings;
 
 our ( $call, $CLOSE_ON_EXEC );
-my ( $CLONE_PARENT, $NEW_USERS ) = ( 0x8000, 0x10000000 );
+my ( $CLONE_PARENT, $NEW_USERS, $NEW_NETWORK, $NEW_GROUPS ) = ( 0x8000, 0x10000000, 0x40000000, 0x2000000 );
+my ( $AF_INET, $SOCK_DGRAM, $SIOCSIFFLAGS, $IFF_UP ) = ( 2, 2, 0x8914, 1 );
 my ( $PR_SET_PDEATHSIG, $SIGKILL, $JOIN_SESSION_KEYRING, $ENOSYS ) = ( 1, 9, 1, 38 );
 my $out_of_the_way = 200;
 my ( $helper, $starter );
@@ -46,7 +47,7 @@ sub await_requests {
     my ( $command, $program, $arguments, @words ) = ('');
     while ( my ( $text, @descriptors ) = $next->() ) {
         if ( $text eq 'users' ) { hold_users(@descriptors); next }
-        my ( $uid, $gid, $own_users, $own_network, $groups, $numbers, $wanted ) = split /\0/, $text, 7;
+        my ( $uid, $gid, $own_users, $network, $groups, $numbers, $wanted ) = split /\0/, $text, 7;
         if ( $wanted ne $command ) {    # it is nearly always the same
             @words     = split /\0/, $command = $wanted, -1;
             $arguments = pack 'p*', @words, undef;
@@ -54,18 +55,18 @@ sub await_requests {
         }
         if ( syscall( $call->{clone}, $CLONE_PARENT, 0, 0, 0, 0 ) == 0 ) {
             my ( $tell, $wait, @rest ) = @descriptors;
-            my @namespaces = splice @rest, 0, 1 + $own_network;
+            my @namespaces = splice @rest, 0, $network eq 'join' ? 2 : 1;
             my @entrances  = splice @rest, 0, $groups;
             my %own;
             @own{ split / /, $numbers } = @rest;
             my $errors = $own{2} // 2;
             for (@namespaces) { syscall( $call->{setns}, $_, 0 ) == 0 or give_up( $errors, 'cannot enter a namespace' ) }
+            $network ne 'make' || make_network() or give_up( $errors, 'cannot make a network' );
             settle( $tell, $errors, $uid, $gid, $own_users );
             for (@entrances) { write_to( $_, '0' ) or give_up( $errors, 'cannot enter a control group' ) }
             my $word = ' ';
             leave(0) if syscall( $call->{read}, $wait, $word, 1 ) != 1;    # closed before it began
-            # Root in its own namespace could otherwise make others, in which it would have every capability again.
-            $own_users ne 'range' || write_file( '/proc/sys/user/max_user_namespaces', '0' ) or give_up( $errors, 'cannot forbid user namespaces' );
+            forbid_namespaces($own_users) or give_up( $errors, 'cannot forbid namespaces' );
             # Descriptors are first moved out of the way and then to their places: one may have the number that another
             # needs.
             for ( keys %own ) { syscall( $call->{dup3}, $own{$_}, $out_of_the_way + $_, $CLOSE_ON_EXEC ) }
@@ -77,6 +78,23 @@ sub await_requests {
     }
 }
 
+# Root in its own namespace could otherwise make others, in which it would have every capability again. A run that builds images
+# has to. Then it has none over a network or a control group: its own were made outside of them, or here, and there will be no
+# others. The kernel counts by user, so a limit of 1 would allow as many as the run has users.
+sub forbid_namespaces {
+    my ($own_users) = @_;
+    return 1 if $own_users eq '' || $own_users eq 'one';
+    return limit_of( user => 0 ) if $own_users eq 'range';
+    return
+         syscall( $call->{unshare}, $NEW_GROUPS ) == 0
+      && limit_of( cgroup => 0 )
+      && limit_of( net    => 0 )
+      && limit_of( time   => 0 )
+      && limit_of( user   => 100 );
+}
+
+sub limit_of { my ( $kind, $most ) = @_; return write_file( "/proc/sys/user/max_${kind}_namespaces", $most ) }
+
 sub hold_users {
     my ( $tell, $wait ) = @_;
     if ( syscall( $call->{clone}, $CLONE_PARENT | $NEW_USERS, 0, 0, 0, 0 ) == 0 ) {
@@ -86,6 +104,15 @@ sub hold_users {
         leave(0);
     }
     syscall( $call->{close}, $_ ) for $tell, $wait;
+}
+
+# The network belongs to no user namespace of a run, so no capability of a run counts there: all its ports are free instead,
+# unless the machine is a container whose /proc/sys is read-only.
+sub make_network {
+    my $loopback = pack 'a16 s x22', 'lo', $IFF_UP;
+    syscall( $call->{unshare}, $NEW_NETWORK ) == 0 && socket my $any, $AF_INET, $SOCK_DGRAM, 0 or return 0;
+    write_file( '/proc/sys/net/ipv4/ip_unprivileged_port_start', '0' );
+    return ioctl $any, $SIOCSIFFLAGS, $loopback;
 }
 
 # Enters the run's namespaces and groups, and reports the process id.

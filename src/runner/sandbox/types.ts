@@ -77,6 +77,8 @@ export interface Mount {
   writable?: string;
   /** One file, read-only, that covers one which is there. */
   file?: string;
+  /** What the kernel tells of the machine, read-only. */
+  isSys?: true;
 }
 
 export interface Limits {
@@ -100,12 +102,19 @@ export interface Job {
    */
   next?: ((ended: EndedStep) => Promise<NextStep | undefined>) | undefined;
   environment: Record<string, string>;
+  /** Small files that are there when its first step begins, and that only who runs can read; by their paths. */
+  files?: Readonly<Record<string, string>>;
   /** Whether it runs a stranger's commands, which may install programs into the home and find them there. */
   isBuild?: true;
   workspace: Workspace;
   mounts?: Mount[];
   /** Who runs, in a sandbox with many users: root of it has some rights over all of their files. Otherwise the build's user. */
   user?: RunUser | undefined;
+  /**
+   * Whether it may make user namespaces of its own, and mounts in them, as programs do that build images. Only a run with many
+   * users may.
+   */
+  buildsImages?: true | undefined;
   /** The files of an image, which stand in the sandbox instead of the machine's programs; the run may change its view. */
   image?: string | undefined;
   /** What other runs changed in the same image: directories that lie below its files, and over them. */

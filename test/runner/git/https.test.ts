@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
+import { lfsTransferProgram } from '../../support/lfs-transfer.ts';
 import { createRepository, type Repository } from '../../support/repository.ts';
 import { startHttpsGitHost, type HttpsGitHost } from '../../support/https-git.ts';
 import { workplace, type Workplace } from './workplace.ts';
@@ -214,14 +215,19 @@ test('SSH at a port: the address has it, and other ports of the host are strange
         .join(''),
       near: link,
       far: link,
+      '.gitattributes': '*.bin filter=lfs -text\n',
+      'a.bin': pointerTo('large'),
     },
   });
   const own = { ...project, repositoryUrl: at(host.port, 'app.git') };
+  const large = { [oidOf('large')]: 'large' };
+  await host.provide('git-lfs-transfer', lfsTransferProgram(large, '', join(host.folder, 'app.git')));
   assert.equal((await mirrors.fetch({ ...own, commitRef: 'main' })).sha, sha);
   const tree = join(folder, 'tree');
   const { sentences } = await mirrors.checkout({ ...own, sha, into: tree });
   assert.equal(await readFile(join(tree, 'near', 'a'), 'utf8'), 'beside');
   assert.match(sentences.join('\n'), /Submodule far is left out: its address is not public/);
+  assert.equal(await readFile(join(tree, 'a.bin'), 'utf8'), 'large');
   assert.match(
     await readFile(join(dir, 'known_hosts'), 'utf8'),
     new RegExp(`^\\[127\\.0\\.0\\.1\\]:${host.port} `, 'm'),

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { lstatSync } from 'node:fs';
-import { chmod, chown, cp, mkdir, symlink } from 'node:fs/promises';
+import { chmod, chown, cp, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
 import { run } from '../../../src/lib/processes.ts';
@@ -91,6 +94,12 @@ test('what root of a sandbox may not do [promise: build-privileges]', { skip }, 
   await sandboxes.adopt(checkout);
   const outside = await tree(join(folder, 'outside'), { secret: 'secret' });
   await chmod(folder, 0o755);
+  const machine = createServer((socket) => void socket.end('reached')).listen(0, '0.0.0.0');
+  t.after(() => machine.close());
+  await once(machine, 'listening');
+  const { port } = machine.address() as AddressInfo;
+  const own = Object.values(networkInterfaces()).flatMap((all) => all ?? []);
+  const addresses = own.filter(({ family }) => family === 'IPv4').map(({ address }) => address);
   const tries = {
     // Rights.
     capabilities: "grep -E '^Cap(Inh|Prm|Eff|Bnd|Amb)' /proc/self/status | tr -s '\\t\\n' ' '; echo",
@@ -106,7 +115,7 @@ test('what root of a sandbox may not do [promise: build-privileges]', { skip }, 
     'a mount namespace': 'unshare -m true',
     'a network of its own': 'unshare -n true',
     'a process namespace': 'unshare -p -f true',
-    'another root': 'perl -e \'chroot "/tmp" or die\'',
+    'another root, as another user': 'setpriv --reuid 5 --clear-groups chroot / true',
     'another namespace': 'nsenter -m -t 1 true',
     'the number of namespaces': 'echo 9 > /proc/sys/user/max_user_namespaces',
     // The kernel and the machine.
@@ -123,6 +132,9 @@ test('what root of a sandbox may not do [promise: build-privileges]', { skip }, 
     'a control group': 'ls /sys/fs/cgroup',
     'the machine through its first process': 'ls /proc/1/root/root',
     'a network interface': 'ip link add dummy0 type dummy',
+    'the rules of its network':
+      'nft flush ruleset; nft list ruleset 2>&1 | grep -q permitted && exit 1; ip route add 10.0.0.0/8 dev lo',
+    'ports of the machine': `for address in ${addresses.join(' ')}; do perl -MIO::Socket::INET -e 'exit !IO::Socket::INET->new("$ARGV[0]:${port}")' $address && exit; done; exit 1`,
     'raw packets': 'perl -MSocket -e \'socket(S, PF_INET, SOCK_RAW, 1) or die "$!\\n"\'',
     'priority before others': 'nice -n -5 true 2>&1 | grep -q . || exit 0; exit 1',
     'more processes than allowed': 'prlimit --nproc=1000000:1000000 true && prlimit --rtprio=50 true',
@@ -156,6 +168,48 @@ test('what root of a sandbox may not do [promise: build-privileges]', { skip }, 
   );
   assert.match(nothingNew, /NoNewPrivs:\t1/);
   assert.deepEqual(done.slice(2), []);
+});
+
+/** Ways out of another root that root of a machine has: a directory that was open before, and those of the first process. */
+const wayOut = `
+use strict;
+my $where = sub { my @root = stat '/'; opendir my $all, '/' or die; join ' ', "$root[0]:$root[1]", sort readdir $all };
+my $before = $where->();
+mkdir 'jail';
+mkdir 'jail/deeper';
+opendir my $open, '.' or die;
+opendir my $top, '/' or die;
+chroot 'jail' or die "chroot: $!\n";
+-e '/deeper' && !-e '/usr' or die 'still in the old root';
+system { '/usr/bin/true' } 'true' and print "no programs\n";
+for my $way ( $open, $top ) {
+    chroot '/deeper' and chdir $way or die "$!";
+    chdir '..' for 1 .. 64;
+    chroot '.' or die "chroot: $!\n";
+    chdir '/';
+    print $where->() eq $before ? "the same\n" : 'elsewhere: ' . $where->() . "\n";
+    chroot '/build/jail' or die;
+}
+chdir $top and chroot '/proc/1/root' and die 'there is no /proc here';
+chdir '..' for 1 .. 64;
+chroot '.' or die;
+for my $link ( '/proc/1/root', '/proc/1/cwd/..', '/proc/self/root/../../..' ) {
+    chdir $link and chdir '..' for 1 .. 64;
+    chroot '.' or die;
+    print $where->() eq $before ? "the same\n" : "elsewhere\n";
+}
+`;
+
+test('another root leads nowhere but to the own one [promise: build-privileges]', { skip }, async (t) => {
+  const { sh, folder, sandboxes } = await open(t);
+  const checkout = await tree(join(folder, 'checkout'), { 'out.pl': wayOut });
+  const outside = await tree(join(folder, 'outside'), { secret: 'secret' });
+  await chmod(folder, 0o755);
+  await sandboxes.adopt(checkout);
+  const tries = [`cat ${outside}/secret`, 'mount -t tmpfs none /tmp', 'unshare -U true', 'mknod /tmp/d b 8 0'];
+  const script = tries.map((one) => `chroot / ${one} 2>/dev/null && echo '${one} works'`);
+  const { text } = await sh(['perl out.pl', ...script].join('\n'), { user: rootUser, workspace: { checkout } });
+  assert.equal(text, `no programs\n${'the same\n'.repeat(5)}`);
 });
 
 test('what root of one build leaves gives no other anything [promise: build-user]', { skip }, async (t) => {
@@ -195,3 +249,59 @@ test('what root of one build leaves gives no other anything [promise: build-user
   });
   assert.equal(without.text, '1000\n1000\n');
 });
+
+test(
+  'files with capabilities give nobody any, and signals reach no other run [promise: build-user]',
+  { skip },
+  async (t) => {
+    const { sh, folder, sandboxes } = await open(t);
+    const checkout = await tree(join(folder, 'checkout'), { file: '' });
+    await sandboxes.adopt(checkout);
+    const kept = join(folder, 'kept');
+    // All capabilities, permitted and effective, in both forms that the kernel knows.
+    const mark = `python3 -c '
+import os, struct, sys
+full = (0xffffffff, 0, 0xffffffff, 0)
+for name, value in (("two", struct.pack("<I4I", 0x02000001, *full)), ("three", struct.pack("<I5I", 0x03000001, *full, 0))):
+    try: os.setxattr(name, "security.capability", value); print(name, "set")
+    except OSError as error: print(name, error.strerror)
+'`;
+    const look = (name: string): string => `./${name} CapEff /proc/self/status`;
+    const as = (uid: number, command: string): string =>
+      `setpriv --reuid ${uid} --regid ${uid} --clear-groups ${command}`;
+    const own = await sh(
+      `for f in two three; do cp /bin/grep $f; done; ${mark}; ${as(33, look('two'))}; ${as(33, look('three'))}; ${look('two')}`,
+      { user: rootUser, workspace: { checkout }, onLeft: (left) => left.keepWhole(kept) },
+    );
+    const nothing = `CapEff:\t${'0'.repeat(16)}\n`;
+    assert.match(
+      own.text,
+      new RegExp(`^two set\nthree .*\n${nothing}${nothing}CapEff:\t00000000a00404fb\n$`),
+      own.text,
+    );
+    const workspace = { checkout, over: [join(kept, 'changes')] };
+    for (const user of [app, undefined])
+      assert.equal((await sh(`${look('two')}; ${look('three')}`, { user, workspace })).text, nothing.repeat(2));
+
+    // Each has a range and processes of its own: whoever signals everybody is left alone.
+    const directory = await tree(join(folder, 'directory'), { file: '' });
+    await sandboxes.adopt(directory);
+    const begun = Promise.withResolvers<void>();
+    let heard = '';
+    const other = sh('echo begun; while [ ! -e go ]; do sleep 0.02; done; echo unharmed', {
+      user: rootUser,
+      workspace: { directory },
+      output: (chunk) => {
+        heard += chunk.toString();
+        begun.resolve();
+      },
+    });
+    await begun.promise;
+    const all =
+      'kill -KILL -1; for pid in $(seq 2 3000); do [ $pid = $$ ] || kill -KILL $pid; done 2>/dev/null; echo alone';
+    assert.match((await sh(all, { user: rootUser })).text, /alone/);
+    await writeFile(join(directory, 'go'), '');
+    await other;
+    assert.equal(heard, 'begun\nunharmed\n');
+  },
+);
