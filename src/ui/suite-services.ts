@@ -46,14 +46,14 @@ function serviceParts(form: PageForm, service: Service | undefined, at: number):
       ${form.text(of('name'), 'Service name', {
         value: service?.name,
         maxlength: 63,
-        placeholder: 'postgres',
+        placeholder: 'redis',
         hint: 'Steps find it by this name.',
         wrong: 'A name has small letters, digits and dashes, and begins with a letter.',
       })}
       ${form.text(of('image'), 'Service image', {
         value: service?.image,
         isCode: true,
-        placeholder: 'docker.io/library/postgres:17',
+        placeholder: 'docker.io/library/redis:8',
         hint: 'Or a dependency, below.',
         wrong: 'A service has an image, or the number of a dependency.',
       })}
