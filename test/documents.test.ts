@@ -41,7 +41,7 @@ describe('a file in a repository', () => {
         /^a\.yml:5: suites\[a\]\[b \[c\]\]\[retries\]/,
       ],
       ['a.yml', 'suites:\n  - {name: a, command: x, needs: [b]}\n', /^a\.yml:2: suites\[a\]\[needs\] is not there/],
-      ['a.yml', 'suites:\n  - {name: a, command: x, needs: [a]}\n', /^a\.yml:2: suites\[a\]\[needs\] is not known/],
+      ['a.yml', 'suites:\n  - {name: a, command: x, needs: [a]}\n', /^a\.yml:2: suites\[a\]\[needs\] is too large/],
       [
         'a.yml',
         'suites:\n  - name: a\n    command: x\n  - name: b\n    retries: 9\n    command: x\n',

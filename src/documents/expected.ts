@@ -41,17 +41,11 @@ function typeOf(value: unknown): string {
   return Number.isInteger(value) ? 'integer' : typeof value;
 }
 
-function inWords({ type, items, minimum, maximum }: JsonSchema): string {
-  switch ([type ?? ''].flat()[0]) {
-    case 'array':
-      return items?.properties ? 'a list of tables' : 'a list of texts';
-    case 'boolean':
-      return 'true or false';
-    case 'integer':
-      return maximum === undefined ? 'a whole number' : `a whole number from ${minimum ?? 0} to ${maximum}`;
-    case 'object':
-      return 'a table';
-    default:
-      return 'text';
-  }
+const namesOfTypes: Readonly<Record<string, string>> = { boolean: 'true or false', object: 'a table' };
+
+function inWords({ type, items, minimum = 0, maximum }: JsonSchema): string {
+  const [first = ''] = [type ?? ''].flat();
+  if (first === 'array') return items?.properties ? 'a list of tables' : 'a list of texts';
+  if (first === 'integer') return `a whole number${maximum === undefined ? '' : ` from ${minimum} to ${maximum}`}`;
+  return namesOfTypes[first] ?? 'text';
 }

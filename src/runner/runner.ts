@@ -96,14 +96,15 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     return kept && kept.forSuites().length > 0 ? { location: kept.location } : {};
   };
 
+  const tell = (report: FinishReport) =>
+    untilAnswered(
+      signal,
+      async () => server.answered(await link.finish(report, signal)),
+      unlessBroken(options.finishTries ?? finishTries),
+    );
+
   /** A server that fails at an outcome again and again may still take that the job was lost. Then it is tried again. */
   const finish = async (report: FinishReport): Promise<void> => {
-    const tell = (one: FinishReport) =>
-      untilAnswered(
-        signal,
-        async () => server.answered(await link.finish(one, signal)),
-        unlessBroken(options.finishTries ?? finishTries),
-      );
     try {
       await tell(report);
     } catch (error) {
