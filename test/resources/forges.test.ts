@@ -31,9 +31,10 @@ async function auditOf({ store }: Service, action: string) {
 }
 
 async function until<T>(seen: () => Promise<T>, fits: (value: T) => boolean): Promise<T> {
-  for (;;) {
+  for (const began = Date.now(); ;) {
     const value = await seen();
     if (fits(value)) return value;
+    assert.ok(Date.now() - began < 60_000, 'it never came to that');
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
