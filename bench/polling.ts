@@ -11,7 +11,7 @@ const projects = 1000;
 const intervalSeconds = 60;
 const measuredSeconds = 60;
 
-/** What a thousand repositories on one host cost that are looked at once a minute, and in which nothing happens. */
+/** What a thousand repositories on one host cost that are polled once a minute, and in which nothing happens. */
 export async function pollingFigures(databases: Databases): Promise<Figure[]> {
   const host = await startGitHost();
   try {
@@ -28,7 +28,7 @@ async function measure(host: GitHost, settings: NodeJS.ProcessEnv, name: Databas
   const service = await startHeadrace(undefined, { ...settings, HEADRACE_SSH_CONFIG: host.sshConfig });
   try {
     const ids = await createProjects(service, host.url('quiet.git'), (key) => host.authorize(key));
-    await untilAll(service, ids, ({ outcome }) => outcome === 'first_look');
+    await untilAll(service, ids, ({ outcome }) => outcome === 'first_poll');
     await untilAll(service, ids, ({ outcome }) => outcome === 'unchanged');
     const logins = host.logins();
     const used = processorSeconds(service.pid);

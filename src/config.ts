@@ -76,6 +76,8 @@ const ofRunners = {
     existsSync(value) ? resolve(value) : undefined,
   ),
   build_paths: setting<string[]>([], 'a list of absolute paths, such as /opt,/srv/tools', readPaths),
+  /** Not set, a server says off; a runner elsewhere does what its server says. */
+  image_builds: optional(choice('off', ['on', 'off'])),
   disk_reserve: optional(whole(0, 0, 1024 * megabyte)),
   fetch_timeout: whole(900, 1, 30 * 24 * 3600),
   checkout_size: whole(20 * 1024, 1, 16 * megabyte),

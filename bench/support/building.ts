@@ -28,6 +28,7 @@ export interface Building {
   command(command: string): Promise<void>;
   /** Asks for so many builds at once, of as many projects; how many are finished in a second. */
   perSecond(many: number, projects?: number): Promise<number>;
+  runnerPid(): number;
   /** What server and runner have in memory, together. */
   residentMegabytes(): number;
   /** Starts another server with a runner of its own on the same database, which is asked for builds as well from now on. */
@@ -109,6 +110,7 @@ export async function startBuilding(
       await Promise.all([...asking, ...paths.map(untilOver)]);
       return many / ((performance.now() - startedAt) / 1000);
     },
+    runnerPid: () => project.runnerPid(),
     residentMegabytes: () => residentMegabytes(service.pid) + residentMegabytes(project.runnerPid()),
     async addServer() {
       servers.push(await project.anotherServer());

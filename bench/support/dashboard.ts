@@ -107,6 +107,7 @@ async function fillProject(db: Database, projectId: bigint, from: bigint): Promi
     tags: '',
     image: '',
     root: null,
+    builds_images: 0,
     cache: '[]',
     cache_save: 'passed' as const,
     artifacts: '[]',

@@ -39,6 +39,8 @@ export interface Services {
   checkMs?: number;
   /** The longest time that a build may take on this server, in seconds. */
   buildTimeout: number;
+  /** Whether suites of this server may build images. */
+  imageBuilds: boolean;
   /** For how many hours the files of a failed build are kept; 0 keeps none. */
   shellHours: number;
   /** For how many hours files that other suites begin with are kept after their request is over. */

@@ -11,8 +11,10 @@ import { WrongUse } from '../commands/errors.ts';
 import type { Call } from './call.ts';
 import { createLog } from './log.ts';
 import { localRunnerPaths, type LocalRunnerPaths } from './local-runner.ts';
+import { takeOwnIds } from './own-ids.ts';
 import { openScratch } from './scratch.ts';
 import { stopSignals } from './stopping.ts';
+import { enterOwnIds } from './subordinate-ids.ts';
 
 /** Builds, which run as another user on this machine, read work trees and unpacked software. */
 const forBuilds = 0o022;
@@ -30,6 +32,7 @@ interface Options {
 }
 
 export async function runner({ config, options }: Call<Options>): Promise<void> {
+  const whyOneId = config.sandbox === 'off' ? undefined : await enterOwnIds();
   const stopping = stopSignals();
   process.umask(forBuilds);
   if (!options.once && options.idle !== undefined) throw new WrongUse('--idle is for a runner with --once');
@@ -39,7 +42,7 @@ export async function runner({ config, options }: Call<Options>): Promise<void> 
   const own = scratch ? { ...config, data_dir: scratch.folder } : config;
   const lost = new AbortController();
   try {
-    await work({ config: own, options, warn, stopping, lost });
+    await work({ config: own, options, warn, stopping, lost, whyOneId });
   } finally {
     await scratch?.remove();
   }
@@ -53,9 +56,11 @@ interface Working {
   stopping: ReturnType<typeof stopSignals>;
   /** Aborted when the runner cannot work any more. */
   lost: AbortController;
+  whyOneId: string | undefined;
 }
 
-async function work({ config, options, warn, stopping: { asked: stopping, again }, lost }: Working): Promise<void> {
+async function work({ config, options, warn, stopping: signals, lost, whyOneId }: Working): Promise<void> {
+  const { asked: stopping, again } = signals;
   const isLocal = options.local === true;
   const paths = localRunnerPaths(config);
   const server = isLocal ? { socket: paths.serverSocket } : elsewhere(options);
@@ -69,6 +74,8 @@ async function work({ config, options, warn, stopping: { asked: stopping, again 
   if (!lock) throw new Error(`another runner uses ${folder}`);
   const services = await openRunnerServices({
     folder,
+    ownId: await takeOwnIds(folder, { whyOneId, log: warn }),
+    whyOneId,
     concurrency,
     link,
     sshConfig: config.ssh_config,
@@ -85,6 +92,7 @@ async function work({ config, options, warn, stopping: { asked: stopping, again 
     fetchTimeoutMs: config.fetch_timeout * 1000,
     checkoutBytes: config.checkout_size * 1024 * 1024,
     isolation: config.sandbox === 'off' ? 'off' : 'required',
+    forbidsImageBuilds: config.image_builds === 'off',
     diskReserveBytes: diskReserveBytes(config),
     keepsBuilds: !once,
     onLost: (error) => {

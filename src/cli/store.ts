@@ -65,6 +65,7 @@ export async function openStore(
       disk,
       searches,
       buildTimeout: config.build_timeout,
+      imageBuilds: config.image_builds === 'on',
       shellHours: config.shell_hours,
       filesHours: config.files_hours,
       archiveBytes: unpackLimitsOf(config).bytes,

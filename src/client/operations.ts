@@ -8,6 +8,7 @@ export const operations = {
   makeProject: 'POST /projects/config',
   newProject: 'POST /projects',
   checkConnection: 'POST /projects/:project_id/check_connection',
+  connectProject: 'POST /projects/:project_id/connect',
   forges: 'GET /forges',
   connectForge: 'POST /forges',
   forgeRepositories: 'GET /forges/:forge_id/repositories',

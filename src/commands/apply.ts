@@ -9,6 +9,9 @@ import type { Colour, Screen } from './screen.ts';
 import { allowSources, newSources, sourcesIn, withValues, type Source } from './sources.ts';
 import { clean, width, words } from './text.ts';
 
+/** Something that the file lacks would be deleted. */
+export class WouldDelete extends WrongUse {}
+
 type Change = Answered<'configure'>['changes'][number];
 
 interface Options {
@@ -57,7 +60,7 @@ export async function applyDocument(call: Call<Options>, { document, file, proje
     return check && changes.length > 0 ? 1 : 0;
   }
   if (deletions > 0 && !prune)
-    throw new WrongUse(
+    throw new WouldDelete(
       `This would delete ${deletions === 1 ? 'something' : `${deletions} things`}. If that is meant, add --prune. Nothing was changed.`,
     );
   await allowSources(call, unknown, call.options.fromEnv);

@@ -45,12 +45,14 @@ export function developerProgram(): Command {
   add('init', () => import('./init.ts'))
     .summary('Set up the project of this folder')
     .description(
-      'Finds the repository at a forge that you have connected, or connects one, and makes the project with its key, its ' +
-        'hook and its statuses. Writes a first .headrace.toml if there is none, makes its suites, and shows the first build. ' +
+      'Signs in where no server is known yet, finds the repository at a forge that you have connected, or connects one, and ' +
+        'makes the project with its key, its hook and its statuses, or connects the one that is there. Writes a first .headrace.toml if there is none, makes its suites, and shows the first build. ' +
         'It goes on where it stopped: what is there is not made again.',
     )
     .option('-y, --yes', 'ask nothing, and fail where something would have to be asked')
+    .option('--forge <FORGE>', 'which of your forges, by identifier or address; none: the key is installed by hand')
     .example('headrace init', 'in a clone of the repository')
+    .example('headrace init --forge git.example.org', 'where several forges fit')
     .example('headrace init --yes', 'in a script, with a forge that is connected');
 
   add('projects', () => import('./projects.ts'))

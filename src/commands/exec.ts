@@ -66,6 +66,7 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
       software: software.layers.map(({ digest, prefix }) => ({ digest, prefix })),
       prefixes: software.prefixes,
       services: suite.services.map((service) => serviceOrder(service, variables)),
+      buildsImages: suite.builds_images,
       image: { reference: options.image ?? suite.image, isChosen: options.image !== undefined, root: suite.root },
       read: keptResults(client, { folder: join(folder, 'results'), suite: suite.id_str, layers: software.layers }),
       timeoutSeconds: suite.timeout,

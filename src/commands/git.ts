@@ -38,5 +38,7 @@ export async function remotes(cwd: string): Promise<string[]> {
 /** Whether a remote is this repository, whatever the protocol. A path on this machine has no host. */
 export function isSameRepository(remote: string, repository: string): boolean {
   const [here, there] = [repositoryKey(remote), repositoryKey(repository)];
-  return here === there || (locationOf(remote) === undefined && here !== '/' && there.slice(there.indexOf('/')) === here);
+  return (
+    here === there || (locationOf(remote) === undefined && here !== '/' && there.slice(there.indexOf('/')) === here)
+  );
 }

@@ -123,6 +123,7 @@ export async function createDispatch(parts: DispatchParts): Promise<Dispatch> {
     unpacked,
     artifacts,
     cacheBytes,
+    imageBuilds: parts.imageBuilds,
     shellHours: parts.shellHours,
     filesHours: parts.filesHours,
   };

@@ -1,11 +1,12 @@
 import type { Queries } from '../db/open.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
-import { sealedLocation, type JobRow } from '../db/schema.ts';
+import { sealedLocation, type JobRow, type RegistryRow } from '../db/schema.ts';
 import { parseImageReference } from '../domain/image-reference.ts';
 import { servicesIn } from '../lifecycle/build-services.ts';
 import type { Vault } from '../lib/vault.ts';
-import type { ImageOrder, RegistryAccess } from '../protocol/index.ts';
+import type { ImageBuildsOrder, ImageOrder, RegistryAccess } from '../protocol/index.ts';
 import { jobOf } from '../queue/queue.ts';
+import type { JobContext } from './job-handler.ts';
 
 export function imageOrder(reference: string, accountId: bigint): { image?: ImageOrder } {
   return reference === '' ? {} : { image: { reference, accountId: String(accountId) } };
@@ -32,10 +33,25 @@ export async function registryOf(
     .where('owner_id', '=', job.account_id)
     .where('host', '=', host)
     .executeTakeFirst();
-  if (!found) return { host };
-  const { id, username, password } = found;
-  const location = sealedLocation({ table: 'registries', column: 'password' }, id);
-  return { host, username, password: vault.open(password, location) };
+  return found ? { host, ...accessIn(vault, found) } : { host };
+}
+
+/** With all registries of the account, where the build may have them. */
+export async function imageBuildsOrder(
+  { trx, vault }: Pick<JobContext, 'trx' | 'vault'>,
+  accountId: bigint | null,
+): Promise<ImageBuildsOrder> {
+  if (accountId === null) return { registries: [] };
+  const all = trx.selectFrom('registries').selectAll().where('owner_id', '=', accountId).orderBy('id');
+  const rows = await all.execute();
+  return { registries: rows.map((row) => ({ host: row.host, ...accessIn(vault, row) })) };
+}
+
+function accessIn(
+  vault: Vault,
+  { id, username, password }: RegistryRow,
+): Pick<Required<RegistryAccess>, 'username' | 'password'> {
+  return { username, password: vault.open(password, sealedLocation({ table: 'registries', column: 'password' }, id)) };
 }
 
 async function imageOf(

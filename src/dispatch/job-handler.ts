@@ -27,6 +27,8 @@ export interface ArtifactLimits {
 export interface JobContext extends WriteContext {
   vault: Vault;
   limits: BuildLimits;
+  /** Whether builds may make images. */
+  imageBuilds: boolean;
   artifacts: ArtifactLimits;
   unpacked: UnpackLimits;
   /** The most bytes of all caches of a project together; 0 for none. */

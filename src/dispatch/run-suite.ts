@@ -7,6 +7,7 @@ import { forgetKept } from '../lifecycle/kept-builds.ts';
 import type { Layer } from '../lifecycle/software.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import { traceparentOf } from '../lifecycle/traces.ts';
+import { imageBuildsOff } from '../domain/image-builds.ts';
 import { variablesIn } from '../domain/matrix.ts';
 import type { Outcome, StepOrder } from '../protocol/index.ts';
 import type { ClaimedJob } from '../queue/queue.ts';
@@ -14,7 +15,7 @@ import { addLine } from '../streams/logs.ts';
 import { findAwaited } from './awaited.ts';
 import { cacheOrder, keepCache } from './caches.ts';
 import { filesOrder, keepOrder } from './files.ts';
-import { imageOrder } from './images.ts';
+import { imageBuildsOrder, imageOrder } from './images.ts';
 import type { BuildLimits, JobContext, JobHandler } from './job-handler.ts';
 import { orderServices } from './services.ts';
 import { noSoftware, logWaiting, suiteSoftware } from './software.ts';
@@ -46,6 +47,8 @@ export const runSuite: JobHandler = {
       trace,
       image,
       root,
+      builds_images: buildsImages,
+      project_builds_images: projectBuildsImages,
       artifacts,
       ...rest
     } = parts;
@@ -101,7 +104,9 @@ export const runSuite: JobHandler = {
     const problem =
       missing.length > 0
         ? { reason: 'dependency_not_compiled', message: missing.map(notCompiled).join('\n') }
-        : services.problem;
+        : buildsImages === 1 && !context.imageBuilds
+          ? { reason: 'image_builds_off', message: imageBuildsOff }
+          : services.problem;
     if (problem) {
       await addLine(context.db, context.trx, build.id, problem.message);
       await advanceBuild(context, build, 'errored', { failure_reason: problem.reason });
@@ -126,6 +131,8 @@ export const runSuite: JobHandler = {
     );
     const cache = await cacheOrder(context, parts);
     const keep = keepOrder(context, job, build, Boolean(isForSuites));
+    // Whoever can push writes the file of a branch. It does not decide that a suite is trusted with passwords.
+    const hasRegistries = mayHave && (projectBuildsImages === 1 || branchSecrets === 1);
     const traceparent = traceparentOf(context, { id: build.id, trace });
     return {
       kind: 'run_suite',
@@ -164,6 +171,9 @@ export const runSuite: JobHandler = {
       ...imageOrder(image, job.account_id),
       ...(services.orders.length > 0 && { services: services.orders }),
       ...(root !== null && { root: root === 1 }),
+      ...(buildsImages === 1 && {
+        imageBuilds: await imageBuildsOrder(context, hasRegistries ? job.account_id : null),
+      }),
     };
   },
 

@@ -14,6 +14,7 @@ const settings = [
   'reports',
   'image',
   'root',
+  'builds_images',
 ] as const satisfies (keyof SuiteRow)[];
 type Settings = Pick<SuiteRow, (typeof settings)[number]>;
 
@@ -36,6 +37,8 @@ type Found = BuildRow & { [Name in keyof Settings]: Settings[Name] | null } & Pi
   > & {
     suite_steps: string | null;
     suite_services: string | null;
+    /** What the project's suite says, where the build's is one of a file. */
+    project_builds_images: number | null;
     sha: string;
     has_software: SqlBool;
     has_variables: SqlBool;
@@ -72,6 +75,7 @@ const findBuild = (db: Queries, build: bigint): Promise<Found | undefined> =>
       'suites.id as suite_id',
       'suites.steps as suite_steps',
       'suites.services as suite_services',
+      'suites.builds_images as project_builds_images',
       ...settings.map((name) => `suites.${name}` as const),
     ])
     .select(['projects.clone_url', 'projects.default_branch', 'projects.branch_secrets'])

@@ -31,7 +31,9 @@ export function wrongForm(path: readonly (string | number)[], value: unknown): s
   if (!schema) return 'is not known';
   const isFitting = [schema.type ?? []].flat().includes(typeOf(value));
   if (schema.enum && typeof value === 'string') return `has to be one of ${schema.enum.join(', ')}`;
-  return isFitting && schema.maximum === undefined ? 'is too large, or not of the right form' : `has to be ${inWords(schema)}`;
+  return isFitting && schema.maximum === undefined
+    ? 'is too large, or not of the right form'
+    : `has to be ${inWords(schema)}`;
 }
 
 function typeOf(value: unknown): string {

@@ -125,6 +125,7 @@ export function linesOf(error: ApiError, file: DocumentFile): string[] {
           name,
           `${variable}: a file holds no secret. Write keep = true, or secret = false where it is none.`,
         );
+      if (error.words !== undefined) return mistake(file, name, `${name} is refused: ${error.words}`);
       const found = find(file, name);
       const words = code === 'invalid_format' ? wrongForm(found.path, found.value) : (wordsFor[code] ?? code);
       return mistake(file, name, `${name === 'generic' ? '' : `${name} `}${words}.`, found);

@@ -1,22 +1,29 @@
 /** What people call it, and where a token is made there, with the scopes to tick. */
 export const forgeProviders = {
-  github: { name: 'GitHub', url: 'https://github.com', tokens: '/settings/tokens/new?scopes=repo', scopes: 'repo' },
+  github: { name: 'GitHub', url: 'https://github.com', tokens: '/settings/tokens/new?scopes=repo', scopes: ['repo'] },
   gitlab: {
     name: 'GitLab',
     url: 'https://gitlab.com',
     tokens: '/-/user_settings/personal_access_tokens?scopes=api',
-    scopes: 'api',
+    scopes: ['api'],
   },
   gitea: {
     name: 'Gitea or Forgejo',
     url: 'https://gitea.com',
     tokens: '/user/settings/applications',
-    scopes: 'write:repository and read:user',
+    scopes: ['write:repository', 'read:user'],
   },
   bitbucket: {
     name: 'Bitbucket',
     url: 'https://bitbucket.org',
     tokens: '/account/settings/',
-    scopes: 'repository:admin, webhook and account',
+    scopes: ['repository:admin', 'webhook', 'account'],
   },
 } as const;
+
+/** Such as “scopes a, b and c”. */
+export function scopesInWords(scopes: readonly string[]): string {
+  const last = scopes.slice(-1).join('');
+  const before = scopes.slice(0, -1).join(', ');
+  return before === '' ? `scope ${last}` : `scopes ${before} and ${last}`;
+}

@@ -18,8 +18,6 @@ interface Provider {
   url: string;
   /** The base of the API of the forge at an address. */
   api: (url: string) => string;
-  /** The scopes that a token needs, as the forge calls them. */
-  scopes: readonly string[];
   open: (api: ForgeApi, url: string) => Forge;
   headers: (token: string) => Record<string, string>;
   status: StatusForm;
@@ -29,7 +27,6 @@ export const providers = {
   github: {
     url: githubUrl,
     api: githubApi,
-    scopes: ['repo'],
     open: github,
     headers: githubHeaders,
     status: githubStatus,
@@ -37,7 +34,6 @@ export const providers = {
   gitlab: {
     url: gitlabUrl,
     api: (url) => `${url}/api/v4`,
-    scopes: ['api'],
     open: gitlab,
     headers: gitlabHeaders,
     status: gitlabStatus,
@@ -45,7 +41,6 @@ export const providers = {
   gitea: {
     url: giteaUrl,
     api: (url) => `${url}/api/v1`,
-    scopes: ['write:repository', 'read:user'],
     open: gitea,
     headers: giteaHeaders,
     status: githubStatus,
@@ -53,7 +48,6 @@ export const providers = {
   bitbucket: {
     url: bitbucketUrl,
     api: (url) => (url === bitbucketUrl ? bitbucketCloudApi : `${url}/rest`),
-    scopes: ['repository:admin', 'webhook', 'account'],
     open: (api, url) => (url === bitbucketUrl ? bitbucketCloud : bitbucketDataCenter)(api),
     headers: bitbucketHeaders,
     status: bitbucketCloudStatus,

@@ -1,11 +1,12 @@
 import { recordAudit } from '../auth/audit.ts';
 import type { ForgeRow } from '../db/schema.ts';
+import { forgeProviders, scopesInWords } from '../domain/forge-providers.ts';
 import type { Vault } from '../lib/vault.ts';
 import { breakLinks, changeForge } from '../lifecycle/forges.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { ForgeState } from '../records/forge.ts';
 import { ForgeError, type Forge } from './forge.ts';
-import { providers, type ProviderName } from './index.ts';
+import type { ProviderName } from './index.ts';
 
 /** What a forge tells of itself and of a token. */
 export interface SeenForge {
@@ -28,13 +29,10 @@ const cut = (text: string): string =>
     .toWellFormed()
     .slice(0, 255);
 
-export function scopesInWords(scopes: readonly string[]): string {
-  return `${scopes.length === 1 ? 'scope' : 'scopes'} ${scopes.join(' and ')}`;
-}
-
 /** A refusal in words, with what a token needs. */
 export function refusalInWords(provider: ProviderName, { message }: ForgeError): string {
-  return `${message} A token needs the ${scopesInWords(providers[provider].scopes)}.`;
+  const said = /[.!?]$/.test(message) ? message : `${message}.`;
+  return `${said} A token needs the ${scopesInWords(forgeProviders[provider].scopes)}.`;
 }
 
 /** What an error of a forge tells of it; undefined where it tells nothing. */

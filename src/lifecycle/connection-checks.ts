@@ -4,7 +4,7 @@ import { pollSoon } from './polls.ts';
 import { subjectTopic, type WriteContext } from './write-context.ts';
 
 /**
- * Checks whether a project's repository can be reached with its key. A runner does the check while the user waits, so
+ * Checks whether a project's repository can be read. A runner does the check while the user waits, so
  * its job goes before all others of the account. The last result stays with the project: the page that sets up a
  * project suggests a first suite by the files found.
  */

@@ -50,7 +50,7 @@ export function isQuick({ before, listing }: Listings): boolean {
 function unpackListing(packed: Uint8Array): Refs {
   const listing = zstdDecompressSync(packed, { maxOutputLength: bytes.refListing }).toString();
   const refs = readListing(listing);
-  if (!refs) throw new Error('what was seen at the last look cannot be read');
+  if (!refs) throw new Error('what the last poll saw cannot be read');
   return refs;
 }
 

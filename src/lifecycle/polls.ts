@@ -20,7 +20,7 @@ import type { WriteContext } from './write-context.ts';
 /** Announced when a poll may be due earlier than the waiting servers know. */
 export const pollsTopic = 'polls';
 
-export type PollOutcome = 'waiting' | 'first_look' | 'unchanged' | 'build_requested' | 'ignored' | 'failed';
+export type PollOutcome = 'waiting' | 'first_poll' | 'unchanged' | 'build_requested' | 'ignored' | 'failed';
 
 const never = { last_polled_at: null, outcome: 'waiting' satisfies PollOutcome, reason: '', failures: 0 };
 const nobodys = { claim: null, holder: null };
@@ -110,7 +110,7 @@ export async function noteUnchanged(trx: Transaction, claim: string, projects: r
       wait_ms: wait,
       last_polled_at: now,
       outcome: 'unchanged' satisfies PollOutcome,
-      reason: 'No branch or tag is new or has moved since the look before.',
+      reason: 'No branch or tag is new or has moved since the last poll.',
       failures: 0,
     })
     .where('claim', '=', claim)
@@ -202,8 +202,8 @@ function firstPoll(size: number): Omit<PollResult, 'failures'> {
       ? 'The repository is empty.'
       : `${size} ${size === 1 ? 'branch or tag is' : 'branches and tags are'} there.`;
   return {
-    outcome: 'first_look',
-    reason: `${there} The first look builds nothing; what is new or moves from now on is built.`,
+    outcome: 'first_poll',
+    reason: `${there} The first poll builds nothing; what is new or moves from now on is built.`,
   };
 }
 
@@ -248,7 +248,7 @@ async function wasTold(trx: Transaction, projectId: bigint): Promise<boolean> {
 
 function tooMany(moved: number): string {
   return (
-    `${moved} branches and tags were new or had moved at once, and one look asks for ${mostBuilds} builds at most: branches ` +
+    `${moved} branches and tags were new or had moved at once, and one poll asks for ${mostBuilds} builds at most: branches ` +
     'first, then the tags with the highest numbers. The others are passed over; ask by hand for those that are to be built.'
   );
 }

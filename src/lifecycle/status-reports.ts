@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Transaction } from '../db/open.ts';
+import type { Queries, Transaction } from '../db/open.ts';
 import type { BuildRow, CommitRow } from '../db/schema.ts';
 import { nameWithVariant } from '../domain/matrix.ts';
 import type { StoredStep } from '../views/build-steps.ts';
@@ -23,9 +23,11 @@ export interface StatusReport {
   path: string;
 }
 
-type Reported = Pick<BuildRow, 'id' | 'project_id' | 'attempt' | 'exit_status' | 'failure_reason'> &
-  Pick<BuildRow, 'started_at' | 'finished_at' | 'allow_failure' | 'suite_name' | 'variant' | 'retry'> &
-  Pick<BuildRow, 'steps' | 'tests_failed'> &
+type Told = Pick<BuildRow, 'id' | 'exit_status' | 'failure_reason' | 'started_at' | 'finished_at'> &
+  Pick<BuildRow, 'steps' | 'tests_failed'>;
+
+type Reported = Told &
+  Pick<BuildRow, 'project_id' | 'attempt' | 'allow_failure' | 'suite_name' | 'variant' | 'retry'> &
   Pick<CommitRow, 'ref'>;
 
 /**
@@ -107,7 +109,8 @@ function asContext(name: string): string {
   return `${beginning.replace(/[\uD800-\uDBFF]$/, '')}… ${hash}`;
 }
 
-async function sentence(trx: Transaction, build: Reported, state: BuildState): Promise<string> {
+/** How a build stands, in words: for forges, and on its page. */
+export async function sentence(db: Queries, build: Told, state: BuildState): Promise<string> {
   if (state === 'enqueued') return 'Waiting for a runner.';
   if (state === 'waiting_for_approval') return 'Waiting for approval.';
   if (state === 'running') return 'Running.';
@@ -116,7 +119,7 @@ async function sentence(trx: Transaction, build: Reported, state: BuildState): P
   if (build.failure_reason !== '') return reasonText(build.failure_reason);
   if (state === 'failed') {
     const how = `with exit status ${build.exit_status ?? 'unknown'}${after(build)}.`;
-    const first = await firstFailed(trx, build);
+    const first = await firstFailed(db, build);
     return first === undefined ? `Failed ${how}` : `${first} failed, ${how}`;
   }
   return state === 'timed_out' ? reasonText('timed_out') : 'It could not be run.';
@@ -126,8 +129,8 @@ async function sentence(trx: Transaction, build: Reported, state: BuildState): P
 const longestName = 70;
 
 /** What failed first: a test, if the build reported tests, and otherwise a step. */
-async function firstFailed(trx: Transaction, build: Reported): Promise<string | undefined> {
-  const [test] = build.tests_failed > 0 ? await testsOf(trx, build.id, { state: 'failed', limit: 1 }) : [];
+async function firstFailed(db: Queries, build: Told): Promise<string | undefined> {
+  const [test] = build.tests_failed > 0 ? await testsOf(db, build.id, { state: 'failed', limit: 1 }) : [];
   if (test) return `The test ${inShort(test.name)}`;
   const steps = build.steps === '' ? [] : (JSON.parse(build.steps) as StoredStep[]);
   const step = steps.find((one) => one.state === 'failed');
@@ -139,7 +142,7 @@ function inShort(name: string): string {
   return line.length <= longestName ? line : `${line.slice(0, longestName - 1).toWellFormed()}…`;
 }
 
-function after({ started_at: started, finished_at: finished }: Reported): string {
+function after({ started_at: started, finished_at: finished }: Told): string {
   if (started === null || finished === null) return '';
   const seconds = Number(finished - started) / 1000;
   if (seconds < 60) return ` after ${seconds.toFixed(1)} s`;

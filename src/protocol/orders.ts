@@ -71,6 +71,12 @@ export interface RegistryAccess {
   password?: string;
 }
 
+/** The build may make user namespaces and mounts of its own, as programs do that build images. */
+export interface ImageBuildsOrder {
+  /** The registries of its account, with what opens them. */
+  registries: Required<RegistryAccess>[];
+}
+
 export interface SuiteOrder {
   kind: 'run_suite';
   /** Its key is requested only if the commit has to be fetched. */
@@ -97,6 +103,7 @@ export interface SuiteOrder {
   image?: ImageOrder;
   /** Whether it is root there, or is not; otherwise the image says who runs. */
   root?: boolean;
+  imageBuilds?: ImageBuildsOrder;
   /** The files to keep, and how much of them. */
   artifacts?: { globs: string[]; mostFiles: number; mostBytes: number };
   /** What the suite keeps from build to build, if it keeps anything. */

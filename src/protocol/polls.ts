@@ -3,7 +3,7 @@ import { bytes } from '../domain/bounds.ts';
 import type { Source } from './orders.ts';
 import { claim, eitherOf, id, literal, object, reason, text, message } from './schema.ts';
 
-/** For so long a look is the runner's that got it. */
+/** For so long a poll is the runner's that got it. */
 export const pollSeconds = 240;
 
 /** The longest time for one poll. */

@@ -18,7 +18,7 @@ import {
   strings,
   idWithString,
 } from './schema.ts';
-import { buildRequestStates, commitStates, projectStates } from './states.ts';
+import { buildRequestStates, buildStates, commitStates, projectStates } from './states.ts';
 
 /** Views of several records together, so that one call shows the whole state. */
 
@@ -72,6 +72,8 @@ export const overviewRecord = record('Overview', {
   last_check: nullable(
     object({ connected: boolean, message: string, default_branch: nullable(string), files: strings }),
   ),
+  ...nullableIdWithString('forge_hook_id'),
+  ...nullableIdWithString('forge_status_target_id'),
 });
 export type Overview = Static<typeof overviewRecord>;
 
@@ -111,6 +113,18 @@ export const buildDetailsRecord = record('BuildDetails', {
   files_of: listOf(object({ ...ownId, suite_name: string, variant: string }), {
     description: 'The build whose files it began with; empty where it began with the checkout',
   }),
+  /** How it ended, as forges are told it; blank before that. */
+  sentence: string,
+  needs: listOf(
+    object({
+      ...ownId,
+      suite_name: string,
+      variant: string,
+      build_state: stateOf(buildStates),
+      allow_failure: boolean,
+    }),
+    { description: 'The newest builds of the suites that it needs' },
+  ),
   attempts: listOf(buildRecord),
   artifacts: integer,
   artifact_bytes: integer,

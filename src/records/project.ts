@@ -89,8 +89,8 @@ export const pollingRecord = record('Polling', {
   outcome: string,
   reason: string,
   failures: integer,
-  last_looked_at: nullable(dateTime),
-  next_look_at: nullable(dateTime),
+  last_polled_at: nullable(dateTime),
+  next_poll_at: nullable(dateTime),
 });
 export type Polling = Static<typeof pollingRecord>;
 

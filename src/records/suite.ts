@@ -78,6 +78,10 @@ export const suiteFields = {
   tags,
   image,
   root: flagOrNone('whether the command is root in the image, or is not; null for whoever the image says'),
+  builds_images: described(
+    flag(),
+    'whether a build may make user namespaces and mounts of its own, as buildah and podman do; only where the operator allows it',
+  ),
   reports: globs('files in the workspace that are reports of tests, as JUnit XML'),
   timeout: described(
     wholeNumber({ min: 0, max: month, fallback: 0 }),

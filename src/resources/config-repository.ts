@@ -6,6 +6,7 @@ import type { Route } from '../api/route.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { UnavailableError } from '../db/unavailable.ts';
+import { imageBuildsOff } from '../domain/image-builds.ts';
 import { readTable, type Node } from '../documents/document.ts';
 import { checkFile, type FileSuite } from '../documents/file.ts';
 import { isSame, projectFields, type DocumentField } from '../documents/kinds.ts';
@@ -47,8 +48,7 @@ export function configuringFrom(routes: readonly Route[], services: Services, or
         const file = await readFile(text, project.config_file, parse);
         const checked = checkFile(file);
         return {
-          suites: (context: WriteContext) =>
-            orRefused(() => allowed(context, project, { file, ...checked }, services.buildTimeout)),
+          suites: (context: WriteContext) => orRefused(() => allowed(context, project, { file, ...checked }, services)),
           apply: ({ db, trx, ids }: WriteContext, about: About) =>
             orRefused(() => apply({ db, trx, ids, within }, project, file, about), file),
         };
@@ -85,7 +85,7 @@ async function allowed(
   { trx }: WriteContext,
   project: ProjectRow,
   { file, suites }: { file: DocumentFile; suites: readonly FileSuite[] },
-  buildTimeout: number,
+  { buildTimeout, imageBuilds }: Pick<Services, 'buildTimeout' | 'imageBuilds'>,
 ): Promise<SuiteOfFile[]> {
   const present = await trx
     .selectFrom('suites')
@@ -111,6 +111,7 @@ async function allowed(
       wrong.push(mistake(file, `${at}[${field}]`, `${at}[${field}] ${what}`));
     };
     if (settings.timeout > buildTimeout) refuse('timeout', `is more than the ${buildTimeout} seconds of the server.`);
+    if (settings.builds_images === 1 && !imageBuilds) refuse('builds_images', `is refused: ${imageBuildsOff}`);
     for (const tag of settings.tags.split(','))
       if (project.branch_secrets === 0 && tag !== '' && !tags.has(tag))
         refuse('tags', `names ${tag}, which no suite of the project has: a branch does not choose other runners.`);

@@ -19,7 +19,7 @@ function view({ connected, message, default_branch, branches }: ConnectionCheck)
 
 const allAreBusy = 'All runners were busy. Try again in a while.';
 const noAnswer =
-  'A runner began to look at the repository, but did not answer in time. Try again. If it happens again, check the runner, and its connection to the host of the repository.';
+  'A runner began to check the connection, but did not answer in time. Try again. If it happens again, check the runner, and its connection to the host of the repository.';
 
 /** Announcements can be lost, so the database is queried this often anyway. */
 const checkEveryMs = 1000;
@@ -32,7 +32,8 @@ export const routes = [
     scope: 'projects',
     makesWork: true,
     summary:
-      'Look at the repository with the key of the project, and say in words what is wrong if that fails; answered within 15 s',
+      'Check that the repository can be read, with the key of the project or over HTTPS, and say in words what is wrong if ' +
+      'that fails; answered within 15 s',
     answer: connectionCheckRecord,
     audit: { action: 'project.connection_checked', subject: ({ project }) => project },
     async handle(call) {
@@ -52,7 +53,7 @@ export const routes = [
           await watch.changed(Math.max(0, Math.min(deadline - performance.now(), checkEveryMs)));
       }
       const whyNot = (await isCheckBegun(db, id)) ? noAnswer : allAreBusy;
-      const message = reason === undefined ? whyNot : `No runner can look at the repository: ${reason}.`;
+      const message = reason === undefined ? whyNot : `No runner can check the connection: ${reason}.`;
       const given = { connected: false, message, default_branch: null, branches: [], files: [] };
       await database.transaction((trx) => giveUpCheck(writeContextOf({ ...call, db: trx }), id, given));
       return view(given);

@@ -9,6 +9,8 @@ import { timestamp } from '../lib/timestamps.ts';
 import { flakyTests } from '../lifecycle/flaky-tests.ts';
 import { settingsOf } from '../lifecycle/file-suites.ts';
 import { newestAttempts } from '../lifecycle/rollup.ts';
+import { buildMachine, isFinal, type BuildState } from '../lifecycle/states.ts';
+import { sentence } from '../lifecycle/status-reports.ts';
 import {
   buildDetailsRecord,
   commitDetailsRecord,
@@ -39,6 +41,21 @@ async function filesOf(db: Queries, { files_of: of, started_at: started }: Build
   if (of === null || started === null) return [];
   const builds = db.selectFrom('builds').select(['id', 'suite_name', 'variant']).where('id', '=', of);
   return (await builds.execute()).map(({ id, ...named }) => ({ ...withIdString('id', id), ...named }));
+}
+
+/** The newest builds of the suites that it needs, in the same request. */
+async function neededBy(db: Queries, build: BuildRow) {
+  const names = JSON.parse(build.needs) as string[];
+  if (names.length === 0) return [];
+  const builds = db.selectFrom('builds').selectAll().where('build_request_id', '=', build.build_request_id);
+  const newest = newestAttempts(await builds.where('suite_name', 'in', names).execute());
+  return newest.map(({ id, suite_name, variant, build_state, allow_failure: mayFail }) => ({
+    ...withIdString('id', id),
+    suite_name,
+    variant,
+    build_state,
+    allow_failure: mayFail === 1,
+  }));
 }
 
 async function artifactsOf(db: Queries, buildId: bigint) {
@@ -97,12 +114,14 @@ export const routes = [
     access: 'both',
     scope: 'commits',
     summary:
-      'Fetch a build with whether its suite still exists, its build request, the build whose files it began with, all ' +
-      'attempts at the same suite and variant of the commit, the first one first, and how many files were kept of it',
+      'Fetch a build with whether its suite still exists, its build request, the build whose files it began with, how it ' +
+      'ended in a sentence, the builds that it needs, all attempts at the same suite and variant of the commit, the first ' +
+      'one first, and how many files were kept of it',
     answer: buildDetailsRecord,
     async handle(call) {
       const { db, project, params } = call;
       const build = await findBuild(db, project.id, params.build_id);
+      const state = build.build_state as BuildState;
       const attempts = await attemptsLike(db, build);
       const view = await showing(call, attempts);
       return {
@@ -111,6 +130,8 @@ export const routes = [
         suite_exists: (await settingsOf(db, build)) !== undefined,
         ...withIdString('build_request_id', build.build_request_id),
         files_of: await filesOf(db, build),
+        sentence: isFinal(buildMachine, state) ? await sentence(db, build, state) : '',
+        needs: await neededBy(db, build),
         attempts: attempts.map(view),
         ...(await artifactsOf(db, build.id)),
       };

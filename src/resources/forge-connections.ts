@@ -170,6 +170,11 @@ function targetsOf(db: Queries, projectId: bigint) {
   return targets.where('project_id', '=', projectId).where('forge_id', 'is not', null);
 }
 
+/** The target through which the connected forge of a project is told. */
+export async function forgeTargetOf(db: Queries, projectId: bigint): Promise<bigint | null> {
+  return (await targetsOf(db, projectId).executeTakeFirst())?.id ?? null;
+}
+
 type Linked = Pick<VisibleProject, 'id' | 'forge_id' | 'forge_repository' | 'ssh_public_key'>;
 
 /** Has everything of a project taken away at its forge. */

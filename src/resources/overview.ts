@@ -13,6 +13,8 @@ import { builtCommitRecord, overviewRecord, type RequestLine } from '../records/
 import { listOf } from '../records/schema.ts';
 import { showing } from './builds.ts';
 import { startOfMessage, withIdString } from './common.ts';
+import { forgeTargetOf } from './forge-connections.ts';
+import { forgeHookOf } from './hooks.ts';
 
 const lastRequests = 30;
 /** The most requests under way that are shown. */
@@ -21,9 +23,10 @@ const mostUnderWay = 100;
 export async function overviewOf(db: Queries, id: bigint) {
   const project = await db
     .selectFrom('projects')
-    .select(['default_branch', 'build_state', 'passed_since', 'failed_since'])
+    .select(['default_branch', 'build_state', 'passed_since', 'failed_since', 'forge_id'])
     .where('id', '=', id)
     .executeTakeFirstOrThrow();
+  const isConnected = project.forge_id !== null;
   return {
     default_branch: project.default_branch,
     build_state: project.build_state,
@@ -34,6 +37,8 @@ export async function overviewOf(db: Queries, id: bigint) {
     without_commit: await withoutCommit(db, id),
     flaky_tests: await countFlaky(db, id),
     last_check: (await lastCheck(db, id)) ?? null,
+    ...withIdString('forge_hook_id', isConnected ? ((await forgeHookOf(db, id))?.id ?? null) : null),
+    ...withIdString('forge_status_target_id', isConnected ? await forgeTargetOf(db, id) : null),
   };
 }
 
@@ -162,7 +167,8 @@ export const routes = [
     scope: 'projects',
     summary:
       'How a project is doing: its default branch and since when that passes or fails, its last build requests, what is ' +
-      'under way, requests without a commit, how many tests were flaky, and the last look at its repository',
+      'under way, requests without a commit, how many tests were flaky, the last check of its connection, and which hook and ' +
+      'status target its forge was given',
     answer: overviewRecord,
     handle: async ({ db, project }) => overviewOf(db, project.id),
   }),

@@ -8,13 +8,13 @@ const off = {
   outcome: 'off',
   reason: 'The repository is not polled: poll_interval of the project is 0.',
   failures: 0,
-  last_looked_at: null,
-  next_look_at: null,
+  last_polled_at: null,
+  next_poll_at: null,
 };
 
 /** A poll that is late by this much is waiting for a runner. */
 const lateMs = 5000;
-const busy = 'A look is due, and all runners are busy with others.';
+const busy = 'A poll is due, and all runners are busy with others.';
 
 export const routes = [
   projectRoute({
@@ -30,14 +30,14 @@ export const routes = [
       if (!poll) return { poll_interval, ...off };
       const isLate = Date.now() - Number(poll.next_poll_at) > lateMs;
       const nobody = isLate ? await whyNobodyTakes(database, project.owner_id) : undefined;
-      const why = nobody === undefined ? busy : `No runner can look at the repository: ${nobody}.`;
+      const why = nobody === undefined ? busy : `No runner can poll the repository: ${nobody}.`;
       return {
         poll_interval,
         outcome: isLate ? 'waiting' : poll.outcome,
-        reason: isLate ? why : poll.reason || 'The first look is about to be made.',
+        reason: isLate ? why : poll.reason || 'The first poll is about to be made.',
         failures: poll.failures,
-        last_looked_at: timestampOrNull(poll.last_polled_at),
-        next_look_at: timestamp(poll.next_poll_at),
+        last_polled_at: timestampOrNull(poll.last_polled_at),
+        next_poll_at: timestamp(poll.next_poll_at),
       };
     },
   }),

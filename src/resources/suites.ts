@@ -5,6 +5,7 @@ import type { Queries, Transaction } from '../db/open.ts';
 import type { SuiteRow } from '../db/schema.ts';
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { most } from '../domain/bounds.ts';
+import { imageBuildsOff } from '../domain/image-builds.ts';
 import { mapYielding } from '../lib/event-loop.ts';
 import { mostVariantsOf } from '../domain/matrix.ts';
 import { retagBuilds } from '../lifecycle/builds.ts';
@@ -78,6 +79,12 @@ function checkTimeout({ buildTimeout }: { buildTimeout: number }, { timeout = 0 
   return timeout > buildTimeout ? { timeout: ['invalid_format'] } : {};
 }
 
+/** What it opens of the kernel is the operator's to decide. */
+function refuseImageBuilds({ imageBuilds, input }: Pick<Call, 'imageBuilds'> & { input: Sent }): void {
+  if (input.builds_images !== true || imageBuilds) return;
+  throw ApiError.inWords('invalid_format', 'builds_images', imageBuildsOff);
+}
+
 /** A suite that a deploy strategy runs stays manual: otherwise it would run for every commit as well. */
 async function checkManual(
   { db, database, project, suite }: Pick<Call, 'database'> & { db: Queries; project: { id: bigint }; suite: SuiteRow },
@@ -128,7 +135,9 @@ export const routes = [
     }),
     verifyNames: ({ db, project }, values) => checkName(db, 'suites', { within: project.id, name: values.name }),
     audit: { action: 'suite.created' },
-    async handle({ db, project, ids, input }) {
+    async handle(call) {
+      refuseImageBuilds(call);
+      const { db, project, ids, input } = call;
       const suite = { id: ids.next(), project_id: project.id, ...columnsOf(suiteFields, input) };
       await orTaken(db.insertInto('suites').values(suite).execute());
       await holdVariants(db, project, suite);
@@ -169,6 +178,7 @@ export const routes = [
       checkName(db, 'suites', { within: suite.project_id, name: values.name, except: suite.id }),
     audit: { action: 'suite.updated', subject: ({ suite }) => suite },
     async handle(call) {
+      refuseImageBuilds(call);
       const { db, suite, project } = call;
       const changed = columnsOf(suiteFields, { ...call.input, ...replacing(call.input) });
       const { name = suite.name } = changed;

@@ -2,7 +2,7 @@ import type { CheckOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import type { JobRunner } from './job-runner.ts';
 
-/** Checks whether the repository can be reached with the project's key. It has no log: the answer holds everything. */
+/** Checks whether the repository can be read. It has no log: the answer holds everything. */
 export const checkConnection: JobRunner<CheckOrder> = async ({ mirrors }, { source, timeoutMs }, { signal }) => {
   try {
     return { kind: 'checked', ...(await mirrors.checkAccess({ ...source, timeoutMs, signal })) };

@@ -70,7 +70,7 @@ async function compile(
     steps: [{ name: 'command', command: `${entering(source)}\n${order.command}` }],
     environment: findable(variables, order.prefixes, software.directoriesAt),
     isBuild: true,
-    ...(image && inImage(image)),
+    ...(image && (await inImage(image))),
     workspace: { directory: pathOf('source') },
     mounts: [
       ...software.mounts.filter(({ at }) => at !== prefix),

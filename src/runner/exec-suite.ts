@@ -8,6 +8,7 @@ import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { ImageOrder, Link, ServiceOrder, Software, StepOrder, StepState } from '../protocol/index.ts';
 import { openDependencyCache } from './dependency-cache.ts';
 import { guardGit } from './guarded-git.ts';
+import { imageBuild, refuseImageBuilds } from './image-builds.ts';
 import { inImage, openImages, type TakenImage } from './images/images.ts';
 import { openSandboxes } from './sandbox/index.ts';
 import { sandboxPaths, type Ended, type Network, type Sandboxes } from './sandbox/types.ts';
@@ -36,6 +37,8 @@ export interface ExecOptions {
   prefixes: readonly string[];
   /** Blank for the machine's own programs; `isChosen` if the developer named it. */
   image: { reference: string; isChosen: boolean; root?: boolean | null | undefined };
+  /** Whether it may make user namespaces and mounts, as programs do that build images. */
+  buildsImages: boolean;
   /** What runs beside it. */
   services: readonly ServiceOrder[];
   /** Reads compiled software. */
@@ -89,7 +92,8 @@ async function sweepRuns(folder: string, log: (message: string) => void): Promis
 }
 
 async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): Promise<EndedSuite> {
-  const { software, prefixes, environment, signal, writeLog, log } = options;
+  const { software, prefixes, signal, writeLog, log } = options;
+  if (options.buildsImages) refuseImageBuilds(sandboxes);
   const cache = await openDependencyCache({
     folder: join(run, 'software'),
     link: { read: options.read },
@@ -122,20 +126,25 @@ async function runIn(sandboxes: Sandboxes, run: string, options: ExecOptions): P
       : undefined;
   try {
     await suite.begin();
+    const inside = image && (await inImage(image, options.image.root));
+    const making = options.buildsImages ? imageBuild(inside) : undefined;
+    const environment = { ...image?.configuration.environment, ...making?.environment, ...options.environment };
     const build = {
-      environment: findable({ ...image?.configuration.environment, ...environment }, prefixes, taken.directoriesAt),
+      environment: findable(environment, prefixes, taken.directoriesAt),
       isBuild: true as const,
       workspace: options.isWritten
         ? { directory: options.tree }
         : { checkout: await treeFor(sandboxes, run, options.tree) },
       mounts: [...taken.mounts, ...(git?.mounts ?? []), ...(beside?.mounts ?? [])],
-      ...(image && inImage(image, options.image.root)),
+      ...inside,
+      ...(making && { user: making.user }),
       limits,
     };
     const ended = await sandboxes.run({
       id: 'exec',
       ...suite.job,
       ...build,
+      ...(making && { buildsImages: making.buildsImages, files: making.files }),
       before: beside && ((around) => beside.start(around, build)),
       onOver: beside?.over,
       output: (chunk) => masked.push(chunk),

@@ -33,6 +33,8 @@ export interface RunnerServices {
   kept?: KeptBuilds | undefined;
   /** Whether the runner ends after its job, so that nobody can open a shell here. */
   isSoonGone?: boolean;
+  /** Whether the operator of this runner does not let builds make images, whatever the server says. */
+  forbidsImageBuilds?: boolean;
   /** A folder for temporary files of a job. */
   scratch: string;
   /**

@@ -4,6 +4,7 @@ import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
 import type { Access, Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
+import { imageBuild, ImageBuildsError, refuseImageBuilds, secretsIn } from './image-builds.ts';
 import { ImageError } from './images/failures.ts';
 import { inImage } from './images/images.ts';
 import { CannotMountError, type Ended, type RunFiles } from './sandbox/types.ts';
@@ -22,6 +23,8 @@ import { suiteSteps } from './suite-steps.ts';
 import type { JobRunner, RunnerServices, Task } from './job-runner.ts';
 import type { BuildFacts } from './kept-builds.ts';
 
+/** No password of a registry is kept on a disk, in whatever form. */
+const withoutPasswords = { registries: [] };
 const mostTail = 64 * 1024;
 const oneIdWords =
   'This runner has one user ID for a build in an image: everything there belongs to it, and no other user can be had.\n';
@@ -36,12 +39,14 @@ export const runSuite: JobRunner<SuiteOrder> = async (
   { id, writeLog, signal, steps, logLines, onSteps, openLog, onServices, onKept, onWaiting, onOutput },
 ) => {
   const { checkouts, sandboxes, dependencyCache, images, link } = services;
-  const log = maskedLog({ writeLog, secrets: order.secrets, lines: logLines });
+  const secrets = [...order.secrets, ...(order.imageBuilds ? secretsIn(order.imageBuilds) : [])];
+  const log = maskedLog({ writeLog, secrets, lines: logLines });
   const { print } = log;
   // The output of git belongs to the log of the fetch. If the runner fetches again, its output is shown only on
   // failure.
   const tail = keepTail(mostTail);
   try {
+    if (order.imageBuilds) refuseImageBuilds(sandboxes, services.forbidsImageBuilds);
     const access = (): Promise<Access> => accessFor(link, id, signal);
     const source = {
       ...order.source,
@@ -87,7 +92,14 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     const [lowest = '', ...over] = [...(checkout ? [checkout.path] : []), ...workspace];
     const tops = { workspace: files.workspace.at(-1), home: files.home.at(-1) };
     const { memoryBytes, processes, timeoutSeconds } = order.limits;
-    const variables = { ...services.operatorVariables(), ...image?.configuration.environment, ...order.environment };
+    const inside = image && (await inImage(image, order.root));
+    const making = order.imageBuilds && imageBuild(inside, order.imageBuilds);
+    const variables = {
+      ...services.operatorVariables(),
+      ...image?.configuration.environment,
+      ...making?.environment,
+      ...order.environment,
+    };
     const limits = { memoryBytes, processes, timeoutMs: timeoutSeconds * 1000 };
     await using beside =
       order.services &&
@@ -102,7 +114,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
         project: order.source.projectId,
         isFork: order.isFork ?? true,
         limits,
-        secrets: order.secrets,
+        secrets,
         openLog: openLog ?? (() => ({ write: unkept })),
         print,
         onStates: onServices,
@@ -123,7 +135,8 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       isBuild: true as const,
       home,
       mounts: [...software.mounts, ...(beside?.mounts ?? [])],
-      ...(image && inImage(image, order.root)),
+      ...inside,
+      ...(making && { user: making.user }),
       limits,
     };
     const workspaceLayers = { checkout: lowest, over };
@@ -131,6 +144,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       id,
       ...suite.job,
       ...build,
+      ...(making && { buildsImages: making.buildsImages, files: making.files }),
       workspace: { ...workspaceLayers, changes: cache?.changes },
       ...(order.files && { like: tops }),
       before: beside && ((around) => beside.start(around, { ...build, workspace: workspaceLayers })),
@@ -166,7 +180,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
         const environment = { ...variables, ...suite.added() };
         // Last, because this moves the files away.
         const facts = {
-          order: { ...order, environment },
+          order: { ...order, environment, ...(order.imageBuilds && { imageBuilds: withoutPasswords }) },
           imageDigest: image?.digest,
           serviceImages: beside?.imageDigests,
           cache: began,
@@ -195,6 +209,10 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     }
     if (error instanceof ServiceError) {
       await log.newLine();
+      await print(`${error.message}\n`);
+      return { kind: 'unrunnable', reason: error.reason };
+    }
+    if (error instanceof ImageBuildsError) {
       await print(`${error.message}\n`);
       return { kind: 'unrunnable', reason: error.reason };
     }

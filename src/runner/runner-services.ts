@@ -29,6 +29,8 @@ export interface RunnerServicesOptions {
   /** A file of variables for all builds. */
   buildEnvironment?: string | undefined;
   isolation: 'required' | 'off';
+  /** Whether builds may not make images here, whatever the server says. */
+  forbidsImageBuilds?: boolean;
   link: Link;
   /** How much compiled software is kept unpacked. */
   dependencyCacheBytes: number;
@@ -47,6 +49,9 @@ export interface RunnerServicesOptions {
   /** How long git may take for a fetch or a checkout, and how large a checkout may be. */
   fetchTimeoutMs: number;
   checkoutBytes: number;
+  /** The user IDs for builds, or why there is one; see SandboxOptions. */
+  ownId?: number | undefined;
+  whyOneId?: string | undefined;
   /** No job can be isolated any more, for this reason: the runner has to end. */
   onLost?: ((error: Error) => void) | undefined;
   log: (message: string) => void;
@@ -63,6 +68,8 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     isolation,
     prepare: options.concurrency,
     onLost: options.onLost,
+    ownId: options.ownId,
+    whyOneId: options.whyOneId,
     // Logs and blobs stop at a higher limit, so that a build is not ended because of another build's long log.
     diskReserveBytes: (await reserveOf(folder, options.diskReserveBytes)) * 0.75,
   };
@@ -139,6 +146,7 @@ export async function openRunnerServices(options: RunnerServicesOptions): Promis
     outbox,
     kept,
     isSoonGone: !options.keepsBuilds,
+    forbidsImageBuilds: options.forbidsImageBuilds ?? false,
     link,
     scratch,
     operatorVariables: () =>

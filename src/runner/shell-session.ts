@@ -4,6 +4,7 @@ import { pathExists } from '../lib/path-exists.ts';
 import { bounded, readWindow, textOf, type Hello } from '../domain/shell-frames.ts';
 import type { ShellEnd, ShellOrder, SuiteOrder } from '../protocol/index.ts';
 import type { RunnerServices } from './job-runner.ts';
+import { imageBuild } from './image-builds.ts';
 import { inImage } from './images/images.ts';
 import type { OpenedBuild } from './kept-builds.ts';
 import { quote } from './sandbox/steps.ts';
@@ -140,6 +141,8 @@ async function runOver(
   using software = await dependencyCache.take(wanted, signal);
   using image =
     order.image && imageDigest !== undefined ? await images.again(order.image, imageDigest, signal) : undefined;
+  const inside = image && (await inImage(image, order.root));
+  const making = order.imageBuilds && !services.forbidsImageBuilds ? imageBuild(inside) : undefined;
   const variables = { ...image?.configuration.environment, ...order.environment };
   const within = { memoryBytes: limits.memoryBytes, processes: limits.processes, timeoutMs: Math.max(1, lastsMs) };
   await using beside =
@@ -157,7 +160,6 @@ async function runOver(
     }));
   const root = join(files, wholeRun.root);
   const below = (await pathExists(root)) ? [root] : []; // only runs with many users have one
-  const inside = image && inImage(image, order.root);
   const job: Job = {
     id: `shell-${id}`,
     // An interactive shell goes on after a line that failed.
@@ -172,6 +174,7 @@ async function runOver(
     tmp: [join(files, wholeRun.tmp)],
     mounts: [...software.mounts, ...(beside?.mounts ?? [])],
     ...(image && { ...inside, imageLayers: { below, above: [join(files, wholeRun.image)] } }),
+    ...(making && { buildsImages: making.buildsImages, files: making.files, user: making.user }),
     limits: within,
     output: (chunk) => io.sendFrame('d', chunk),
     ...(terminal && { terminal: { size: terminal, onOpen: (opened) => void pass(io, input, opened).catch(() => {}) } }),

@@ -159,6 +159,7 @@ export async function startServer({
     onTrouble,
     baseUrl: config.base_url,
     hasTls: tls !== undefined,
+    imageBuilds: store.imageBuilds,
   });
   const refusals = countRefusals({
     ...store,

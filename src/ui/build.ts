@@ -1,4 +1,6 @@
 import { reasonText } from '../lifecycle/reasons.ts';
+import { isAllowedFailure } from '../lifecycle/rollup.ts';
+import type { BuildState } from '../lifecycle/states.ts';
 import type { Commit } from '../records/commit.ts';
 import type { BuildDetails } from '../records/overview.ts';
 import { artifactsPart } from './artifacts.ts';
@@ -14,7 +16,7 @@ import { ago, duration, moment } from './moments.ts';
 import { copyable, fact, shortSha, subjectOf, waitingLine } from './parts.ts';
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import type { PageRoute } from './site.ts';
-import { buildBadge, buildMark, isUnderWay } from './states.ts';
+import { buildBadge, buildMark, isUnderWay, lookOf, stateBadge } from './states.ts';
 
 /**
  * One attempt at one suite on one commit: its result, and a tab each for its log, its tests, its files and its details.
@@ -71,10 +73,12 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
   const { exit_status: status, started_at: started, finished_at: finished } = build;
   const [cancel, again] = [pageForm(visit, 'cancel'), pageForm(visit, 'restart')];
   const path = visit.projectPath;
+  // The sentence of a failure has its time and its exit status.
+  const isTold = build.build_state === 'failed' && build.failure_reason === '';
   return html`<div class="title build-title">
       <h1>${buildName(build)} <span class="aside">attempt ${build.attempt}</span></h1>
       <p id="build" data-live>
-        ${buildBadge(build)} ${build.failure_reason !== '' && html`<span>${reasonText(build.failure_reason)}</span>`}
+        ${buildBadge(build)} ${build.build_state !== 'passed' && html`<span>${build.sentence}</span>`}
         ${build.flaky && html`<span>Flaky: it failed, and passed when it was tried again.</span>`}
       </p>
       <div class="actions" id="actions" data-live>
@@ -106,12 +110,31 @@ function head(visit: ProjectVisit, shown: ShownBuild): Html {
               >with the files of <a href="${path}/builds/${other.id_str}">${buildName(other)}</a></span
             >`,
         )}
-        ${started !== null && html`<span class="aside">took ${duration(started, finished)}</span>`}
-        ${status !== null && html`<span class="aside">exit status ${status}</span>`} ${attemptMarks(shown, path)}
+        ${!isTold && started !== null && html`<span class="aside">took ${duration(started, finished)}</span>`}
+        ${!isTold && status !== null && html`<span class="aside">exit status ${status}</span>`}
+        ${attemptMarks(shown, path)}
       </p>
-      ${waitingLine(build.waiting_reason)} ${build.uploads_pending && notice('good', uploadsPending)}
+      ${neededLine(build, path)}
+      ${
+        build.build_state === 'waiting_for_approval'
+          ? html`<p class="aside">It waits until somebody of the project approves it.</p>`
+          : waitingLine(build.waiting_reason)
+      }
+      ${build.uploads_pending && notice('good', uploadsPending)}
       ${build.uploads_lost !== '' && notice('bad', reasonText(build.uploads_lost))}
     </div>`;
+}
+
+/** Why it was skipped, or does not begin: what it needs and did not pass. */
+function neededLine({ build_state: state, needs }: BuildDetails, path: string): Html | false {
+  const hasPassed = (one: (typeof needs)[number]): boolean =>
+    one.build_state === 'passed' || isAllowedFailure(one.build_state as BuildState, one.allow_failure);
+  const lacking = needs.filter((one) => !hasPassed(one));
+  if (lacking.length === 0 || !['skipped', 'enqueued'].includes(state)) return false;
+  return html`<p class="build-needed">
+    <span class="aside">It needs:</span>
+    ${lacking.map((one) => html`<span>${buildBadge(one)} <a href="${path}/builds/${one.id_str}">${buildName(one)}</a></span>`)}
+  </p>`;
 }
 
 async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, current: Tab | Service): Promise<Html> {
@@ -127,7 +150,10 @@ async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, cur
       (tab) =>
         html`<a href="/ui${address}${below(tab)}" ${tab === current && html`aria-current="page"`}
           >${titles[tab]}${
-            tab !== 'details' && html` <span class="count" id="count-${tab}">${counts[tab].toLocaleString('en')}</span>`
+            tab !== 'details' &&
+            html` <span class="count ${counts[tab] === 0 && 'nothing'}" id="count-${tab}"
+              >${counts[tab].toLocaleString('en')}</span
+            >`
           }</a
         >`,
     )}
@@ -136,7 +162,7 @@ async function tabLinks(visit: ProjectVisit, { build, address }: ShownBuild, cur
         html`<a
           href="/ui${address}/services/${name}"
           ${typeof current === 'object' && name === current.service && html`aria-current="page"`}
-          >${name} <span class="count">${state}</span></a
+          >${name} <span class="count ${lookOf(state)}">${state}</span></a
         >`,
     )}
   </nav>`;
@@ -199,9 +225,33 @@ const parts: Record<Tab, (visit: ProjectVisit, shown: ShownBuild) => Promise<Htm
 
 const serviceRecord = `${record}/services/:service_name` as const;
 
+const spent = (from: string | null, to: string | null): Html => (from === null ? html`–` : duration(from, to));
+
+/** How far a service is, or came. */
+function servicePart({ build }: ShownBuild, name: string): Html {
+  const service = build.services.find((one) => one.name === name);
+  if (!service) return html``;
+  const { state, started_at: started, ready_at: ready, finished_at: finished, exit_status: status } = service;
+  return html`<p class="build-facts" id="service" data-live>
+    ${stateBadge(state)}
+    <span class="aside"
+      >${
+        ready !== null
+          ? html`ready after ${spent(started, ready)}`
+          : finished === null
+            ? 'not ready yet'
+            : 'never ready'
+      }</span
+    >
+    ${finished !== null && html`<span class="aside">ran for ${spent(started, finished)}</span>`}
+    ${status !== null && html`<span class="aside">exit status ${status}</span>`}
+  </p>`;
+}
+
 async function partOf(visit: ProjectVisit, shown: ShownBuild, tab: Tab | Service): Promise<Html> {
   if (typeof tab === 'string') return parts[tab](visit, shown);
-  return logPart(visit, serviceRecord, { address: `${shown.address}/services/${tab.service}`, title: tab.service });
+  return html`${servicePart(shown, tab.service)}
+  ${await logPart(visit, serviceRecord, { address: `${shown.address}/services/${tab.service}`, title: tab.service })}`;
 }
 
 async function show(visit: ProjectVisit, tab: Tab | Service): Promise<Page> {

@@ -1,10 +1,10 @@
 import { longest } from '../domain/bounds.ts';
 import type { ProjectLine } from '../records/overview.ts';
-import { pageForm, type FormVisit } from './forms.ts';
+import { mendButton } from './forges.ts';
 import { html, type Html } from './html.ts';
 import { notice } from './layout.ts';
 import { ago, duration } from './moments.ts';
-import { page } from './pages.ts';
+import { page, type PageVisit } from './pages.ts';
 import { empty, subjectOf } from './parts.ts';
 import { failingSince } from './project-overview.ts';
 import { notFound, type PageRoute } from './site.ts';
@@ -54,17 +54,22 @@ function projectItem(project: ProjectLine): Html {
 }
 
 /** Projects that lack something at their forge. The owner has the button that puts it there again. */
-function incompleteList(visit: FormVisit, projects: readonly ProjectLine[]): Html | false {
+async function incompleteList(visit: PageVisit, projects: readonly ProjectLine[]): Promise<Html | false> {
   const lacking = projects.filter(({ forge_state: state }) => state === 'incomplete');
   if (lacking.length === 0) return false;
-  const items = lacking.map(({ id_str: id, name, owned, forge_id_str: forge, forge_state_reason: reason }) => {
-    const form = pageForm(visit, 'connect', { project_id: id, forge_id: forge });
+  const forges = lacking.some(({ owned }) => owned) ? await visit.api.get('/forges') : [];
+  const items = lacking.map(({ id_str: id, name, owned, forge_state_reason: reason, forge_id_str: forgeId }) => {
+    const about = `incomplete-${id}`;
+    const forge = forges.find(({ id_str: one }) => one === forgeId);
     return html`<li>
-      <span id="incomplete-${id}"><a href="/ui/projects/${id}">${name}</a> is incomplete at its forge. ${reason}</span>
-      ${owned && form.wrap(html``, { button: 'Mend', kind: 'plain', isInline: true, describedBy: `incomplete-${id}` })}
+      <span id="${about}"
+        >${stateBadge('incomplete')} <a href="/ui/projects/${id}">${name}</a> is incomplete at its forge.
+        ${reason}</span
+      >
+      ${owned && forge && mendButton(visit, { project_id: id, forge, describedBy: about })}
     </li>`;
   });
-  return html`<ul class="card rows compact">
+  return html`<ul class="card acting compact">
     ${items}
   </ul>`;
 }
@@ -102,7 +107,7 @@ export const routes: PageRoute[] = [
             notice('bad', 'This account is unpaid: what it owns cannot be used. What others share with you goes on.')
           }
           <div id="waiting" data-live>${reason !== '' && notice('bad', `Builds wait: ${reason}.`)}</div>
-          <div id="incomplete" data-live>${incompleteList(visit, projects)}</div>
+          <div id="incomplete" data-live>${await incompleteList(visit, projects)}</div>
           ${
             all === 0
               ? nothingYet

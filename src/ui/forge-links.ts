@@ -61,6 +61,6 @@ export function askedFor(request: RequestOrigin, links: ForgeLinks | undefined):
     const pull = links ? outward(links.pullRequest(number), named) : named;
     return html`${pull}${target !== '' && html` into ${branch}`}${who}`;
   }
-  if (event === 'poll') return html`found when the repository was looked at${target !== '' && html`, on ${branch}`}`;
+  if (event === 'poll') return html`found by polling${target !== '' && html` on ${branch}`}`;
   return event === 'schedule' ? html`scheduled` : html`asked for by ${by}`;
 }

@@ -1,24 +1,27 @@
 import { forgeProviders as providers } from '../domain/forge-providers.ts';
-import { ApiError } from '../errors.ts';
-import type { Forge, ForgeRepository } from '../records/forge.ts';
+import type { Forge } from '../records/forge.ts';
 import { pageForm, type FormVisit, type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
-import { notice } from './layout.ts';
 import { ago } from './moments.ts';
-import { page, type PageVisit } from './pages.ts';
+import { page } from './pages.ts';
 import { empty, fact } from './parts.ts';
-import { confirmation } from './project-pages.ts';
-import { notFound, type PersonVisit, type PageRoute } from './site.ts';
+import { buttonTo, confirmation } from './project-pages.ts';
+import type { PersonVisit, PageRoute } from './site.ts';
+import { stateBadge } from './states.ts';
 
-/** Connected forges: on the page of the account, and as the beginning of a new project. */
+/** Connected forges: on the page of the account, and each on a page of its own. */
 
 const path = '/ui/account/forges';
 
-const stateWords: Record<string, string> = {
-  connected: 'Connected',
-  refused: 'The token is refused',
-  unreachable: 'Cannot be reached',
-};
+/** Where the token of a forge is replaced. */
+export function tokenPath(forgeId: string): string {
+  return `${path}/${forgeId}#token`;
+}
+
+/** What people know a forge by. */
+export function forgeName({ provider, url }: Pick<Forge, 'provider' | 'url'>): string {
+  return `${providers[provider].name} at ${new URL(url).host}`;
+}
 
 function tokenField(form: PageForm, hint: Html): Html {
   return form.text('token', 'Token', {
@@ -30,69 +33,98 @@ function tokenField(form: PageForm, hint: Html): Html {
   });
 }
 
-/** The form that connects a forge; its page has the action `connect`. */
-export function connectForm(visit: FormVisit): Html {
+/** Where a token is made at a forge, and what to tick there. */
+function makeToken(provider: Forge['provider'], url: string): Html {
+  const { tokens, scopes } = providers[provider];
+  const ticked = scopes.map((scope, at) => html`${at > 0 && ', '}<code>${scope}</code>`);
+  return html`<a href="${url}${tokens}" rel="noreferrer" target="_blank" data-tokens="${tokens}">make a token</a> with
+    ${scopes.length === 1 ? 'the scope' : 'the scopes'} ${ticked}`;
+}
+
+/** The form that connects a forge; its page has the action `connect`. A script shows the chosen kind's token page alone. */
+export function connectForm(visit: FormVisit, { isCard }: { isCard: boolean }): Html {
   const form = pageForm(visit, 'connect');
-  const where = Object.values(providers).map(
-    ({ name, url, tokens, scopes }) =>
-      html`<li>
-        <b>${name}:</b> <a href="${url}${tokens}" rel="noreferrer" target="_blank">make a token</a> with ${scopes}
-      </li>`,
-  );
+  const kinds = Object.keys(providers) as Forge['provider'][];
   return form.wrap(
-    html`<h2>Connect a forge</h2>
-      ${form.select(
+    html`${form.select(
         'provider',
         'Provider',
-        Object.entries(providers).map(([provider, { name }]) => [provider, name] as const),
+        kinds.map((kind) => [kind, providers[kind].name] as const),
       )}
       ${form.text('url', 'Address', {
         isCode: true,
         placeholder: 'https://git.example.org',
-        hint: 'Blank is the public one.',
+        hint: 'Of a forge of your own. Blank for the public one.',
         wrong: 'This is no address of such a forge.',
       })}
-      ${tokenField(form, html`It is stored encrypted and never shown. Where it is made, and what it has to be allowed:`)}
-      <ul class="hosts">
-        ${where}
-      </ul>`,
-    { button: 'Connect', isCard: true, label: 'Connect a forge' },
+      <p class="hint">Where a token is made, and what to tick there:</p>
+      <ul class="hosts" data-forge-tokens>
+        ${kinds.map(
+          (kind) =>
+            html`<li data-provider="${kind}" data-url="${providers[kind].url}">
+              <b>${providers[kind].name}:</b> ${makeToken(kind, providers[kind].url)}
+            </li>`,
+        )}
+      </ul>
+      ${tokenField(form, html`It is stored encrypted and never shown.`)}`,
+    { button: 'Connect', isCard, label: 'Connect a forge' },
   );
 }
 
-function stateOf({ state, state_reason: reason }: Forge): Html {
-  return html`${stateWords[state] ?? state}${reason !== '' && html`. ${reason}`}`;
+function factsOf(forge: Forge): Html {
+  const { url, login, state, state_reason: reason, checked_at: checked } = forge;
+  return html`<dl class="facts">
+    ${fact('Address', html`<code>${url}</code>`)} ${fact('Account there', login)} ${fact('Last checked', ago(checked))}
+    ${fact('State', html`${stateBadge(state)} ${reason}`)}
+  </dl>`;
+}
+
+function checkButton({ formKey }: Pick<PersonVisit, 'formKey'>, { id_str: id }: Forge, describedBy?: string): Html {
+  const form = pageForm({ formKey, path: `${path}/${id}`, refused: undefined }, 'check');
+  return form.wrap(html``, { button: 'Check', kind: 'plain', ...(describedBy !== undefined && { describedBy }) });
+}
+
+/**
+ * The one button that mends a project at its forge; its page has the action `connect`, and names the project if its address
+ * does not. With a token that the forge does
+ * not take nothing can be put there, so that one is replaced first.
+ */
+export function mendButton(
+  visit: FormVisit,
+  { forge, describedBy, ...of }: { forge: Forge; describedBy: string; project_id?: string },
+): Html {
+  if (forge.state === 'refused')
+    return buttonTo(tokenPath(forge.id_str), { button: 'Replace token', kind: 'plain', describedBy });
+  const form = pageForm(visit, 'connect', { ...of, forge_id: forge.id_str });
+  return form.wrap(html``, { button: 'Mend', kind: 'plain', isInline: true, describedBy });
 }
 
 /** On the page of the account. */
 export async function forgesPart(visit: PersonVisit): Promise<Html> {
   const forges = await visit.api.get('/forges');
-  const cards = forges.map(
-    (forge) =>
-      html`<section class="card" aria-label="${providers[forge.provider].name}, ${forge.url}">
-        <h3><a href="${path}/${forge.id_str}">${providers[forge.provider].name}</a></h3>
-        <dl class="facts">
-          ${fact('Address', html`<code>${forge.url}</code>`)} ${fact('Account there', forge.login)}
-          ${fact('State', stateOf(forge))} ${fact('Last checked', ago(forge.checked_at))}
-        </dl>
-        ${oneAction(visit, forge, 'check', 'Check')}
-        <p>
-          <a href="${path}/${forge.id_str}#token">Replace token</a>
-          <a href="${path}/${forge.id_str}/delete">Disconnect</a>
-        </p>
-      </section>`,
-  );
+  const cards = forges.map((forge) => {
+    const { id_str: id } = forge;
+    const name = `forge-${id}`;
+    return html`<section class="card" aria-labelledby="${name}">
+      <h3 id="${name}"><a href="${path}/${id}">${forgeName(forge)}</a></h3>
+      ${factsOf(forge)}
+      <div class="actions">
+        ${checkButton(visit, forge, name)}
+        ${buttonTo(tokenPath(id), { button: 'Replace token', kind: 'plain', describedBy: name })}
+        ${buttonTo(`${path}/${id}/delete`, { button: 'Disconnect', kind: 'danger', describedBy: name })}
+      </div>
+    </section>`;
+  });
   return html`<section aria-labelledby="forges">
-    <h2 id="forges">Forges</h2>
+    <div class="title">
+      <h2 id="forges">Forges</h2>
+      <a class="button" href="${path}">Connect a forge</a>
+    </div>
     ${cards.length === 0 ? empty('No forge is connected', 'Projects of a connected forge are set up in one step.') : cards}
-    <p><a class="button" href="${path}">Connect a forge</a></p>
   </section>`;
 }
 
-function oneAction(visit: Pick<PersonVisit, 'formKey'>, { id_str: id }: Forge, action: string, button: string): Html {
-  const form = pageForm({ formKey: visit.formKey, path: `${path}/${id}`, refused: undefined }, action);
-  return form.wrap(html``, { button, kind: 'plain' });
-}
+const back = html`<p class="aside"><a href="/ui/account">Your account</a></p>`;
 
 const connecting = page({
   path,
@@ -101,9 +133,13 @@ const connecting = page({
     await visit.api.admit('POST /forges');
     return {
       title: 'Connect a forge',
-      main: html`<p class="aside"><a href="/ui/account">Your account</a></p>
+      main: html`${back}
         <h1>Connect a forge</h1>
-        ${connectForm(visit)}`,
+        <p>
+          A new project is then a choice from the list of your repositories. Headrace puts its key and its hook into the
+          repository, and tells the forge how the builds of each commit ended.
+        </p>
+        ${connectForm(visit, { isCard: true })}`,
     };
   },
   actions: {
@@ -117,128 +153,62 @@ const one = page({
   async show(visit) {
     const forge = await visit.api.get('/forges/:forge_id');
     const form = pageForm(visit, 'token');
-    const { name, tokens, scopes } = providers[forge.provider];
     return {
-      title: name,
-      main: html`<p class="aside"><a href="/ui/account">Your account</a></p>
-        <h1>${name}</h1>
-        <dl class="facts card">
-          ${fact('Address', html`<code>${forge.url}</code>`)} ${fact('Account there', forge.login)}
-          ${fact('State', stateOf(forge))}
-        </dl>
-        ${oneAction(visit, forge, 'check', 'Check')}
-        <div id="token">
-          ${form.wrap(
-            tokenField(
-              form,
-              html`One with ${scopes}:
-                <a href="${forge.url}${tokens}" rel="noreferrer" target="_blank">make a token</a>. What the projects
-                lack there is mended with it.`,
-            ),
-            { button: 'Replace token', isCard: true, label: 'Replace token' },
-          )}
-        </div>
-        <p><a href="${path}/${forge.id_str}/delete">Disconnect</a></p>`,
+      title: forgeName(forge),
+      main: html`${back}
+        <h1>${forgeName(forge)}</h1>
+        <section class="card" aria-label="Forge">
+          ${factsOf(forge)}
+          <div class="actions">
+            ${checkButton(visit, forge)}
+            ${buttonTo(`${path}/${forge.id_str}/delete`, { button: 'Disconnect', kind: 'danger' })}
+          </div>
+        </section>
+        <h2 id="token">Replace token</h2>
+        ${form.wrap(
+          tokenField(
+            form,
+            html`At the forge ${makeToken(forge.provider, forge.url)}. What the projects lack there is put in place with
+            it.`,
+          ),
+          { button: 'Replace token', isCard: true, label: 'Replace token' },
+        )}`,
     };
   },
   actions: {
     check: { route: 'POST /forges/:forge_id/check', done: 'forge_checked' },
-    token: { route: 'PUT /forges/:forge_id', done: 'saved' },
+    token: { route: 'PUT /forges/:forge_id', done: 'forge_token' },
   },
 });
+
+const mostNames = 10;
+
+function listed(names: readonly string[]): string {
+  const others = names.length - mostNames;
+  return [...names.slice(0, mostNames), ...(others > 0 ? [`${others} more`] : [])].join(', ');
+}
 
 const deletion = page({
   path: `${path}/:forge_id/delete`,
   async show(visit) {
-    const forges = await visit.api.get('/forges');
-    const found = forges.find(({ id_str: id }) => id === visit.param('forge_id'));
-    if (!found) return notFound;
-    const title = `Disconnect ${found.url}?`;
+    const forge = await visit.api.get('/forges/:forge_id');
+    const projects = await visit.api.get('/projects');
+    const names = projects.filter(({ forge_id_str: id }) => id === forge.id_str).map(({ name }) => name);
+    const title = `Disconnect ${forgeName(forge)}?`;
     const goes = html`<p>
-      The token goes, and keys, hooks and status targets of its projects are taken away there. The projects stay, and
-      have to be set up by hand or connected again.
+      The token
+      goes${
+        names.length > 0 &&
+        html`, and so do the key, the hook and the statuses that were put there for <strong>${listed(names)}</strong>.
+          What was built stays. Nothing is fetched or triggered there any more, until the project is connected again or
+          its key and hook are installed by hand`
+      }.
     </p>`;
-    return { title, main: confirmation(visit, { title, goes, back: '/ui/account' }) };
+    return { title, main: confirmation(visit, { title, goes, back: '/ui/account', button: 'Disconnect' }) };
   },
   actions: {
-    delete: { route: 'DELETE /forges/:forge_id', done: () => ({ goTo: '/ui/account', notice: 'deleted' }) },
+    delete: { route: 'DELETE /forges/:forge_id', done: () => ({ goTo: '/ui/account', notice: 'forge_disconnected' }) },
   },
 });
-
-/** The beginning of a new project: the repositories of a connected forge, and a way to connect one. */
-export async function forgeChoice(visit: PageVisit): Promise<Html> {
-  const forges = await visit.api.get('/forges');
-  const chosen = forges.find(({ id_str: id }) => id === visit.queryText('forge')) ?? forges[0];
-  if (!chosen)
-    return html`<details class="card">
-      <summary>Connect a forge</summary>
-      ${connectForm(visit)}
-    </details>`;
-  const query = visit.queryText('query').slice(0, 200);
-  const number = Math.max(1, Number.parseInt(visit.queryText('page'), 10) || 1);
-  const others = forges.map(
-    ({ id_str: id, provider, url, login }) =>
-      html`<a href="?forge=${id}" ${id === chosen.id_str && html`aria-current="true"`}
-        >${providers[provider].name} (${login}, ${new URL(url).host})</a
-      >`,
-  );
-  return html`<section class="card" aria-labelledby="repositories">
-      <h2 id="repositories">Repositories</h2>
-      ${forges.length > 1 && html`<nav aria-label="Forges" class="sorting">${others}</nav>`}
-      ${visit.refused?.action === 'build' && visit.refused.words !== undefined && notice('bad', visit.refused.words)}
-      <form method="get" action="${visit.path}" role="search" class="filter">
-        <input type="hidden" name="forge" value="${chosen.id_str}" />
-        <label for="query">Search</label>
-        <input id="query" name="query" type="search" value="${query}" autocomplete="off" />
-        <button class="plain">Search</button>
-      </form>
-      ${await repositoryList(visit, chosen, { query, number })}
-    </section>
-    <details class="card">
-      <summary>Connect a forge</summary>
-      ${connectForm(visit)}
-    </details>`;
-}
-
-async function repositoryList(visit: PageVisit, { id_str: id }: Forge, asked: { query: string; number: number }) {
-  const { query, number } = asked;
-  const listed = async () =>
-    visit.api.get('/forges/:forge_id/repositories', {
-      params: { forge_id: id },
-      query: { query, page: number },
-    });
-  let found: ForgeRepository[];
-  try {
-    found = await listed();
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.words === undefined) throw error;
-    return notice('bad', error.words);
-  }
-  const link = (page: number, text: string): Html => {
-    const search = new URLSearchParams({ forge: id, query, page: String(page) });
-    return html`<a href="?${search.toString()}">${text}</a>`;
-  };
-  if (found.length === 0) return html`<p class="aside">No repository was found.</p>`;
-  return html`<ul class="repositories">
-      ${found.map((repository) => repositoryItem(visit, id, repository))}
-    </ul>
-    <p>${number > 1 && link(number - 1, 'Earlier')} ${link(number + 1, 'More')}</p>`;
-}
-
-function repositoryItem(visit: PageVisit, forgeId: string, repository: ForgeRepository): Html {
-  const { full_name: name, project_id_str: project, archived, may_administer: may } = repository;
-  const form = pageForm(visit, 'build', { forge_id: forgeId, repository: name });
-  const id = `repository-${name.replaceAll(/[^\w-]/g, '-')}`;
-  const about = [repository.private && 'private', archived && 'archived', !may && 'not administered by you'];
-  const words = about.filter(Boolean).join(', ');
-  return html`<li>
-    <span id="${id}"><code>${name}</code> ${words !== '' && html`<span class="aside">${words}</span>`}</span>
-    ${
-      project === ''
-        ? may && !archived && form.wrap(html``, { button: 'Build', isInline: true, describedBy: id })
-        : html`<a href="/ui/projects/${project}">Its project</a>`
-    }
-  </li>`;
-}
 
 export const routes: PageRoute[] = [...connecting, ...one, ...deletion];

@@ -78,6 +78,8 @@ export interface PageForm {
   shownList(name: string, values: readonly string[]): string[];
   /** Fields that are folded, with a line that says what they are set to. Open if one of them is wrong. */
   group(names: readonly string[], summary: string, fields: Html): Html;
+  /** The same inside a group. */
+  part(names: readonly string[], summary: string, fields: Html): Html;
   /** The form around its fields, with its button. */
   wrap(fields: Html, options: ButtonOptions): Html;
 }
@@ -113,6 +115,13 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
     </div>`;
   };
   const known = new Set<string>();
+  const folded = (kind: 'group' | 'part', names: readonly string[], summary: string, fields: Html): Html => {
+    const isWrong = names.some((name) => (refused?.errors[name] ?? []).length > 0);
+    return html`<details class="${kind}" ${isWrong && html`open`}>
+      <summary>${summary}</summary>
+      ${fields}
+    </details>`;
+  };
   return {
     text(name, label, options = {}) {
       known.add(name);
@@ -226,13 +235,8 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
       typedList(name, values)
         .flatMap((text) => text.split('\n'))
         .filter((line) => line.trim() !== ''),
-    group(names, summary, fields) {
-      const isWrong = names.some((name) => (refused?.errors[name] ?? []).length > 0);
-      return html`<details class="group" ${isWrong && html`open`}>
-        <summary>${summary}</summary>
-        ${fields}
-      </details>`;
-    },
+    group: (names, summary, fields) => folded('group', names, summary, fields),
+    part: (names, summary, fields) => folded('part', names, summary, fields),
     wrap(fields, { button, kind = 'main', label, isInline, isCard, describedBy }) {
       const classes = [isInline && 'inline', isCard && 'card'].filter(Boolean).join(' ');
       const about = Object.entries(of).map(
@@ -267,13 +271,18 @@ ${text}</textarea>`;
 }
 
 function typedIn(typed: RawGroup, name: string): string {
+  const value = valueTyped(typed, name);
+  return typeof value === 'string' ? value : '';
+}
+
+function valueTyped(typed: RawGroup, name: string): RawGroup[string] | undefined {
   let at: RawGroup[string] | undefined = typed;
   for (const part of name.split(/[[\]]+/)) if (part !== '') at = isGroup(at) ? at[part] : undefined;
-  return typeof at === 'string' ? at : '';
+  return at;
 }
 
 function listTyped(typed: RawGroup, name: string): string[] {
-  const list = typed[name];
+  const list = valueTyped(typed, name);
   return Array.isArray(list) ? list.filter((one) => typeof one === 'string') : [];
 }
 

@@ -29,6 +29,14 @@ interface Node {
   row: number;
 }
 
+/** A place in a column that a line passes through, on its way to a column further right. */
+interface Passage {
+  /** The suite that the line comes from. */
+  name: string;
+  depth: number;
+  row: number;
+}
+
 /** A larger drawing would not help. The list has the same content. */
 const mostNodes = 400;
 
@@ -51,11 +59,14 @@ export function depths(builds: readonly Pick<DrawnBuild, 'suite_name' | 'needs'>
 
 /** False where no suite needs another one of the request. `builds` are the newest attempts. */
 export function graphPart(builds: readonly DrawnBuild[], path: string): Html | false {
-  const nodes = placed(builds);
-  const lines = linesBetween(nodes);
-  if (lines.length === 0 || nodes.length > mostNodes) return false;
+  const nodes = nodesOf(builds);
+  const edges = edgesBetween(nodes);
+  if (edges.length === 0 || nodes.length > mostNodes) return false;
+  const passages = passagesOf(edges);
+  const rowAt = arrange(nodes, passages);
+  const lines = edges.map((one) => lineOf(one, rowAt));
   const columns = Math.max(...nodes.map(({ depth }) => depth)) + 1;
-  const rows = Math.max(...nodes.map(({ row }) => row)) + 1;
+  const rows = Math.max(...[...nodes, ...passages].map(({ row }) => row)) + 1;
   const [width, height] = [columns * column - gap + 2, rows * line - (line - boxHeight) + 2];
   return html`<div class="graph" role="group" aria-label="Drawing of the suites" tabindex="0">
     <svg viewBox="-1 -1 ${width} ${height}" width="${width}" height="${height}" aria-hidden="true" focusable="false">
@@ -69,44 +80,72 @@ export function graphPart(builds: readonly DrawnBuild[], path: string): Html | f
 const [column, gap, line, boxHeight, edge] = [216, 48, 52, 40, 6];
 const boxWidth = column - gap;
 
-function placed(builds: readonly DrawnBuild[]): Node[] {
+function nodesOf(builds: readonly DrawnBuild[]): Node[] {
   const depth = depths(builds);
   const bySuite = Array.from(Map.groupBy(builds, (build) => build.suite_name));
-  const nodes = bySuite.map(([name, own]) => {
+  return bySuite.map(([name, own]) => {
     const needs = (own[0]?.needs ?? []).filter((needed) => depth.has(needed));
     return { name, builds: own, needs, depth: depth.get(name) ?? 0, row: 0 };
   });
-  const rowOf = new Map<string, number>();
-  const columns = Array.from(Map.groupBy(nodes, (node) => node.depth)).toSorted(([a], [b]) => a - b);
-  for (const [, some] of columns) {
-    // Near the middle of the suites that it needs, so that fewer lines cross.
-    const middle = ({ needs }: Node): number =>
-      needs.reduce((sum, needed) => sum + (rowOf.get(needed) ?? 0), 0) / Math.max(1, needs.length);
-    for (const [row, node] of some.toSorted((a, b) => middle(a) - middle(b)).entries()) {
-      node.row = row;
-      rowOf.set(node.name, row);
-    }
-  }
-  return nodes;
 }
 
+type Edge = readonly [from: Node, to: Node];
+
 /** One line from each needed suite, unless another needed suite is between the two. */
-function linesBetween(nodes: readonly Node[]): string[] {
+function edgesBetween(nodes: readonly Node[]): Edge[] {
   const byName = new Map(nodes.map((node) => [node.name, node]));
   const behind = new Map<string, Set<string>>();
   for (const { name, needs } of nodes.toSorted((a, b) => a.depth - b.depth))
     behind.set(name, new Set(needs.flatMap((needed) => [needed, ...(behind.get(needed) ?? [])])));
   return nodes.flatMap((to) => {
     const isThrough = (needed: string): boolean => to.needs.some((other) => behind.get(other)?.has(needed));
-    return to.needs.flatMap((needed) => {
+    return to.needs.flatMap((needed): Edge[] => {
       const from = byName.get(needed);
-      if (!from || isThrough(needed)) return [];
-      const [startX, startY] = [from.depth * column + boxWidth, from.row * line + boxHeight / 2];
-      const [endX, endY] = [to.depth * column, to.row * line + boxHeight / 2];
-      const bend = startX + gap / 2;
-      return [`M${startX} ${startY}C${bend} ${startY} ${bend} ${endY} ${startX + gap} ${endY}H${endX}`];
+      return !from || isThrough(needed) ? [] : [[from, to]];
     });
   });
+}
+
+/** Without room of its own, a line to a column further right would seem to end at a box in between. */
+function passagesOf(edges: readonly Edge[]): Passage[] {
+  const found = new Map<string, Passage>();
+  for (const [{ name, depth: start }, { depth: end }] of edges)
+    for (let depth = start + 1; depth < end; depth += 1) found.set(placeOf(name, depth), { name, depth, row: 0 });
+  return Array.from(found.values());
+}
+
+const placeOf = (name: string, depth: number): string => `${depth} ${name}`;
+
+/** Gives everything its row. Returns the row in which a line from a suite comes through a column. */
+function arrange(nodes: readonly Node[], passages: readonly Passage[]): (name: string, depth: number) => number {
+  const rows = new Map<string, number>();
+  const rowAt = (name: string, depth: number): number => rows.get(placeOf(name, depth)) ?? 0;
+  const columns = Map.groupBy<number, Node | Passage>([...nodes, ...passages], ({ depth }) => depth);
+  for (const [depth, some] of Array.from(columns).toSorted(([a], [b]) => a - b)) {
+    // Near the middle of the suites that it needs, so that fewer lines cross.
+    const middle = (one: Node | Passage): number => {
+      const before = 'needs' in one ? one.needs : [one.name];
+      return before.reduce((sum, name) => sum + rowAt(name, depth - 1), 0) / Math.max(1, before.length);
+    };
+    for (const [row, one] of some.toSorted((a, b) => middle(a) - middle(b)).entries()) {
+      one.row = row;
+      rows.set(placeOf(one.name, depth), row);
+    }
+  }
+  return rowAt;
+}
+
+const middleOf = (row: number): number => row * line + boxHeight / 2;
+
+function lineOf([from, to]: Edge, rowAt: (name: string, depth: number) => number): string {
+  const path = [`M${from.depth * column + boxWidth} ${middleOf(from.row)}`];
+  for (let depth = from.depth + 1, y = middleOf(from.row); depth <= to.depth; depth += 1) {
+    const [end, next] = [depth * column, middleOf(depth === to.depth ? to.row : rowAt(from.name, depth))];
+    path.push(`C${end - gap / 2} ${y} ${end - gap / 2} ${next} ${end} ${next}`);
+    if (depth < to.depth) path.push(`H${end + boxWidth}`);
+    y = next;
+  }
+  return path.join('');
 }
 
 /** The looks, the one that needs most attention first: a matrix has the first that occurs. */

@@ -1,5 +1,5 @@
 import { addressField, withPastedAddress } from './addresses.ts';
-import { forgeChoice } from './forges.ts';
+import { forgeChoice } from './forge-repositories.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { page } from './pages.ts';

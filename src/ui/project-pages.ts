@@ -58,14 +58,14 @@ export function deletionPage({ path, route, what, back, next = back }: Confirmat
 
 export function confirmation(
   visit: PageVisit,
-  { title, goes, back }: { title: string; goes: Html; back: string },
+  { title, goes, back, button = 'Delete' }: { title: string; goes: Html; back: string; button?: string },
 ): Html {
   return html`<h1>${title}</h1>
     <div class="card confirm">
       ${goes}
       <p>This cannot be undone.</p>
       <div class="choice">
-        ${pageForm(visit, 'delete').wrap(html``, { button: 'Delete', kind: 'danger' })}
+        ${pageForm(visit, 'delete').wrap(html``, { button, kind: 'danger' })}
         <a class="button" href="${back}">Keep it</a>
       </div>
     </div>`;
@@ -73,8 +73,16 @@ export function confirmation(
 
 /** The button that leads to such a page. */
 export function deletionButton(path: string, describedBy?: string): Html {
+  return buttonTo(path, { button: 'Delete', kind: 'danger', describedBy });
+}
+
+/** A button that leads to another page. */
+export function buttonTo(
+  path: string,
+  { button, kind, describedBy }: { button: string; kind: 'plain' | 'danger'; describedBy?: string | undefined },
+): Html {
   return html`<form method="get" action="${path}" class="inline">
-    <button class="danger" ${describedBy !== undefined && html`aria-describedby="${describedBy}"`}>Delete</button>
+    <button class="${kind}" ${describedBy !== undefined && html`aria-describedby="${describedBy}"`}>${button}</button>
   </form>`;
 }
 

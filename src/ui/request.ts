@@ -16,16 +16,17 @@ import { buildBadge, buildMark, isUnderWay, stateBadge } from './states.ts';
 
 const record = '/projects/:project_id/build_requests/:build_request_id';
 
-/** The last line of its log, or what it waits for. */
+/** The last line of its log, or what it waits for, or why it was skipped. */
 function saying(visit: ProjectVisit, build: SaidBuild, describedBy: string): Html {
-  const { id_str, build_state: state, last_line: lastLine, waiting_reason: waits } = build;
+  const { id_str, build_state: state, last_line: lastLine, waiting_reason: waits, failure_reason: reason } = build;
   if (state === 'waiting_for_approval') {
     const approve = pageForm(visit, 'approve_build', { build_id: id_str });
     return html`<div class="build-said">
       ${approve.wrap(html``, { button: 'Approve', kind: 'main', describedBy })}
     </div>`;
   }
-  const waiting = waits !== '' && html`<em class="aside">${waits}</em>`;
+  const why = state === 'skipped' && reason !== '' ? reasonText(reason) : waits;
+  const waiting = why !== '' && html`<em class="aside">${why}</em>`;
   return html`<span class="build-said">${lastLine === '' ? waiting : html`<code>${lastLine}</code>`}</span>`;
 }
 

@@ -1,4 +1,5 @@
 import { addressField, isOpen, withPastedAddress } from './addresses.ts';
+import { connectionPart } from './project-forge.ts';
 import { pageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { copyable } from './parts.ts';
@@ -35,21 +36,30 @@ const general = settingsPage({
           ${project.owned && deletionButton(`${path}/delete`)}
         </div>
         ${project.owned ? form.wrap(fields, { button: 'Save', isCard: true, label: 'Project' }) : factsOf(visit)}
-        <section class="card" aria-labelledby="key-title">
-          <h2 id="key-title">SSH key</h2>
-          <p>${keyUse(project)}</p>
-          ${copyable(project.ssh_public_key, 'ssh-key')}
-        </section>
-        ${await projectVariables(visit)}`,
+        ${await connectionPart(visit)} ${keyPart(visit)} ${await projectVariables(visit)}`,
     };
   },
   actions: {
     save: { route: 'PUT /projects/:project_id', fields: withPastedAddress, done: 'saved' },
     add_variable: addProjectVariable,
+    connect: { route: 'POST /projects/:project_id/connect', done: 'mended' },
   },
 });
 
+function keyPart({ project, projectPath }: ProjectVisit): Html {
+  return html`<section class="card" aria-labelledby="key-title">
+    <h2 id="key-title">SSH key</h2>
+    <p>${keyUse(project)}</p>
+    ${copyable(project.ssh_public_key, 'ssh-key')}
+    <p><a href="${projectPath}/setup#key">Check connection</a></p>
+  </section>`;
+}
+
 function keyUse(project: ProjectVisit['project']): string {
+  if (project.forge_state !== 'none' && isOpen(project))
+    return 'The repository is read with the token of its forge. Deploys are pushed with this key: install it where they go.';
+  if (project.forge_state !== 'none')
+    return 'The connection has put this key into the repository, where it may read. To deploy with it, install it where deploys go.';
   return isOpen(project)
     ? 'The repository is read without it. Deploys are pushed with it: install it where they go.'
     : 'With this key the repository is read, and deploys are pushed. Install it where the repository is hosted.';
@@ -80,8 +90,13 @@ const deletion = deletionPage({
       title: `Delete ${project.name}?`,
       goes: html`<p>
         <strong>${project.name}</strong> goes, with ${goes}all of its variables, its SSH key, every commit, build and
-        deploy with their logs, its notifications, and everybody&rsquo;s access to it. What is running is stopped. The
-        repository itself stays as it is.
+        deploy with their logs, its notifications, and everybody&rsquo;s access to it. What is running is stopped.
+        ${
+          project.forge_state === 'none'
+            ? 'The repository itself stays as it is.'
+            : html`Its key, its hook and its statuses are taken away at the forge; otherwise the repository
+                <code>${project.forge_repository}</code> stays as it is.`
+        }
       </p>`,
     };
   },

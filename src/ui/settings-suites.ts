@@ -1,3 +1,4 @@
+import { imageBuildsOff } from '../domain/image-builds.ts';
 import type { Suite } from '../records/suite.ts';
 import { html, type Html } from './html.ts';
 import { pageForm, type FormVisit, type PageForm } from './forms.ts';
@@ -5,7 +6,7 @@ import { imageField } from './registries.ts';
 import { counted, empty, subjectOf, table } from './parts.ts';
 import { deletionPage, recordHead } from './project-pages.ts';
 import { settingsPage, settingsPath } from './settings.ts';
-import type { PageRoute } from './site.ts';
+import type { PageRoute, Visit } from './site.ts';
 import { dependenciesPart } from './suite-dependencies.ts';
 import { orderGroup } from './suite-order.ts';
 import { runGroups } from './suite-run.ts';
@@ -14,15 +15,24 @@ import { stepsGroup } from './suite-steps.ts';
 import { rulesPart } from './suite-rules.ts';
 import { addSuiteVariable, suiteVariables } from './variables.ts';
 
+const rootWords: Record<string, string> = { true: ', as root', false: ', not as root' };
+
 const cacheSaves = [
   ['passed', 'passed builds'],
   ['always', 'passed and failed builds'],
 ] as const;
 
+/** The suites of the project, and what the server allows. */
+interface Around {
+  all: readonly Suite[];
+  mayBuildImages: boolean;
+}
+
 /** Name and command, and everything else in groups: most suites need none of it. */
-function suiteFields(form: PageForm, all: readonly Suite[], suite?: Suite): Html {
+function suiteFields(form: PageForm, { all, mayBuildImages }: Around, suite?: Suite): Html {
   const description = form.shown('description', suite?.description ?? '');
   const tags = form.shownList('tags', suite?.tags ?? []).join(' ');
+  const root = form.shown('root', suite?.root === null ? '' : String(suite?.root ?? ''));
   const cache = form.shownList('cache', suite?.cache ?? []);
   const [reports, artifacts] = (['reports', 'artifacts'] as const).map((name) =>
     form.shownList(name, suite?.[name] ?? []),
@@ -38,8 +48,8 @@ function suiteFields(form: PageForm, all: readonly Suite[], suite?: Suite): Html
   })}
   ${stepsGroup(form, suite?.steps)} ${servicesGroup(form, suite?.services)}
   ${form.group(
-    ['image', 'root', 'tags'],
-    `Image: ${form.shown('image', suite?.image ?? '') || 'none'}${tags === '' ? '' : `, tags: ${tags}`}`,
+    ['image', 'root', 'builds_images', 'tags'],
+    `Image: ${form.shown('image', suite?.image ?? '') || 'none'}${rootWords[root] ?? ''}${tags === '' ? '' : `, tags: ${tags}`}`,
     html`${imageField(form, suite?.image)}
     ${form.select(
       'root',
@@ -50,11 +60,20 @@ function suiteFields(form: PageForm, all: readonly Suite[], suite?: Suite): Html
         ['false', 'Not root'],
       ],
       {
-        value: suite?.root === null ? '' : String(suite?.root ?? ''),
+        value: root,
         hint: 'Root can install packages and change users there, and is nobody on the machine.',
         wrong: 'Without an image there is no root.',
       },
     )}
+    ${
+      (mayBuildImages || suite?.builds_images) &&
+      form.check('builds_images', 'Builds images', {
+        checked: suite?.builds_images ?? false,
+        hint: html`<code>buildah</code> and <code>podman build</code> work in it, and it has the passwords of the
+          owner’s registries. It reaches more of the runner’s kernel than other builds.`,
+        wrong: imageBuildsOff,
+      })
+    }
     ${form.words('tags', 'Tags', {
       value: suite?.tags.join(' '),
       hint: 'Words with blanks between them. Only runners that have all of these tags run the suite.',
@@ -171,15 +190,24 @@ function row({ id_str: id, name, description, command, steps }: Suite, path: str
       <a href="${path}/${id}">${name}</a>
       ${description !== '' && html`<p class="aside brief">${description}</p>`}
     </td>
-    <td><code class="brief">${command || steps.map((step) => step.name).join(', ')}</code></td>
+    <td>
+      ${
+        steps.length === 0
+          ? html`<code class="brief">${command}</code>`
+          : html`<span class="brief"
+              >${counted(steps.length, 'step')}: ${steps.map((step) => step.name).join(', ')}</span
+            >`
+      }
+    </td>
   </tr>`;
 }
 
-function creation(visit: FormVisit, all: readonly Suite[]): Html {
+function creation(visit: FormVisit & Pick<Visit, 'imageBuilds'>, all: readonly Suite[]): Html {
+  const around = { all, mayBuildImages: visit.imageBuilds };
   const form = pageForm(visit, 'create');
   return html`<section id="new" aria-labelledby="new-title">
     <h2 id="new-title">New suite</h2>
-    ${form.wrap(suiteFields(form, all), { button: 'Create suite', isCard: true, label: 'New suite' })}
+    ${form.wrap(suiteFields(form, around), { button: 'Create suite', isCard: true, label: 'New suite' })}
   </section>`;
 }
 
@@ -194,7 +222,7 @@ const one = settingsPage({
     return {
       title: suite.name,
       main: html`${recordHead(visit, { back: `${settingsPath(visit)}/suites`, all: 'All suites', title: suite.name, isOwners: true })}
-      ${form.wrap(suiteFields(form, all, suite), { button: 'Save', isCard: true, label: 'Suite' })}
+      ${form.wrap(suiteFields(form, { all, mayBuildImages: visit.imageBuilds }, suite), { button: 'Save', isCard: true, label: 'Suite' })}
       ${await rulesPart(visit)} ${await suiteVariables(visit)} ${await dependenciesPart(visit)}`,
     };
   },

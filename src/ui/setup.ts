@@ -79,13 +79,17 @@ function seen(check: Overview['last_check']): Html | false {
   );
 }
 
-function connectedOf({ clone_url: url, forge_repository: name, forge_state_reason: reason }: Project): Html {
+function connectedOf(project: Project): Html {
+  const { id_str: id, clone_url: url, forge_repository: name, forge_state_reason: reason } = project;
   return html`<h2 id="key">The connection</h2>
     <p>
       Headrace fetches <code>${url}</code>. What that needs is at the forge of <code>${name}</code>: the key, the hook
-      and the statuses of this project.
+      and the statuses of this project. Nothing has to be installed.
     </p>
-    ${reason !== '' && notice('bad', reason)}`;
+    ${
+      reason !== '' &&
+      notice('bad', html`${reason} <a href="/ui/projects/${id}/settings#forge-title">Mend it in the settings</a>`)
+    }`;
 }
 
 async function setupPage(visit: ProjectVisit) {

@@ -22,6 +22,8 @@ export interface SiteServices extends ErrorServices {
   baseUrl: string | undefined;
   /** Whether this server speaks TLS itself; if not, there is a proxy before it. */
   hasTls: boolean;
+  /** Whether suites of this server may build images. */
+  imageBuilds: boolean;
 }
 
 /** One request by a user in a browser. */
@@ -42,6 +44,8 @@ export interface Visit {
   address: string;
   /** The public address of this server: the configured one, or the one in the browser's request. */
   origin: string;
+  /** Whether suites of this server may build images. */
+  imageBuilds: boolean;
   signIn: (session: string) => void;
   signOut: () => void;
   apiFor: (person: Person) => VisitApi;
@@ -144,7 +148,7 @@ async function attend(
     return sendPage(strayForm, viewer, request, reply);
   }
   const params = request.params as Record<string, string>;
-  const { baseUrl, hasTls, calls, site } = services;
+  const { baseUrl, hasTls, imageBuilds, calls, site } = services;
   const response = await route.visit({
     site,
     visitor,
@@ -158,6 +162,7 @@ async function attend(
     formText: (name) => textIn(form, name),
     address: addressOf(request.raw, !hasTls),
     origin: baseUrl?.replace(/\/+$/, '') ?? `${request.protocol}://${request.host}`,
+    imageBuilds,
     signIn: (session) => cookies.signIn(reply, session),
     signOut: () => cookies.signOut(reply),
     apiFor: (visiting) => visitApi(calls, visiting, request as unknown as PageRequest),

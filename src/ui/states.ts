@@ -19,6 +19,8 @@ const looks: Record<string, Look> = {
   timed_out: 'warn',
   running: 'busy',
   building: 'busy',
+  starting: 'busy',
+  preparing: 'busy',
   fetching: 'busy',
   deploying: 'busy',
   compiling: 'busy',
@@ -30,6 +32,10 @@ const looks: Record<string, Look> = {
   waiting_for_approval: 'held',
   build_requested: 'good',
   refused: 'bad',
+  connected: 'good',
+  ready: 'good',
+  unreachable: 'warn',
+  incomplete: 'bad',
 };
 
 const words: Record<string, string> = {

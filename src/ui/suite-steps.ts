@@ -5,8 +5,8 @@ import { html, type Html } from './html.ts';
 import { counted } from './parts.ts';
 
 const whens = [
-  ['passed', 'when no step before it failed'],
-  ['failed', 'when a step before it failed'],
+  ['passed', 'if no step before it failed'],
+  ['failed', 'if a step before it failed'],
   ['always', 'in both cases'],
 ] as const;
 
@@ -27,15 +27,17 @@ export function stepsGroup(form: PageForm, steps: Suite['steps'] = []): Html {
       </p>
       ${names.map(([name = '', command = '', when = ''], at) => {
         const step = steps[at];
-        return html`<fieldset class="field">
+        return html`<fieldset class="part">
           <legend>Step ${at + 1}</legend>
-          ${form.text(name, 'Step name', { value: step?.name, maxlength: 255 })}
+          <div class="columns">
+            ${form.text(name, 'Step name', { value: step?.name, maxlength: 255 })}
+            ${form.select(when, 'Runs', whens, { value: step?.when })}
+          </div>
           ${form.area(command, 'Step command', {
             value: step?.command,
             isCode: true,
             rows: Math.min(10, Math.max(2, (step?.command ?? '').split('\n').length)),
           })}
-          ${form.select(when, 'Runs', whens, { value: step?.when })}
         </fieldset>`;
       })}`,
   );

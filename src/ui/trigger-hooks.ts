@@ -6,6 +6,7 @@ import { ago } from './moments.ts';
 import type { PageAction, PageVisit } from './pages.ts';
 import { copyable, empty, pagination, shortSha, table } from './parts.ts';
 import { deletionPage, type ProjectVisit, recordHead } from './project-pages.ts';
+import { madeByConnection } from './project-forge.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 import { stateBadge } from './states.ts';
@@ -81,6 +82,7 @@ async function secretPage(
 
 export async function hooksPart(visit: ProjectVisit): Promise<Html> {
   const hooks = await visit.api.get(of);
+  const { forge_hook_id_str: made } = await visit.api.get('/projects/:project_id/overview');
   const form = pageForm(visit, 'create_hook');
   return html`<section aria-labelledby="hooks-title">
     <h2 id="hooks-title">Hooks</h2>
@@ -89,7 +91,7 @@ export async function hooksPart(visit: ProjectVisit): Promise<Html> {
         ${table(
           'Hooks',
           ['Provider', 'Events', 'Last call'],
-          hooks.map((hook) => hookRow(hook, visit)),
+          hooks.map((hook) => hookRow(hook, visit, hook.id_str === made)),
           { none: empty('No hook yet', 'A hook is an address that your forge calls when something is pushed.') },
         )}
       </div>
@@ -98,9 +100,13 @@ export async function hooksPart(visit: ProjectVisit): Promise<Html> {
   </section>`;
 }
 
-function hookRow({ id_str: id, provider, events: names, last_delivery_at: last }: Hook, visit: ProjectVisit): Html {
+function hookRow(hook: Hook, visit: ProjectVisit, isMade: boolean): Html {
+  const { id_str: id, provider, events: names, last_delivery_at: last } = hook;
   return html`<tr id="hook-${id}">
-    <td><a href="${settingsPath(visit)}/triggers/hooks/${id}">${nameOf(provider)}</a></td>
+    <td>
+      <a href="${settingsPath(visit)}/triggers/hooks/${id}">${nameOf(provider)}</a>
+      ${isMade && html`<span class="aside">made by the connection</span>`}
+    </td>
     <td>${eventLabels(names)}</td>
     <td class="nowrap">${last === null ? 'Never' : ago(last)}</td>
   </tr>`;
@@ -113,14 +119,19 @@ const one = settingsPage({
     const query = { before: visit.queryText('before') || undefined, after: visit.queryText('after') || undefined };
     const page = await visit.api.list(`${of}/:hook_id/deliveries`, { query: { limit: 30, ...query } });
     const form = pageForm(visit, 'save');
+    const { forge_hook_id_str: made } = await visit.api.get('/projects/:project_id/overview');
     return {
       title: 'Hook',
       main: html`${recordHead(visit, { back: `${settingsPath(visit)}/triggers`, all: 'All triggers', title: `Hook: ${nameOf(hook.provider)}` })}
         <section class="card" aria-labelledby="address-title">
           <h2 id="address-title">Address</h2>
           ${copyable(hook.url, 'hook-url')}
-          <p>${whereTo[hook.provider] ?? ''} The secret was shown when it was made.</p>
-          ${pageForm(visit, 'new_secret').wrap(html``, { button: 'New secret', kind: 'plain' })}
+          ${
+            made === hook.id_str
+              ? html`<p>The connection to the forge has made this hook: the forge knows its address and its secret.</p>`
+              : html`<p>${whereTo[hook.provider] ?? ''} The secret was shown when it was made.</p>
+                  ${pageForm(visit, 'new_secret').wrap(html``, { button: 'New secret', kind: 'plain' })}`
+          }
         </section>
         ${form.wrap(hookFields(form, hook), { button: 'Save', isCard: true, label: 'Hook' })}
         <section aria-labelledby="deliveries-title">
@@ -189,13 +200,15 @@ const deletion = deletionPage({
   path: '/triggers/hooks/:hook_id/delete',
   route: `DELETE ${of}/:hook_id`,
   async what(visit) {
-    const { provider } = await visit.api.get(`${of}/:hook_id`);
+    const { provider, id_str: id } = await visit.api.get(`${of}/:hook_id`);
+    const { forge_hook_id_str: made } = await visit.api.get('/projects/:project_id/overview');
     return {
       title: 'Delete this hook?',
       goes: html`<p>
-        The hook for <strong>${nameOf(provider)}</strong> goes, with its secret and the record of what arrived. What the
-        forge sends to its address is refused from then on. Builds that it asked for stay.
-      </p>`,
+          The hook for <strong>${nameOf(provider)}</strong> goes, with its secret and the record of what arrived. What
+          the forge sends to its address is refused from then on. Builds that it asked for stay.
+        </p>
+        ${id === made && madeByConnection(visit, 'hook')}`,
     };
   },
   back: (visit) => `${settingsPath(visit)}/triggers`,

@@ -21,7 +21,7 @@ export async function pollingPart(visit: ProjectVisit): Promise<Html> {
   const field = form.text('poll_interval', 'Poll interval', {
     value: String(interval),
     type: 'number',
-    hint: `In seconds, ${leastInterval} or more; 0 does not look at all. The installed key is enough for it: your forge need not reach this server.`,
+    hint: `How often the repository is asked for new commits, in seconds: ${leastInterval} or more, 0 for never. Your forge need not reach this server for it.`,
     wrong: `This is neither 0 nor a number of seconds from ${leastInterval} to 86400.`,
   });
   return html`<section aria-labelledby="polling-title">
@@ -31,10 +31,10 @@ export async function pollingPart(visit: ProjectVisit): Promise<Html> {
   </section>`;
 }
 
-function pollsLine(interval: number, { outcome, reason, last_looked_at: last, next_look_at: next }: Polling): Html {
-  if (interval === 0) return html`<p class="aside">The repository is not looked at.</p>`;
+function pollsLine(interval: number, { outcome, reason, last_polled_at: last, next_poll_at: next }: Polling): Html {
+  if (interval === 0) return html`<p class="aside">The repository is not polled.</p>`;
   return html`<dl class="facts card">
-    ${fact('Last look', last === null ? 'None yet' : ago(last))} ${fact('Next look', next === null ? '–' : ago(next))}
+    ${fact('Last poll', last === null ? 'None yet' : ago(last))} ${fact('Next poll', next === null ? '–' : ago(next))}
     ${fact('What came of it', html`${stateBadge(outcome)} ${reason}`)}
   </dl>`;
 }

@@ -5,6 +5,7 @@ import { html, type Html } from './html.ts';
 import type { PageAction } from './pages.ts';
 import { empty, fact } from './parts.ts';
 import { deletionPage, type ProjectVisit, recordHead } from './project-pages.ts';
+import { madeByConnection } from './project-forge.ts';
 import { settingsPage, settingsPath } from './settings.ts';
 import type { PageRoute } from './site.ts';
 
@@ -29,7 +30,8 @@ export const createStatusTarget: PageAction = {
 export async function statusTargetsPart(visit: ProjectVisit): Promise<Html> {
   const targets = await visit.api.get(of);
   const form = pageForm(visit, 'create_status_target');
-  const cards = await Promise.all(targets.map((target) => card(visit, target)));
+  const { forge_status_target_id_str: made } = await visit.api.get('/projects/:project_id/overview');
+  const cards = await Promise.all(targets.map((target) => card(visit, target, target.id_str === made)));
   return html`<section aria-labelledby="statuses-title">
     <h2 id="statuses-title">Statuses</h2>
     <div class="beside">
@@ -69,11 +71,12 @@ export async function statusTargetsPart(visit: ProjectVisit): Promise<Html> {
   </section>`;
 }
 
-async function card(visit: ProjectVisit, { id_str: id, provider, api_url: api, repository }: StatusTarget) {
+async function card(visit: ProjectVisit, target: StatusTarget, isMade: boolean) {
+  const { id_str: id, provider, api_url: api, repository } = target;
   const asked = { params: { status_target_id: id }, query: { limit: fewDeliveries } };
   const page = await visit.api.list(`${of}/:status_target_id/deliveries`, asked);
   const path = `${settingsPath(visit)}/triggers/status_targets/${id}`;
-  const about = `${nameOf(provider)}, ${new URL(api).host}`;
+  const about = `${nameOf(provider)}, ${new URL(api).host}${isMade ? '; made by the connection' : ''}`;
   return receiverCard({ id, path, name: repository, about, isDeletable: true }, page);
 }
 
@@ -101,13 +104,16 @@ const deletion = deletionPage({
   path: '/triggers/status_targets/:status_target_id/delete',
   route: `DELETE ${of}/:status_target_id`,
   async what(visit) {
-    const { repository, provider } = await visit.api.get(`${of}/:status_target_id`);
+    const { repository, provider, id_str: id } = await visit.api.get(`${of}/:status_target_id`);
+    const { forge_status_target_id_str: made } = await visit.api.get('/projects/:project_id/overview');
     return {
       title: 'Delete this status target?',
       goes: html`<p>
-        <strong>${nameOf(provider)}</strong> is told nothing more about <strong>${repository}</strong>. The token goes,
-        with the record of everything that was told. What stands at the forge stays there.
-      </p>`,
+          <strong>${nameOf(provider)}</strong> is told nothing more about <strong>${repository}</strong>.
+          ${id === made ? 'The record of everything that was told goes' : 'The token goes, with the record of everything that was told'}.
+          What stands at the forge stays there.
+        </p>
+        ${id === made && madeByConnection(visit, 'status target')}`,
     };
   },
   back: (visit) => `${settingsPath(visit)}/triggers`,

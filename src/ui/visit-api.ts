@@ -58,6 +58,7 @@ export function visitApi(calls: InnerCalls, person: Person, request: PageRequest
   const answerTo = (name: RouteName, parts: CallParts = {}) => calls.call(name, caller, incoming(parts));
   const pageAt = async (path: GetPath, parts?: CallParts) => {
     const answer = await answerTo(`GET ${path}`, parts);
+    if ('record' in answer && Array.isArray(answer.record)) return pageOfOthers(answer.record, answer.headers?.link);
     if (!('page' in answer)) throw new Error(`${path} is no list in pages`);
     return answer.page;
   };
@@ -84,6 +85,11 @@ export function visitApi(calls: InnerCalls, person: Person, request: PageRequest
     },
     admit: (name) => calls.admit(name, caller, request.params),
   };
+}
+
+/** A page of a list that another service keeps: its neighbours are in the header `Link`. */
+function pageOfOthers(items: { id: bigint }[], link = ''): PageOf<{ id: bigint }> {
+  return { items, older: link.includes('rel="next"'), newer: link.includes('rel="prev"') };
 }
 
 function textsOf(values: Record<string, string | number | bigint | undefined>): Record<string, string> {

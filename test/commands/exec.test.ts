@@ -191,6 +191,7 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
       folder: cache(),
       tree: developer.folder,
       isWritten: false,
+      buildsImages: false,
       network: 'none',
       launches: [],
       steps: [

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
@@ -41,13 +41,18 @@ describe('headrace init', () => {
     /** A forge with repositories that a key of it may read. */
     async function forgeWith(...names: string[]): Promise<FakeForge> {
       const { host } = installation;
-      const forge = await FakeForge.start('gitea', ...names);
-      forge.ssh = `${userInfo().username}@${host.name}`;
       for (const name of names) {
         mkdirSync(join(host.folder, name, '..'), { recursive: true });
         const repository = await createRepository(join(host.folder, `${name}.git`));
         await repository.commit({ files: { Makefile: 'test:\n\t@echo it flows\n' } });
       }
+      return forgeAt(host, ...names);
+    }
+
+    /** A forge with repositories of that host. */
+    async function forgeAt(host: Installation['host'], ...names: string[]): Promise<FakeForge> {
+      const forge = await FakeForge.start('gitea', ...names);
+      forge.ssh = `${userInfo().username}@${host.name}`;
       forge.interfere = ({ method, path, body }, response) => {
         if (method !== 'POST' || !path.endsWith('/keys')) return undefined;
         const key = String(body.key);
@@ -108,6 +113,7 @@ describe('headrace init', () => {
 
       const second = await developer.run(['init', '--yes', '--plain']);
       assert.equal(second.status, 0, second.out + second.err);
+      assert.match(second.out, /^The project app is connected to team\/app at http:.*\nNothing to change in app\.\n/);
       assert.doesNotMatch(second.out, /Made|Wrote|\+ suite/);
       assert.deepEqual(await seen(), made);
       assert.equal(readFileSync(path, 'utf8'), written);
@@ -123,7 +129,7 @@ describe('headrace init', () => {
       assert.equal(
         refused.err,
         'headrace: No forge that you have connected has git.test/team/tool, and nobody can be asked here. ' +
-          'Run headrace init at a terminal, without --yes. Nothing was made.\n',
+          'Run headrace init at a terminal, or with --forge none to install the key yourself. Nothing was made.\n',
       );
       assert.deepEqual(await api().get('/projects'), []);
       assert.deepEqual(execFileSync('git', ['status', '--porcelain'], { cwd: developer.folder }).toString(), '');
@@ -152,6 +158,96 @@ describe('headrace init', () => {
       asking.type('y\n');
       assert.equal(await asking.end(), 0, asking.text);
       assert.deepEqual([made?.forge_state, made?.clone_url], ['none', installation.host.url('team/hand.git')]);
+    });
+
+    test('takes the forge that is named, and connects and mends a project that is there', async () => {
+      await using first = await forgeWith('team/lib', 'team/old', 'team/alone');
+      await using second = await forgeAt(installation.host, 'team/lib');
+      first.repositories.delete('team/alone');
+      const email = 'carol@example.org';
+      const api = await installation.person(email);
+      const [one, two] = [await api().post('/forges', first.fields), await api().post('/forges', second.fields)];
+      const developer = await inClone(email, 'team/lib');
+      execFileSync('git', ['checkout', '--quiet', '--detach'], { cwd: developer.folder });
+      const init = async (who: Developer, ...more: string[]) => {
+        const { status, out, err } = await who.run(['init', '--plain', ...more]);
+        return [status, `${out}${err}`] as const;
+      };
+      const [unclear, several] = await init(developer, '--yes');
+      assert.equal(unclear, 2);
+      assert.ok(several.includes(`--forge: ${one.id_str} (${first.url} as ada), ${two.id_str} (${second.url} as ada)`));
+      const [unknown, none] = await init(developer, '--yes', '--forge', 'git.example.org');
+      assert.equal(unknown, 2);
+      assert.match(none, /^headrace: You have connected no forge git\.example\.org\. Connected: \d+ \(http:/);
+      assert.deepEqual(await api().get('/projects'), []);
+
+      const [made, said] = await init(developer, '--yes', '--forge', `${second.url}/`);
+      assert.equal(made, 0, said);
+      assert.deepEqual([first.of('team/lib').keys.length, second.of('team/lib').keys.length], [0, 1]);
+      const [lib] = await api().get<Item[]>('/projects');
+      const [request] = await api().get<Item[]>(`/projects/${lib?.id_str}/build_requests`);
+      assert.match(String(request?.commit_ref), /^[0-9a-f]{40}$/, 'without a branch, the commit is built');
+
+      // The forge takes the token no longer, and then takes it again.
+      for (const token of [undefined, forgeToken]) {
+        second.token = token;
+        await api().post(`/forges/${two.id_str}/check`);
+      }
+      second.of('team/lib').hooks = [];
+      const [mended, how] = await init(developer, '--yes');
+      assert.equal(mended, 0, how);
+      assert.match(how, /Connected lib: its key, its hook and its statuses are at http:/);
+      assert.equal(second.of('team/lib').hooks.length, 1);
+
+      // A project that somebody set up by hand is connected, and keeps what it has.
+      const url = installation.host.url('team/old.git');
+      const old = await api().post('/projects', { name: 'by hand', clone_url: url });
+      await api().post(`/projects/${old.id_str}/suites`, { name: 'lint', command: 'echo linted' });
+      const elsewhere = await inClone(email, 'team/old');
+      writeFileSync(join(elsewhere.folder, '.headrace.toml'), '[[suites]]\nname = "unit"\ncommand = "make test"\n');
+      const asking = elsewhere.sit(['init'], { columns: 200 });
+      await asking.until(/is not connected to team\/old at http:[^]*statuses there\? \[y\/N\] $/);
+      asking.type('y\n');
+      assert.equal(await asking.end(), 0, asking.text);
+      assert.equal((await api().get(`/projects/${old.id_str}`)).forge_state, 'connected');
+      const names = (await api().get<Item[]>(`/projects/${old.id_str}/suites`)).map(({ name }) => name);
+      assert.deepEqual(new Set(names), new Set(['lint', 'unit']));
+
+      // By hand where nobody can be asked: the key is shown, and it goes on when that is there.
+      const alone = await inClone(email, 'team/alone');
+      const [waits, key] = await init(alone, '--yes', '--forge', 'none');
+      assert.equal(waits, 2, key);
+      const project = (await api().get<Item[]>('/projects')).find(({ name }) => name === 'alone');
+      assert.ok(
+        key.includes(
+          `Install this key in the repository, so that it can be fetched:\n${String(project?.ssh_public_key)}`,
+        ),
+      );
+      await installation.host.authorize(String(project?.ssh_public_key));
+      const [passed, rest] = await init(alone, '--yes');
+      assert.equal(passed, 0, rest);
+      assert.doesNotMatch(rest, /Made/);
+    });
+
+    test('says what a folder lacks before anything is asked or made', async () => {
+      const developer = await Developer.at(installation, installation.admin.email);
+      const projects = await installation.api().get('/projects');
+      const git = (...args: string[]) => execFileSync('git', args, { cwd: developer.folder, stdio: 'pipe' });
+      const refused = async (who = developer) => {
+        const { status, out, err } = await who.run(['init', '--yes']);
+        assert.deepEqual([status, out], [2, '']);
+        return err;
+      };
+      assert.equal(
+        await refused(),
+        'headrace: This folder is no git repository. Run headrace init in a clone of one.\n',
+      );
+      git('init', '--quiet');
+      assert.match(await refused(), /has no remote\. Add one with: git remote add origin ADDRESS\n$/);
+      git('remote', 'add', 'origin', installation.host.url('team/app.git'));
+      writeFileSync(join(developer.folder, '.headrace.toml'), '[[suites]]\nname = "unit"\ncomand = "make"\n');
+      assert.match(await refused(), /\.headrace\.toml:3: .*comand/);
+      assert.deepEqual(await installation.api().get('/projects'), projects);
     });
   });
 });

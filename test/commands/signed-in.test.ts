@@ -105,6 +105,23 @@ describe('headrace login', () => {
       );
     });
 
+    test('is a part of headrace init where no server is known yet', async () => {
+      const developer = new Developer({ BROWSER: '/bin/true', HEADRACE_CA_FILE: caFile() });
+      developer.clone('git@git.example.org:team/app.git');
+      const alone = await developer.run(['init', '--yes']);
+      assert.deepEqual([alone.status, alone.err], [3, 'headrace: You are not signed in. Run: headrace login URL\n']);
+      const terminal = developer.sit(['init']);
+      await terminal.until(/Address of the server, such as https:\/\/ci\.example\.org: $/);
+      terminal.type(`${service.address}\n`);
+      await fetch(await allow(await addressIn(terminal)));
+      await terminal.until(/No forge that you have connected has git\.example\.org\/team\/app:[^]*Which\? $/);
+      terminal.type('0\n');
+      assert.equal(await terminal.end(), 2);
+      assert.match(terminal.text, new RegExp(`Signed in to ${service.address} as ${alice.email}`));
+      assert.match(terminal.text, /That is none of them\. Nothing was made\.$/);
+      assert.equal((await developer.run(['whoami'])).status, 0);
+    });
+
     test('is refused where the certificate is not accepted, and nothing is kept', async () => {
       const developer = new Developer({ BROWSER: '/bin/true' });
       const terminal = developer.sit(['login', service.address]);

@@ -20,7 +20,7 @@ test('a host that fails is left alone for longer and longer, and nobody keeps st
   assert.deepEqual([withJitter(1000, 0), withJitter(1000, 0.5), withJitter(1000, 1)], [900, 1000, 1100]);
 });
 
-describeWithRunner('looks at repositories', (service, runner, database) => {
+describeWithRunner('polls of repositories', (service, runner, database) => {
   let alice: User;
   let other: ScriptedRunner;
   before(async () => {
@@ -68,7 +68,7 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
   test('build what is new or has moved since the last one, and nothing at first', async () => {
     const project = await polled();
     const waiting = await polling(project);
-    assert.deepEqual([waiting.outcome, waiting.last_looked_at, waiting.poll_interval], ['waiting', null, 60]);
+    assert.deepEqual([waiting.outcome, waiting.last_polled_at, waiting.poll_interval], ['waiting', null, 60]);
     const first = await one();
     assert.equal(first.source.repositoryUrl, project.repository_url);
     assert.match(first.source.privateKey, /BEGIN OPENSSH PRIVATE KEY/);
@@ -77,8 +77,8 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     await see(first, refs);
     assert.deepEqual(await requests(project), []);
     const seen = await polling(project);
-    assert.deepEqual([seen.outcome, seen.failures], ['first_look', 0]);
-    assert.match(String(seen.reason), /3 branches and tags are there\. The first look builds nothing/);
+    assert.deepEqual([seen.outcome, seen.failures], ['first_poll', 0]);
+    assert.match(String(seen.reason), /3 branches and tags are there\. The first poll builds nothing/);
     assert.deepEqual(await due(), [], 'the next one is not due');
 
     const second = await again(project);
@@ -179,7 +179,7 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     for (const each of projects) await remove(each);
   });
 
-  test('that fail say why, wait longer, and are hurried by a look that succeeds', async () => {
+  test('that fail say why, wait longer, and are hurried by a check that succeeds', async () => {
     const project = await polled();
     const waits: number[] = [];
     for (let failures = 1; failures <= 5; failures += 1) {
@@ -214,17 +214,17 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     const elsewhere = await one();
     assert.deepEqual([elsewhere.digest, elsewhere.source.repositoryUrl], [null, 'git@elsewhere.example.org:x/y.git']);
     await see(elsewhere, { 'refs/heads/main': sha('2') });
-    assert.equal((await polling(project)).outcome, 'first_look');
+    assert.equal((await polling(project)).outcome, 'first_poll');
 
     const last = await again(project);
     await alice.put(path, { poll_interval: '0' });
     await see(last, { 'refs/heads/main': sha('3') });
     const off = await polling(project);
-    assert.deepEqual([off.outcome, off.next_look_at, off.poll_interval], ['off', null, 0]);
+    assert.deepEqual([off.outcome, off.next_poll_at, off.poll_interval], ['off', null, 0]);
     assert.deepEqual(await due(), []);
     await alice.put(path, { poll_interval: '3600' });
     await see(await one(), { 'refs/heads/main': sha('4') });
-    assert.deepEqual([(await polling(project)).outcome, await requests(project)], ['first_look', []]);
+    assert.deepEqual([(await polling(project)).outcome, await requests(project)], ['first_poll', []]);
 
     assert.deepEqual(await due(), []);
     await change({ last_polled_at: BigInt(Date.now() - 120_000) }, project);
@@ -306,7 +306,7 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     await change({ next_poll_at: BigInt(Date.now() + 3_600_000), wait_ms: 3_600_000n }, project);
   });
 
-  test('wait for who asks: a look that becomes due is answered at once', async () => {
+  test('wait for who asks: a poll that becomes due is answered at once', async () => {
     const held = runner.dispatch.polls(runner.self, { room: 64 }, new AbortController().signal);
     const project = await polled();
     const began = performance.now();
@@ -316,6 +316,6 @@ describeWithRunner('looks at repositories', (service, runner, database) => {
     // What makes no sense changes nothing.
     await tell(order, { listing: 'nonsense' });
     await tell({ ...order, claim: 'x'.repeat(20) }, { unchanged: true });
-    assert.equal((await polling(project)).last_looked_at, null);
+    assert.equal((await polling(project)).last_polled_at, null);
   });
 });

@@ -76,7 +76,7 @@ onOneDatabase((database) => {
     };
     const isOver = ({ build_state: state }: Item): boolean => state === 'passed' || state === 'errored';
     const built = (sha: string) => (found: Item[]) => found.some((one) => one.commit_ref === sha && isOver(one));
-    await until('polling', ([polling]) => polling?.outcome === 'first_look');
+    await until('polling', ([polling]) => polling?.outcome === 'first_poll');
     const pushed = await app.commit({ message: 'Greet' });
     clock.set(17);
     const [request] = await until('build_requests', built(pushed));

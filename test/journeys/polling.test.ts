@@ -33,7 +33,7 @@ onOneDatabase((database) => {
   test('a push is built once, also when the server is killed during a poll', async (t) => {
     await project.suite(t, 'unit', 'echo "$HEADRACE_EVENT of $HEADRACE_BRANCH for $HEADRACE_TARGET_BRANCH"');
     await project.api().put(project.path, { poll_interval: '15' });
-    await until(async () => (await polling()).outcome === 'first_look');
+    await until(async () => (await polling()).outcome === 'first_poll');
     assert.deepEqual(await requests(), []);
 
     const sha = await project.repository.commit({ message: 'Greet' });
@@ -46,7 +46,7 @@ onOneDatabase((database) => {
     const [build] = await project.builds(commit);
     assert.equal(await project.log(build), 'poll of main for main\n');
 
-    // The next look takes a while, and in the middle of it the server dies.
+    // The next poll takes a while, and in the middle of it the server dies.
     const mark = join(installation.folder, 'looking');
     const slow = `#!/bin/sh\n: > '${mark}'\nsleep 2\neval exec "$SSH_ORIGINAL_COMMAND"\n`;
     const second = await project.repository.commit({ message: 'Greet again' });

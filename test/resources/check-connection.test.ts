@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { findUser } from '../../src/auth/users.ts';
 import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import { longestCheckMs } from '../../src/lifecycle/connection-checks.ts';
+import { insertForge, setLink } from '../../src/lifecycle/forges.ts';
 import { allEntries, AuditWatch } from '../support/audit.ts';
 import { assertNotFound } from '../support/expect.ts';
 import { describeWithRunner } from '../support/runner.ts';
@@ -34,7 +36,7 @@ describeWithRunner('a look at a repository', (service, runner) => {
     const { status, record } = await alice.post(pathOf(project));
     assert.ok(performance.now() - began < 10_000);
     assert.deepEqual([status, record.connected, record.default_branch, record.branches], [200, false, null, []]);
-    assert.match(String(record.message), /^No runner can look at the repository: .*runner/);
+    assert.match(String(record.message), /^No runner can check the connection: .*runner/);
     assert.deepEqual(await service.store.db.read.selectFrom('jobs').selectAll().execute(), []);
   });
 
@@ -67,6 +69,30 @@ describeWithRunner('a look at a repository', (service, runner) => {
     // The two of them were one look, and what waited is next.
     await (await runner.take('fetch_commit')).finish({ kind: 'unfetchable', reason: 'key_refused' });
     await runner.assertIdle();
+  });
+
+  test('says what opened the repository: the key, nothing, or the token of its forge', async () => {
+    const { db, ids, vault } = service.store;
+    const url = 'https://git.example.org';
+    const seen = { login: 'ada', may: 'null', state: 'connected', state_reason: '' } as const;
+    const owner = (await findUser(db.read, alice.email)) ?? assert.fail('nobody has this address');
+    const settings = { owner_id: owner.id, provider: 'gitea', url } as const;
+    const forge = await db.transaction((trx) => insertForge({ trx, ids, vault }, settings, 'forge-token', seen));
+    const ways: [address: string, forgeId: bigint | null, message: RegExp][] = [
+      ['git@git.example.org:team/app.git', null, /The key of this project opens the repository/],
+      [`${url}/team/app.git`, null, /Anybody may read the repository over HTTPS, so no key is needed/],
+      [`${url}/team/app.git`, forge.id, /The token of its forge opens the repository/],
+    ];
+    for (const [address, forgeId, message] of ways) {
+      const name = String(message);
+      const project = (await alice.post('/projects', { name, clone_url: address })).record;
+      await db.transaction((trx) => setLink({ trx }, project.id, { forge_id: forgeId }));
+      const answer = alice.post(pathOf(project));
+      await untilQueued(service);
+      const task = await runner.take('check_connection');
+      await task.finish({ kind: 'checked', defaultBranch: 'main', branches: ['main'], files: [] });
+      assert.match(String((await answer).record.message), message);
+    }
   });
 
   test('says in words what is wrong, and that a runner could not do its part', async () => {
@@ -123,9 +149,9 @@ describeWithRunner(
       const took = performance.now() - began;
       assert.ok(took >= checkMs && took < 20_000 && longestCheckMs < 15_000);
       assert.deepEqual([status, record.connected], [200, false]);
-      assert.match(String(record.message), /^A runner began to look at the repository, but did not answer in time/);
+      assert.match(String(record.message), /^A runner began to check the connection, but did not answer in time/);
       assert.equal(page.status, 303);
-      assert.match((await tab.get(setup)).text, /role="alert">\s*A runner began to look at the repository/);
+      assert.match((await tab.get(setup)).text, /role="alert">\s*A runner began to check the connection/);
       assert.deepEqual(await task.hears(), 'gone');
       const late = { defaultBranch: 'main', branches: ['main'], files: [] };
       assert.deepEqual(await task.finish({ kind: 'checked', ...late }), { gone: true });

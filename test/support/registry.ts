@@ -76,6 +76,7 @@ export function imageOfTars(
       os: 'linux',
       config: { Env: env, ...config },
       rootfs: { type: 'layers', diff_ids: tars.map(digestOf) },
+      history: tars.map(() => ({ created_by: 'a test' })),
     }),
   );
   const part = (mediaType: string, bytes: Buffer) => ({ mediaType, digest: digestOf(bytes), size: bytes.length });

@@ -103,6 +103,7 @@ export class Stage {
         owner: { uid: 0, gid: 0 },
         whyNoImages: null,
         hasManyUsers: false,
+        translatesOwners: true,
         hasLayers: false,
         hasOwnNetwork: false,
         run: (job) => this.#play(job),

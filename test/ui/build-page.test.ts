@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import type { StepState, TestReport } from '../../src/protocol/index.ts';
+import type { ServiceState, StepState, TestReport } from '../../src/protocol/index.ts';
 import { assertAccessible } from '../support/accessibility.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { addArtifact } from '../support/rows.ts';
@@ -34,6 +34,7 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
   /** It failed, with a long log, failed tests and many files. */
   let failed: RunningBuild;
   let stepwise: RunningBuild;
+  let served: RunningBuild;
   const logOf = (count: number): string => Array.from({ length: count }, (_, at) => `line ${at + 1}\n`).join('');
   const tellTests = ({ task }: RunningBuild) =>
     runner.dispatch.tests(runner.self, { claim: task.order.claim, start: 0, tests: reports, isLast: true });
@@ -273,6 +274,50 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
     await wide.context().close();
   });
 
+  test('has a tab for each service, with how far it is and its log, and says on top which step failed', async () => {
+    served = await runningBuild(alice, runner, {
+      command: '',
+      'steps[0][name]': 'migrate',
+      'steps[0][command]': 'true',
+      'steps[1][name]': 'test',
+      'steps[1][command]': 'true',
+      'services[0][name]': 'postgres',
+      'services[0][image]': 'docker.io/library/postgres:17',
+      'services[1][name]': 'redis',
+      'services[1][image]': 'docker.io/library/redis:8',
+    });
+    const { claim } = served.task.order;
+    const tell = (services: ServiceState[]) => runner.dispatch.services(runner.self, { claim, services });
+    const tabs = async (): Promise<string> => {
+      const { text } = await tab.get(`/ui${served.path}`);
+      return (/<nav id="tabs".*?<\/nav>/s.exec(text)?.[0] ?? '').replaceAll(/<[^>]+>|\s+/g, ' ').replaceAll(/ +/g, ' ');
+    };
+    await tell([
+      { name: 'postgres', state: 'ready', from: 0, ready: 900 },
+      { name: 'redis', state: 'starting', from: 0 },
+    ]);
+    assert.match(await tabs(), /Details postgres ready redis starting/);
+    const bytes = Buffer.from('Out of memory\n');
+    await runner.dispatch.log(runner.self, { claim, offset: 0, bytes, service: 'redis' });
+    await tell([
+      { name: 'postgres', state: 'stopped', from: 0, ready: 900, to: 66_000, status: 0 },
+      { name: 'redis', state: 'failed', from: 0, to: 1200, status: 137 },
+    ]);
+    await runner.dispatch.steps(runner.self, {
+      claim,
+      steps: [
+        { name: 'migrate', state: 'passed', status: 0, from: 0, to: 2000, line: 1 },
+        { name: 'test', state: 'failed', status: 2, from: 2000, to: 3000, line: 1 },
+      ],
+    });
+    await served.task.exit(2);
+    assert.match(await tabs(), /Details postgres stopped redis failed/);
+    const { text } = await tab.get(`/ui${served.path}/services/redis`);
+    const words = text.replaceAll(/<[^>]+>|\s+/g, ' ').replaceAll(/ +/g, ' ');
+    assert.match(words, /The step test failed, with exit status 2 after \d/);
+    assert.match(words, /failed never ready ran for 1 s exit status 137 .*Out of memory/);
+  });
+
   test('says that files wait on the runner, until they have arrived before one’s eyes', async () => {
     const late = await runningBuild(alice, runner, {});
     await late.task.exit(0, { uploads: true });
@@ -290,7 +335,7 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
     const addresses = ['', '/tests', '/tests?filter=gauge', '/artifacts', '/details'];
     await assertAccessible(
       (options) => browser.signIn(service.address, alice.credentials, options),
-      [...addresses.map((below) => `${failed.path}${below}`), stepwise.path].map(
+      [...addresses.map((below) => `${failed.path}${below}`), stepwise.path, `${served.path}/services/redis`].map(
         (path) => `${service.address}/ui${path}`,
       ),
     );

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { assertAccessible } from '../support/accessibility.ts';
+import { TestBrowser } from '../support/browser.ts';
 import { FakeForge, forgeToken } from '../support/fake-forge.ts';
 import { describeServiceOnOne } from '../support/service.ts';
 import { Tab } from '../support/tab.ts';
 
 describeServiceOnOne(
   'pages of forges',
-  (service) => {
+  (service, database) => {
     test('connect a forge, build a repository of it with one button, and disconnect it', async () => {
       await using forge = await FakeForge.start('gitea', 'team/app', 'team/lib');
       const alice = await service.user();
@@ -16,7 +18,7 @@ describeServiceOnOne(
         tab.submit(await tab.get(path), path, fields);
       const fields = { do: 'connect', provider: 'gitea', url: forge.url, token: 'wrong-token' };
       const refused = await send('/ui/account/forges', fields);
-      assert.match(refused.text, /401: Bad credentials A token needs the scopes write:repository and read:user/);
+      assert.match(refused.text, /401: Bad credentials\. A token needs the scopes write:repository and read:user/);
       assert.ok(!refused.text.includes('wrong-token'));
       await send('/ui/account/forges', { ...fields, token: forgeToken });
       const account = await tab.get('/ui/account');
@@ -51,7 +53,7 @@ describeServiceOnOne(
       const other = new Tab(service);
       await other.signIn(bob.credentials);
       const told = (await other.get('/ui/')).text;
-      assert.match(told, /lib<\/a> is incomplete at its forge\. The hook is missing at the forge\./);
+      assert.match(told, /lib<\/a> is incomplete at its forge\.\s+The hook is missing at the forge\./);
       assert.doesNotMatch(told, />\s*Mend\s*</);
       assert.match((await tab.get('/ui/')).text, />\s*Mend\s*</);
       const mend = { do: 'connect', project_id: String(project?.id), forge_id: String(connected?.id) };
@@ -63,14 +65,113 @@ describeServiceOnOne(
       assert.doesNotMatch((await tab.get('/ui/')).text, /incomplete at its forge/);
       assert.match(
         (await tab.get('/ui/projects/new?query=lib')).text,
-        new RegExp(`/ui/projects/${project?.id}">Its project`),
+        new RegExp(`/ui/projects/${project?.id}"[^>]*>Its project`),
       );
       forge.interfere = () => ({ status: 503, body: { message: 'Back soon' } });
       assert.match((await tab.get('/ui/projects/new')).text, /503: Back soon[^]*Repository address/);
       forge.interfere = () => undefined;
+      const disconnecting = await tab.get(`/ui/account/forges/${connected?.id}/delete`);
+      assert.match(disconnecting.text, /were put there for\s+<strong>lib<\/strong>/);
       await send(`/ui/account/forges/${connected?.id}/delete`, { do: 'delete' });
       assert.deepEqual((await alice.get('/forges')).list, []);
       assert.match((await tab.get('/ui/account')).text, /No forge is connected/);
+    });
+
+    test('list many repositories page by page, and say why one cannot be built, or none is there', async () => {
+      const names = Array.from({ length: 5 }, (_, at) => `waterworks/gauge-${at}`);
+      await using forge = await FakeForge.start('gitea', ...names);
+      forge.of('waterworks/gauge-1').admin = false;
+      const alice = await service.user();
+      const tab = new Tab(service);
+      await tab.signIn(alice.credentials);
+      const { id } = (await alice.post('/forges', forge.fields)).record;
+      const at = async (query: string): Promise<string> =>
+        (await tab.get(`/ui/projects/new?forge=${id}${query}`)).text.replaceAll(/\s+/g, ' ');
+      const first = await at('');
+      assert.match(first, /gauge-0<\/code>.*> Build <.*gauge-1<\/code>.*you are no administrator there/);
+      assert.match(first, /rel="next">Next<\/a>/);
+      assert.doesNotMatch(first, /gauge-2|>Previous</);
+      const last = await at('&page=3');
+      assert.match(last, /gauge-4<.*rel="prev">Previous<\/a>/);
+      assert.doesNotMatch(last, />Next</);
+      assert.match(await at('&query=nosuch'), /No repository was found.*“nosuch”/);
+      // A forge that does not take the token any more says so, with the way to replace it.
+      forge.token = undefined;
+      assert.match(await at(''), new RegExp(`Bad credentials.*/forges/${id}#token">Replace token`));
+      forge.repositories.clear();
+      forge.token = forgeToken;
+      assert.match(await at(''), /No repositories.*may push to none/);
+    });
+
+    test('show in the settings of a project what its connection made, mend it, and warn before it is deleted', async () => {
+      await using forge = await FakeForge.start('gitea', 'team/app', 'team/late');
+      const alice = await service.user();
+      const tab = new Tab(service);
+      await tab.signIn(alice.credentials);
+      const { id } = (await alice.post('/forges', forge.fields)).record;
+      const project = (await alice.post('/projects', { forge_id: String(id), repository: 'team/app' })).record;
+      const settings = `/ui/projects/${project.id}/settings`;
+      const seen = async (path: string): Promise<string> => (await tab.get(path)).text.replaceAll(/\s+/g, ' ');
+      assert.match(await seen(settings), /Gitea or Forgejo at 127.*<code>team\/app<\/code>.*connected.*> Mend </);
+      assert.match(await seen(settings), /The connection has put this key into the repository/);
+      assert.match(await seen(`${settings}/delete`), /Its key, its hook and its statuses are taken away at the forge/);
+      const [hook] = (await alice.get(`/projects/${project.id}/hooks`)).list;
+      const [target] = (await alice.get(`/projects/${project.id}/status_targets`)).list;
+      assert.equal((await seen(`${settings}/triggers`)).match(/made by the connection/g)?.length, 2);
+      const hookPage = `${settings}/triggers/hooks/${hook?.id}`;
+      // Another secret would be one that the forge does not know.
+      assert.doesNotMatch(await seen(hookPage), /New secret/);
+      assert.match(await seen(`${hookPage}/delete`), /has made this hook<\/strong>, and needs it/);
+      const targetPage = `${settings}/triggers/status_targets/${target?.id}`;
+      assert.match(await seen(`${targetPage}/delete`), /has made this status target<\/strong>, and needs it/);
+      const own = (await alice.post(`/projects/${project.id}/hooks`, { provider: 'gitea' })).record;
+      assert.doesNotMatch(await seen(`${settings}/triggers/hooks/${own.id}/delete`), /has made this hook/);
+
+      forge.of('team/app').keys = [];
+      const fields = { do: 'connect', forge_id: String(id) };
+      const sent = await tab.submit(await tab.get(settings), settings, fields);
+      assert.equal(sent.status, 303, sent.text);
+      assert.equal(forge.of('team/app').keys.length, 1);
+      // One that was set up by hand is connected there.
+      const late = (await alice.post('/projects', { name: 'late', clone_url: 'git@forge.example.org:team/late.git' }))
+        .record;
+      const other = `/ui/projects/${late.id}/settings`;
+      assert.match(await seen(other), /not connected to a forge/);
+      await tab.submit(await tab.get(other), other, { do: 'connect', forge_id: String(id) });
+      assert.match(await seen(other), /<code>team\/late<\/code>.*connected/);
+
+      const browser = new TestBrowser(database);
+      const signIn = (options: Parameters<TestBrowser['open']>[0]) =>
+        browser.signIn(service.address, alice.credentials, options);
+      forge.token = undefined;
+      await alice.post(`/forges/${id}/check`);
+      const pages = [
+        '/ui/',
+        '/ui/projects/new',
+        '/ui/account',
+        '/ui/account/forges',
+        `/ui/account/forges/${id}`,
+        `/ui/account/forges/${id}/delete`,
+        settings,
+        `${settings}/triggers`,
+      ];
+      await assertAccessible(
+        signIn,
+        pages.map((path) => `${service.address}${path}`),
+      );
+      // With the token refused nothing can be mended before there is another.
+      const page = await signIn({ viewport: { width: 1280, height: 800 } });
+      await page.goto(`${service.address}/ui/`);
+      await page.getByRole('button', { name: 'Replace token' }).first().click();
+      await page.waitForURL(`**/ui/account/forges/${id}?#token`);
+
+      await page.goto(`${service.address}/ui/account/forges`);
+      const links = page.getByRole('link', { name: 'make a token' });
+      assert.deepEqual(await links.count(), 1, 'of the chosen kind alone');
+      await page.getByLabel('Provider').selectOption('gitea');
+      await page.getByLabel('Address').fill('https://git.example.org/');
+      assert.equal(await links.getAttribute('href'), 'https://git.example.org/user/settings/applications');
+      await page.getByText('write:repository, read:user').waitFor();
     });
   },
   { settings: { webhook_allow: '127.0.0.0/8' } },

@@ -92,8 +92,8 @@ describeWithRunnerOnOne(
       assert.equal((await hers.get(at)).status, 404);
     });
 
-    test('set how often the repository is looked at, and say when that is', async () => {
-      assert.match(words(await hers.get(path)), /The repository is not looked at\./);
+    test('set how often the repository is polled, and say when that is', async () => {
+      assert.match(words(await hers.get(path)), /The repository is not polled\./);
       const wrong = await send(hers, path, 'save_polling', { poll_interval: '7' });
       assert.equal(wrong.status, 403);
       assert.match(wrong.text, /neither 0 nor a number of seconds from 15 to 86400/);
@@ -101,8 +101,8 @@ describeWithRunnerOnOne(
       assertDone(await send(hers, path, 'save_polling', { poll_interval: '3600' }), `${path}#polling-title`);
       assert.equal((await owner.get(`/projects/${project.id}`)).record.poll_interval, 3600);
       const shown = words(await theirs.get(path));
-      assert.match(shown, /Last look None yet/);
-      assert.match(shown, /Next look (in a moment|in \d+ minutes|just now)/);
+      assert.match(shown, /Last poll None yet/);
+      assert.match(shown, /Next poll (in a moment|in \d+ minutes|just now)/);
       assertDone(await send(hers, path, 'save_polling', { poll_interval: '0' }), `${path}#polling-title`);
     });
 

@@ -91,6 +91,7 @@ for (const kind of kinds) {
         tags: '',
         image: '',
         root: null,
+        builds_images: 0,
         cache: '[]',
         reports: '[]',
         timeout: 0,

@@ -125,6 +125,7 @@ export async function fillTables(db: Database, vault: Vault): Promise<void> {
       tags: 'arm,gpu',
       image: awkward,
       root: 0,
+      builds_images: 1,
       cache: '["~/x"]',
       cache_save: 'always',
       timeout: 60,

@@ -208,6 +208,7 @@ create table suites (
   matrix_allow_failure text not null default '[]',
   image text not null default '',
   root integer,
+  builds_images integer not null default 0,
   cache text not null default '[]',
   cache_save text not null default 'passed',
   artifacts text not null default '[]',

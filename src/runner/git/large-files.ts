@@ -192,7 +192,7 @@ function sentenceOf([first, ...more]: readonly Pointer[], why: string, { isFork 
     more.length === 0
       ? `The file ${path} of Git LFS was`
       : `${more.length + 1} files of Git LFS, such as ${path}, were`;
-  const how = isFork ? ' For a commit from a fork they are fetched without the key of the project.' : '';
+  const how = isFork ? ' For a commit from a fork they are fetched without the credentials of the project.' : '';
   return `${which} not fetched, and the pointer stands in its place: ${why}.${how}`;
 }
 

@@ -169,7 +169,9 @@ export async function httpsRemote(
       const output = stderr.toString();
       if (blamesItself(output) && !containsAny(output, [notObtained])) return undefined;
       const unavailable = whyUnavailable(output, troubles, credential && 'the token of its forge');
-      return isOwn(source) ? ownUnavailable(address, unavailable) : submoduleUnavailable(unavailable);
+      return isOwn(source)
+        ? ownUnavailable(address, unavailable, credential !== undefined)
+        : submoduleUnavailable(unavailable);
     },
   };
 }
@@ -188,12 +190,17 @@ function submoduleUnavailable({ why, isLasting }: Unavailable): FetchError {
   return new FetchError(isLasting ? 'not_public' : 'host_unreachable', why);
 }
 
-function ownUnavailable({ url, host, path }: GitAddress, { why, isLasting, isRefused }: Unavailable): FetchError {
+function ownUnavailable(
+  { url, host, path }: GitAddress,
+  { why, isLasting, isRefused }: Unavailable,
+  hasToken: boolean,
+): FetchError {
   const kind = isRefused ? 'repository_not_found' : isLasting ? 'not_public' : 'host_unreachable';
-  const help = isRefused
-    ? ` Check the address. If the repository is private, enter the address that it has over SSH, such as git@${host}:${path.slice(1)}, ` +
-      'and install the key of the project there.'
-    : '';
+  const byHand =
+    `If the repository is private, connect its forge, or enter the address that it has over SSH, such as ` +
+    `git@${host}:${path.slice(1)}, and install the key of the project there.`;
+  const byToken = 'If the repository is there, replace the token of the forge with one that may read it.';
+  const help = isRefused ? ` Check the address. ${hasToken ? byToken : byHand}` : '';
   return new FetchError(kind, `The repository ${url} cannot be fetched: ${why}.${help}`);
 }
 

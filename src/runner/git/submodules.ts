@@ -44,7 +44,7 @@ export async function submodulesOf(
           'which the key of the project opens, nor a public https address.',
       );
     } else if (address.scheme === 'ssh' && (source.isFork || source.address.scheme === 'https')) {
-      const who = source.isFork ? 'this commit, which comes from a fork,' : 'a repository without credentials';
+      const who = source.isFork ? 'this commit, which comes from a fork,' : 'a repository that is read over HTTPS';
       leaveOut(
         `Submodule ${path} is left out: ${who} names ${address.url}, and the key of the project is not used for what ` +
           'others name. One that is public can be named https://….',

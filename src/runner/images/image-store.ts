@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { pathExists } from '../../lib/path-exists.ts';
 import { orAborted } from '../../lib/or-aborted.ts';
 import { removeTree, sweepTree } from '../../lib/remove-tree.ts';
@@ -26,6 +26,8 @@ export interface ImageStore {
   forgetLast(account: string, reference: string): Promise<void>;
   /** Removes unused images until there is room, or none is left. */
   makeRoom(isEnough: () => Promise<boolean>): Promise<void>;
+  /** Other files that belong to a held image, under a name. If they are not here, `make` makes them, and answers their size. */
+  other(image: HeldImage, name: string, make: (into: string) => Promise<number>): Promise<string>;
 }
 
 export interface Wanted {
@@ -81,6 +83,8 @@ export async function openImageStore(
     for (const note of notes) last.set(note, name);
   }
   const flights = new Map<string, Flight>();
+  /** What is made of images that are here, by path. */
+  const others = new Map<string, Promise<void>>();
   const place = (name: string): string => join(folder, name);
 
   const bring = async ({ host, digest, bring: make }: Wanted, name: string, signal: AbortSignal): Promise<void> => {
@@ -165,8 +169,35 @@ export async function openImageStore(
     return { ...held, [Symbol.dispose]: letGo };
   };
 
+  const makeOther = async (image: HeldImage, path: string, make: (into: string) => Promise<number>): Promise<void> => {
+    if (await pathExists(path, 'directory')) return;
+    using _held = occupy(basename(image.folder)); // whoever asked may not wait for it
+    const making = `${path}.making`;
+    await removeTree(making); // of a runner that was killed
+    await mkdir(making, { mode: 0o755 });
+    try {
+      const bytes = await make(making);
+      const entry = entries.get(basename(image.folder));
+      if (entry) {
+        entry.bytes += bytes;
+        const { users: _, ...about } = entry;
+        await writeFile(join(image.folder, 'about'), JSON.stringify(about), { mode: 0o600 });
+      }
+      await rename(making, path);
+    } finally {
+      await sweepTree(making, log);
+    }
+  };
+
   return {
     folder,
+    async other(image, name, make) {
+      const path = join(image.folder, name);
+      const known = others.get(path) ?? makeOther(image, path, make).finally(() => others.delete(path));
+      others.set(path, known);
+      await known;
+      return path;
+    },
     async hold(wanted, signal) {
       const name = hash(wanted.host, wanted.digest);
       for (;;) {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { isNoSpace, type DiskReserve } from '../../lib/disk-reserve.ts';
 import { imageAddress, parseImageReference, type ImageReference } from '../../domain/image-reference.ts';
 import { publicAddressFilter } from '../../lib/address-filter.ts';
+import { orAborted } from '../../lib/or-aborted.ts';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { createResolve } from '../../lib/resolve.ts';
 import { treeSize } from '../../lib/tree-size.ts';
@@ -11,7 +12,7 @@ import type { ImageOrder, Link, RegistryAccess } from '../../protocol/index.ts';
 import { untilAnswered } from '../retry.ts';
 import { present } from '../sandbox/machine.ts';
 import { watchSize } from '../size-watch.ts';
-import type { Job, Sandboxes } from '../sandbox/types.ts';
+import type { Job, RunUser, Sandboxes } from '../sandbox/types.ts';
 import { readConfiguration, whoRuns, withUsers } from './configuration.ts';
 import { ImageError } from './failures.ts';
 import { openImageStore, treeOf, type Brought, type HeldImage } from './image-store.ts';
@@ -51,14 +52,19 @@ export interface ImageTask {
 }
 
 /** The image stays until this is disposed of. */
-export type TakenImage = Pick<HeldImage, 'tree' | 'configuration' | 'digest'> & Disposable;
+export type TakenImage = Pick<HeldImage, 'tree' | 'configuration' | 'digest'> &
+  Disposable & {
+    /** Its files as a run of this user needs them. */
+    treeFor(user: RunUser): Promise<string>;
+  };
 
 /** What a job in an image has of it; `root` is what its suite says. */
-export function inImage(
-  { tree, configuration }: Pick<TakenImage, 'tree' | 'configuration'>,
+export async function inImage(
+  { treeFor, configuration }: Pick<TakenImage, 'treeFor' | 'configuration'>,
   root?: boolean | null,
-): Pick<Job, 'image' | 'user'> {
-  return { image: tree, user: whoRuns(configuration, root) };
+): Promise<Pick<Job, 'image' | 'user'>> {
+  const user = whoRuns(configuration, root);
+  return { image: await treeFor(user), user };
 }
 
 export interface ImagesOptions {
@@ -145,6 +151,26 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     });
   };
 
+  /** Where owners are not translated, whoever runs has changed numbers with root of the image, and so do its files. */
+  const giveTo = async (image: HeldImage, user: RunUser, signal: AbortSignal): Promise<string> => {
+    const isRoot = user.uid === 0 && user.gid === 0;
+    if (isRoot || options.toolSandboxes.translatesOwners) return image.tree;
+    const hasRoom = (): Promise<boolean> => disk.allows(image.bytes);
+    const made = store.other(image, `tree-${user.uid}-${user.gid}`, async (into) => {
+      await store.makeRoom(hasRoom);
+      if (!(await hasRoom())) throw diskFull();
+      // Others may wait for it too.
+      const { signal: never } = new AbortController();
+      await withinBytes(into, imageBytes, never, (bounds) => tools.giveTo(user, image.tree, into, bounds));
+      return treeSize(into);
+    });
+    return orAborted(made, signal);
+  };
+  const taken = (image: HeldImage, signal: AbortSignal): TakenImage => ({
+    ...image,
+    treeFor: (user) => giveTo(image, user, signal),
+  });
+
   const take: Images['take'] = async (order, { id, service, writeLog, signal }) => {
     const parsed = parseImageReference(order.reference);
     if (!parsed) throw new ImageError('image_invalid', 'That is no reference to an image.');
@@ -187,10 +213,10 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       return logged(image, `${error.message} It runs in the image that this account had last:`);
     }
 
-    async function logged(image: HeldImage, words = 'Image'): Promise<HeldImage> {
+    async function logged(image: HeldImage, words = 'Image'): Promise<TakenImage> {
       try {
         await writeLog(`${words} ${imageAddress(reference)} (${image.digest})\n`);
-        return image;
+        return taken(image, signal);
       } catch (error) {
         image[Symbol.dispose]();
         throw error;
@@ -205,7 +231,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       const bring = async (): Promise<never> => {
         throw new Error(`the image ${reference} (${digest}) is not here any more`);
       };
-      return store.hold({ host, digest, account, bring }, signal);
+      return taken(await store.hold({ host, digest, account, bring }, signal), signal);
     },
 
     async take(order, task) {

@@ -17,6 +17,7 @@ import {
   type Ended,
   type Job,
   type Limits,
+  type RunUser,
   type Sandboxes,
 } from '../sandbox/types.ts';
 import { ImageError, lastLine, pullFailure } from './failures.ts';
@@ -43,6 +44,8 @@ export interface ImageTools {
    * cannot put something else in its place.
    */
   unpack(layout: string, into: string, bounds: Bounds): Promise<ImageAccounts>;
+  /** Copies the files of an image to an empty directory, where this user and root of the image have changed their owners. */
+  giveTo(user: RunUser, tree: string, into: string, bounds: Bounds): Promise<void>;
   /** Whether a shell starts in an image's files. */
   hasShell(tree: string, signal: AbortSignal): Promise<boolean>;
 }
@@ -82,6 +85,8 @@ const relayProgram = quote(readFileSync(sourceFile('runner/proxy-relay.pl'), 'ut
 const accountsProgram = quote(readFileSync(sourceFile('runner/images/accounts.pl'), 'utf8'));
 const socketPlace = '/run/headrace/proxy';
 const authoritiesFile = 'authorities.pem';
+const giving = quote(readFileSync(sourceFile('runner/images/give-files.pl'), 'utf8'));
+const treePlace = '/run/headrace/tree';
 const layoutPlace = '/run/headrace/layout';
 const authFile = '/dev/shm/auth.json'; // in memory, and gone with the sandbox
 
@@ -194,6 +199,19 @@ export function openImageTools({
       const why = ended.reason?.replaceAll('_', ' ') ?? lastLine(bytes.toString());
       const reason = /digest|hash|checksum/i.test(why) ? 'image_digest_mismatch' : 'image_invalid';
       throw new ImageError(reason, `The image cannot be unpacked: ${why}`);
+    },
+    async giveTo({ uid, gid }, tree, into, { mostBytes, signal }) {
+      const copy = `${fileLimit(mostBytes)}cp -a --reflink=auto ${treePlace}/. /build`;
+      const { ended, bytes } = await run({
+        steps: [{ name: 'give', command: `${copy}\nexec perl -e ${giving} -- ${uid} ${gid}` }],
+        user: rootUser,
+        workspace: { directory: into },
+        mounts: [{ at: treePlace, layers: [tree] }],
+        limits: { ...limits, timeoutMs },
+        signal,
+      });
+      if (ended.exitStatus === 0) return;
+      throw new Error(`the files of an image were not copied: ${ended.reason ?? lastLine(bytes.toString())}`);
     },
     async hasShell(tree, signal) {
       const { ended } = await run({

@@ -6,13 +6,13 @@ export const statusDescriptor = 6;
 /** The descriptor from which it reads the system call filter. */
 export const seccompDescriptor = 8;
 
-const filters: { [architecture in NodeJS.Architecture]?: string } = { x64: 'x86_64.bpf', arm64: 'aarch64.bpf' };
+const filters: { [architecture in NodeJS.Architecture]?: string } = { x64: 'x86_64', arm64: 'aarch64' };
 
-/** The filter for this machine; see docs/decisions/0027. */
-export function seccompFilter(): string {
+/** The filter for this machine; see docs/decisions/0027 and 0134. */
+export function seccompFilter({ buildsImages }: Pick<SandboxUsers, 'buildsImages'>): string {
   const name = filters[process.arch];
   if (name === undefined) throw new Error(`there is no filter for the system calls of ${process.arch}`);
-  return sourceFile('runner/sandbox/seccomp', name);
+  return sourceFile('runner/sandbox/seccomp', `${name}${buildsImages ? '-images' : ''}.bpf`);
 }
 
 /**
@@ -25,7 +25,9 @@ export function seccompFilter(): string {
 export function sandboxArguments(users: SandboxUsers): string[] {
   return [
     userArguments(users),
-    ['--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
+    ['--unshare-pid', '--unshare-ipc', '--unshare-uts'],
+    // Where user namespaces can be made, it is there already (starter.pl).
+    users.buildsImages ? [] : ['--unshare-cgroup-try'],
     ['--die-with-parent', '--as-pid-1', '--new-session'],
     ['--hostname', buildUser.name],
     ['--json-status-fd', `${statusDescriptor}`, '--clearenv'],
@@ -42,6 +44,8 @@ export function sandboxArguments(users: SandboxUsers): string[] {
 export interface SandboxUsers {
   user?: RunUser | undefined;
   hasManyIds: boolean;
+  /** Whether they may make user namespaces of their own, and mounts in them. */
+  buildsImages?: true | undefined;
 }
 
 /** What a root needs that owns files, has users and serves ports. */

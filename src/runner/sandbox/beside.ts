@@ -6,29 +6,35 @@ import type { Machine } from './machine.ts';
 import { runInSandbox } from './run.ts';
 import { filesOfRun } from './run-files.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
-import type { Ended, Job, Neighbour } from './types.ts';
+import type { Beside, Ended, Job } from './types.ts';
 
 /**
  * A run, and what is started beside it: each in a sandbox of its own, with its own processes, files and user, in the run's
  * network and in its control group. When the run is over, or does not come about, they end.
  */
-export async function withNeighbours(machine: Machine, sandbox: Sandbox, job: Job, disk: DiskWatch): Promise<Ended> {
+export async function withNeighbours(
+  machine: Machine,
+  sandbox: Sandbox,
+  job: Job,
+  { disk, discard }: { disk: DiskWatch; discard: (sandbox: Sandbox) => void },
+): Promise<Ended> {
   const { before } = job;
   if (!before) return runInSandbox(machine, sandbox, job, disk);
   const over = new AbortController();
   const running = new Set<Promise<unknown>>();
   const opened: Sandbox[] = [];
-  const start = (beside: Job): Neighbour => {
+  const start: Beside['start'] = (beside, layers) => {
     over.signal.throwIfAborted();
     const signal = AbortSignal.any([beside.signal, over.signal]);
     const opening = sandbox.namespaces.paths.then(({ network }) =>
       openSandbox(machine, randomName(), { user: beside.user }, { network, cgroup: sandbox.cgroup }),
     );
-    const ended = opening.then((own) => {
+    const ended = opening.then(async (own) => {
       opened.push(own);
-      return runBeside(machine, own, { ...beside, signal }, disk);
+      return runBeside(machine, own, { ...beside, ...(await layers), signal }, disk);
     });
     running.add(ended);
+    layers?.catch(() => {}); // nobody awaits them where its sandbox cannot be opened
     ended.catch(() => {}); // who started it gets the error
     return { ended, listens: async (port) => isOpenAt((await opening).process.init(), port) };
   };
@@ -42,7 +48,7 @@ export async function withNeighbours(machine: Machine, sandbox: Sandbox, job: Jo
     for (const { process } of opened) process.kill();
     await Promise.allSettled(running);
     // Not earlier: one that still ran could have got hold of another's directories, and change them while they are removed.
-    for (const own of opened) await own.close();
+    opened.forEach(discard);
   }
 }
 

@@ -58,7 +58,7 @@ export interface Bubblewrap {
 }
 
 /** The descriptors that bubblewrap has open. */
-export function bubblewrapDescriptors(): Record<number, Descriptor> {
+export function bubblewrapDescriptors(users: SandboxUsers): Record<number, Descriptor> {
   return {
     0: { file: '/dev/null' },
     1: 'writes',
@@ -66,7 +66,7 @@ export function bubblewrapDescriptors(): Record<number, Descriptor> {
     [scriptDescriptor]: 'reads',
     [reportDescriptor]: 'writes',
     [statusDescriptor]: 'writes',
-    [seccompDescriptor]: { file: seccompFilter() },
+    [seccompDescriptor]: { file: seccompFilter(users) },
   };
 }
 

@@ -13,6 +13,7 @@ import {
   type GroupMount,
 } from './cgroup-files.ts';
 import { whenChanged, writable } from './cgroup-v1.ts';
+import { isRoot } from './own-ids.ts';
 
 /**
  * Version 2: one hierarchy, in which a group either holds processes or delegates controllers to its children.
@@ -56,7 +57,7 @@ async function findParent(top: string, own: string): Promise<string | null> {
   }
   // Only an ordinary user gets here: root would have found an ancestor above, and must never move the processes of
   // others, which the kernel would allow.
-  const delegated = process.getuid?.() !== 0 && own !== top && (await writable(own)) && (await offers(own));
+  const delegated = !isRoot() && own !== top && (await writable(own)) && (await offers(own));
   if (!delegated) return null;
   const room = join(own, makeRoom);
   makeGroup(room);

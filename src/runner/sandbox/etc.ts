@@ -13,7 +13,15 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { dnsAddress } from './network.ts';
-import { buildUser, sandboxPaths, type Identity, type Mount, type Network, type SandboxOptions } from './types.ts';
+import {
+  buildUser,
+  idsOfRun,
+  sandboxPaths,
+  type Identity,
+  type Mount,
+  type Network,
+  type SandboxOptions,
+} from './types.ts';
 
 /**
  * The /etc that a build sees: a folder that is made once, when the sandboxes are opened.
@@ -37,6 +45,8 @@ const forBuilds = {
     'fonts ImageMagick-6 ImageMagick-7 chromium chromium.d firefox postgresql-common mysql redis magic magic.mime ' +
     'mime.types mailcap papersize inputrc terminfo profile bash.bashrc skel emacs vim texmf xml sgml OpenCL vulkan ' +
     'glvnd gtk-3.0 dbus-1/session.conf',
+  'images, but neither credentials nor certificates of registries':
+    'containers/policy.json containers/registries.conf containers/registries.conf.d',
 };
 
 /**
@@ -67,6 +77,9 @@ export function composeEtc(target: string, network: Network, content: SandboxOpt
     passwd: `root:x:0:0:root:/:/usr/sbin/nologin\n${name}:x:${uid}:${gid}:build:${sandboxPaths.home}:/bin/sh\nnobody:x:${nobody}:${nobody}:nobody:/:/usr/sbin/nologin\n`,
     group: `root:x:0:\n${name}:x:${gid}:\nnogroup:x:${nobody}:\n`,
     hostname: `${name}\n`,
+    // For root of a sandbox that builds images.
+    subuid: `root:1:${idsOfRun - 1}\n`,
+    subgid: `root:1:${idsOfRun - 1}\n`,
     hosts: `127.0.0.1 localhost ${name}\n::1 localhost ip6-localhost ip6-loopback\n`,
   };
   // External names are resolved by the network's own forwarder, whatever the machine's resolver is.
@@ -82,7 +95,9 @@ export const topsOverImages = ['etc', 'home', 'var'];
  * A layer over the files of every image: the sandbox's own places that are not at the top of the root. Whatever an image
  * has there, a link or a device for example, is covered by it.
  */
-export function composeOverImages(target: string, etc: string, owner: Identity): void {
+export function overImages(folder: string, etc: string, owner: Identity): string {
+  const target = join(folder, `${owner.uid}-${owner.gid}`);
+  if (existsSync(target)) return target;
   const own = (path: string): void => lchownSync(path, owner.uid, owner.gid);
   for (const path of ['', ...topsOverImages, 'home/build']) {
     mkdirSync(join(target, path), { recursive: true, mode: 0o755 });
@@ -97,6 +112,7 @@ export function composeOverImages(target: string, etc: string, owner: Identity):
     symlinkSync(`/${name}`, join(target, 'var', name));
     own(join(target, 'var', name));
   }
+  return target;
 }
 
 /** Copies files that every user may read. Links stay links, so that they lead into the /usr of the build. */

@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { extentsOf, firstOwnId, hasOwnIds } from './own-ids.ts';
 import { idsOfRun, type Identity } from './types.ts';
 
 /**
@@ -14,8 +14,10 @@ import { idsOfRun, type Identity } from './types.ts';
  * disk there is one such range for all of them. Its first number is whoever runs, in every run, with an image or without one.
  *
  * The numbers are in a range that neither Debian nor systemd uses. A runner inside a container may have fewer; then,
- * and where the kernel cannot translate owners, all runs share the user of the files. A runner that is an ordinary user
- * has no other user: its builds are that user, in separate namespaces.
+ * and where the kernel cannot translate owners, all runs share the user of the files. So they do where /etc/subuid gave the
+ * runner its numbers (own-ids.ts): only the machine's root may translate owners. There is one range then, for files and for
+ * all runs that have many users. A runner that is an ordinary user and has no other user runs its builds as that user, in
+ * separate namespaces.
  */
 export interface BuildUsers {
   /** The owner of files on disk. */
@@ -23,7 +25,12 @@ export interface BuildUsers {
   /** The user of the next run. */
   next(): NextUser;
   /** The ranges for runs that have many users; undefined where they can have but one. */
-  readonly ranges: IdRanges | undefined;
+  readonly ranges: IdRanges | SharedRange | undefined;
+}
+
+/** One range for all runs and for the files on disk, the first of which is whoever runs. */
+export interface SharedRange {
+  shared: number;
 }
 
 export interface NextUser {
@@ -44,8 +51,15 @@ const runUsers = { first: 1_913_000_000 + idsOfRun, last: 1_999_999_999 };
 const ranges = { first: 2_000_000_000, count: 2250 };
 const lastUser = ranges.first + ranges.count * idsOfRun - 1;
 
-export function buildUsers(): BuildUsers {
+/** Whether any of these is one that a runner uses which is root. */
+export function hasMachineNumbers(first: number, last: number): boolean {
+  return last >= (fileUsers[0] ?? 0) && first <= lastUser;
+}
+
+/** `ownId` is the first of the runner's own range, if it has one. */
+export function buildUsers(ownId = firstOwnId): BuildUsers {
   if (process.getuid?.() !== 0) return sharedUser({ uid: -1, gid: -1 });
+  if (hasOwnIds()) return { ...sharedUser({ uid: ownId, gid: ownId }), ranges: { shared: ownId } };
   const chosen = fileUsers.find((id) => exists(id, id));
   if (chosen === undefined)
     throw new Error(
@@ -75,10 +89,15 @@ function exists(first: number, last: number): boolean {
   return mapped('uid_map', first, last) && mapped('gid_map', first, last);
 }
 
-function mapped(file: 'uid_map' | 'gid_map', from: number, to: number): boolean {
-  return readFileSync(`/proc/self/${file}`, 'utf8')
-    .trim()
-    .split('\n')
-    .map((line) => line.trim().split(/\s+/).map(Number))
-    .some(([first = 0, , count = 0]) => from >= first && to < first + count);
+function mapped(map: 'uid_map' | 'gid_map', from: number, to: number): boolean {
+  return extentsOf(map).some(({ first, count }) => from >= first && to < first + count);
+}
+
+/**
+ * Who owns the files of an image that belong to its root, on disk, in a run of this user. Where owners are translated, that is
+ * the same for all; otherwise whoever runs has taken that number.
+ */
+export function rootOfImage({ files, ranges }: BuildUsers, user: Identity | undefined): Identity {
+  if (!user || !ranges || !('shared' in ranges)) return files;
+  return { uid: ranges.shared + user.uid, gid: ranges.shared + user.gid };
 }

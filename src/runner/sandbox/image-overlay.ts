@@ -25,8 +25,8 @@ interface Options {
   namespaces: RunNamespaces;
   directories: RunDirectories;
   /** The layer over the files of every image. */
-  overImages: string;
-  /** The owner of the run's files on disk. */
+  overImages: () => string;
+  /** Who owns what belongs to root in the image, on disk. */
   owner: Identity;
 }
 
@@ -55,7 +55,7 @@ export function openImageOverlay({ folder, namespaces, directories, overImages, 
       const upper = { directory: join(own, 'image-changes'), work: join(own, 'image-work') };
       return [
         namespaces.bind(folder, own, 'rw', 'image'),
-        namespaces.bind(overImages, over, 'ro', 'image'),
+        namespaces.bind(overImages(), over, 'ro', 'image'),
         namespaces.bind(tree, boundTree, 'ro', 'image'),
         namespaces.overlay(place, { lower: [...below, boundTree, over, ...above], upper }),
         // With something below it, there may be more at the top than the image has.

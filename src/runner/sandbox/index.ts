@@ -2,8 +2,8 @@ import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { run } from '../../lib/processes.ts';
 import { watchDisk, type DiskWatch } from './disk.ts';
-import { composeEtc, composeOverImages } from './etc.ts';
-import { buildUsers, sharedUser } from './identity.ts';
+import { composeEtc, overImages } from './etc.ts';
+import { buildUsers, rootOfImage, sharedUser } from './identity.ts';
 import { withNeighbours } from './beside.ts';
 import { filesOfRun } from './run-files.ts';
 import { cgroupMaker, explainRefusal, requirePrograms, type Machine } from './machine.ts';
@@ -59,12 +59,11 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
   const root = process.getuid?.() === 0;
   const outside = network === 'internet' ? openOutside({ root, allow: options.allow, log }) : undefined;
   const machine: Machine = {
-    root,
-    users: buildUsers(),
-    mountHelper: await openMountHelper({ root, onLost: options.onLost }),
+    users: buildUsers(options.ownId),
+    mountHelper: await openMountHelper({ onLost: options.onLost }),
     stateDir: state.folder,
     etc: join(state.folder, 'etc'),
-    overImages: join(state.folder, 'over-images'),
+    overImages: (owner) => overImages(join(state.folder, 'over-images'), join(state.folder, 'etc'), owner),
     paths: (options.paths ?? []).map((path) => ({ at: path, source: realpathSync(path) })),
     network,
     overlay: true,
@@ -79,22 +78,22 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
   };
   try {
     composeEtc(machine.etc, network, options.etc);
-    composeOverImages(machine.overImages, machine.etc, machine.users.files);
     await machine.mountHelper.base({ etc: machine.etc, ...rootLayout(), own: directoriesAhead });
     const disk = await watchDisk(state.folder, options.diskReserveBytes);
-    await findWays(machine, disk, log);
+    await findWays(machine, disk, options);
     await pool.prepare(options.prepare ?? 1);
     return assemble(
       {
         owner: root ? machine.users.files : ourselves(),
         hasLayers: machine.overlay,
         hasManyUsers: machine.users.ranges !== undefined,
+        translatesOwners: rootOfImage(machine.users, { uid: 1, gid: 1 }) === machine.users.files,
         hasOwnNetwork: network !== 'host',
         whyNoImages: machine.overlay ? null : 'an overlay is not possible where it keeps its files',
       },
       (job) =>
         pool.use(job, async (sandbox) => {
-          const ended = await withNeighbours(machine, sandbox, job, disk);
+          const ended = await withNeighbours(machine, sandbox, job, { disk, discard: (own) => pool.discard(own) });
           await job.onLeft?.(filesOfRun(machine, sandbox, job, disk), ended);
           return ended;
         }),
@@ -110,13 +109,13 @@ async function openIsolated(options: SandboxOptions, state: State): Promise<Sand
 }
 
 /** Checks with trial runs which features the kernel and the file system support. */
-async function findWays(machine: Machine, disk: DiskWatch, log: SandboxOptions['log']): Promise<void> {
+async function findWays(machine: Machine, disk: DiskWatch, { log, whyOneId }: SandboxOptions): Promise<void> {
   await findMounts(machine, disk, log);
   const user = rootUser;
   const why = machine.users.ranges && (await tryOut(machine, disk, { workspace: { checkout: machine.etc }, user }));
   if (why === null) return;
   machine.users = { ...machine.users, ranges: undefined };
-  const because = why?.message ?? 'this runner has no others to give';
+  const because = why?.message ?? whyOneId ?? 'this runner has no others to give';
   log(`builds in images have one user ID, and everything in an image belongs to it: ${because}`);
 }
 
@@ -131,7 +130,8 @@ async function findMounts(machine: Machine, disk: DiskWatch, log: SandboxOptions
   if (refusal) throw explainRefusal(refusal);
   const withoutOverlay = await attempt({ checkout: machine.etc });
   if (!withoutOverlay) {
-    if (machine.root) log('all builds have the same user number, because owners of files cannot be translated here');
+    if (users.next().ids)
+      log('all builds have the same user number, because owners of files cannot be translated here');
     return;
   }
   // Not every file system can hold the upper layer of an overlay (another overlay, for example, cannot).
@@ -148,7 +148,14 @@ async function openPlain(options: SandboxOptions, state: State): Promise<Sandbox
   const makeCgroup = await cgroupMaker(state, options.log);
   const whyNoImages = 'builds are not isolated (HEADRACE_SANDBOX=off)';
   const run = plainRunner({ stateDir: state.folder, makeCgroup, disk });
-  const kind = { owner: ourselves(), hasLayers: false, hasManyUsers: false, hasOwnNetwork: false, whyNoImages };
+  const kind = {
+    owner: ourselves(),
+    hasLayers: false,
+    hasManyUsers: false,
+    translatesOwners: true,
+    hasOwnNetwork: false,
+    whyNoImages,
+  };
   return assemble(kind, run, () => state.close());
 }
 
@@ -158,7 +165,7 @@ function ourselves(): Identity {
 
 /** Common to both kinds: tracks the current runs, so that closing can end them. */
 function assemble(
-  kind: Pick<Sandboxes, 'owner' | 'hasLayers' | 'hasManyUsers' | 'hasOwnNetwork' | 'whyNoImages'>,
+  kind: Pick<Sandboxes, 'owner' | 'hasLayers' | 'hasManyUsers' | 'translatesOwners' | 'hasOwnNetwork' | 'whyNoImages'>,
   start: (job: Job) => Promise<Ended>,
   takeDown: () => Promise<void>,
 ): Sandboxes {

@@ -8,18 +8,17 @@ import type { BuildUsers } from './identity.ts';
 import type { MountHelper, NamespacePaths } from './mount-helper.ts';
 import type { Outside } from './network.ts';
 import type { State } from './state.ts';
-import type { Network, SandboxOptions } from './types.ts';
+import type { Identity, Network, SandboxOptions } from './types.ts';
 
 /** The features of this machine, checked once, and what every sandbox is made from. */
 export interface Machine {
-  root: boolean;
   users: BuildUsers;
   mountHelper: MountHelper;
   stateDir: string;
   /** The folder that builds see as /etc. */
   etc: string;
-  /** The folder that lies over the files of every image. */
-  overImages: string;
+  /** The folder that lies over the files of every image, where its root is this owner. */
+  overImages(root: Identity): string;
   /** Directories of the machine that runs see besides its programs, and what their paths stood for at the start. */
   paths: readonly { at: string; source: string }[];
   network: Network;

@@ -25,11 +25,13 @@
 #       "mount+net", or "mount+net=PATH" to join the network of another run. IDS: empty, or "FILE:RUN": files that belong to the user FILE on disk belong to the user RUN in this
 #       run. Or "FILE:FIRST+COUNT": the run gets one of COUNT ranges of IDs, the first of which begins with FIRST, and a user
 #       namespace in which they begin with 0. The process is root in it, makes no further ones, and UID and GID say who its
-#       command will be there. ENTRANCES: files of control groups that the process enters first. DESCRIPTORS: its open descriptors:
+#       command will be there. Or the same followed by "+nesting": it may make further ones. Or "FIRST": the same with one range that
+#       all runs share, for who cannot translate owners of files: those are translated by the user namespace itself. ENTRANCES: files
+#       of control groups that the process enters first. DESCRIPTORS: its open descriptors:
 #       "N<PATH" a file to read, "N<=" a pipe to read from, "N>=" a pipe to write to. Both lists have \x01 as separator.
 #       The answer is "ok", the process id, and descriptors of this process, to be opened through /proc: for every pipe N
-#       its other end ("N=M"), the namespaces ("mount=M", "net=M"), and the first ID of its range ("ids=N"). When the process has
-#       ended, "end", its id and its status (-1 for a signal) follow, at any time.
+#       its other end ("N=M"), the namespaces ("mount=M", "net=M"), and who its command will be, out here ("uid=N", "gid=N"). When the
+#       process has ended, "end", its id and its status (-1 for a signal) follow, at any time.
 #   furnish FOLDER UID GID         makes the run's own directories in FOLDER, for that user, and the root that its
 #                                  sandbox will bind, under the run's directory as "own" and "root". Later mounts in the
 #                                  root also appear in the sandbox. The answer has descriptors of this process: those of
@@ -45,6 +47,7 @@
 #       the entries of this directory replace all of the root but the sandbox's own places. It is an overlay of TREE, where
 #       the unpacked files of an image are bound, whose path is PATH (empty if they are not known by it), and of OVER, a list of further directories at its top,
 #       with \x01 as separator. The sandbox must be open and wait.
+#   sys TARGET                     shows there, read-only, what the kernel tells of the machine and of the run's network
 #   start                          the forked process becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
 #   close                          ends the run; "gone" follows when nothing is left
@@ -110,9 +113,11 @@ sub one_owner {
 # In a run with a range the namespaces of the mounts are others, in which no process lives.
 sub many_owners {
     my ( $file, $start, $uid, $gid ) = @_;
-    my $image = map_alone( uid_map => extents( $file, $start, 0 ), gid_map => extents( $file, $start, 0 ) ) or return;
+    # Root of the machine stays root: otherwise an overlay could not create its own files between its layers.
+    my $translation = sub { my ($who) = @_; return "0 0 1\n" . extents( $file, $start, $who ) };
+    my $image = map_alone( uid_map => $translation->(0), gid_map => $translation->(0) ) or return;
     return { files => $image, image => $image } if $uid == 0 && $gid == 0;
-    my $files = map_alone( uid_map => extents( $file, $start, $uid ), gid_map => extents( $file, $start, $gid ) ) or return;
+    my $files = map_alone( uid_map => $translation->($uid), gid_map => $translation->($gid) ) or return;
     return { files => $files, image => $image };
 }
 
@@ -158,13 +163,23 @@ sub open_run {
         open my $entrance, '>', $file or return 0;
         push @entrances, $entrance;
     }
-    my ( $file, $to, $count ) = $ids =~ /^(\d+):(\d+)(?:\+(\d+))?$/;
-    my ( $range, $as, $as_group ) = ( undef, $uid, $gid );
+    my ( $file, $to, $count, $nesting ) = $ids =~ /^(\d+):(\d+)(?:\+(\d+)(?:\+(nesting))?)?$/;
+    my ($shared) = $ids =~ /^(\d+)$/;
+    my $range;
+    # Who becomes the process, out here, and who its command will be.
+    my @as  = ( $uid, $gid );
+    my @who = @as;
     if ( defined $count ) {
         $range = $run->{range} = take_range( $to, $count ) // return 0;
-        ( $as, $as_group ) = ( $range, $range );
+        @as  = ( $range, $range );
+        @who = ( $range + $uid, $range + $gid );
     }
-    my $own = open_descriptors( $run, ( map { $_ + ( $range // 0 ) } $uid, $gid ), $descriptors ) or return 0;
+    elsif ( defined $shared ) {
+        @as  = ( $shared + $uid, $shared + $gid );
+        @who = ( $shared, $shared );
+    }
+    $run->{has_users} = defined( $range // $shared );
+    my $own = open_descriptors( $run, @who, $descriptors ) or return 0;
     pipe( my $told, my $tell ) && pipe( my $wait, $run->{go} ) or return 0;
     my ( $with_network, $joined ) = $namespaces =~ /^mount(\+net)?(?:=(.*))?$/s;
     if ( defined $joined ) { open $run->{net}, '<', $joined or return 0 }
@@ -172,7 +187,7 @@ sub open_run {
     ( $inside, $owners ) = ($name);
     open $run->{mount}, '<', '/proc/self/ns/mnt' or return 0;
     my @handed = ( $tell, $wait, $run->{mount}, $run->{net} // (), @entrances, values %$own );
-    my @how = ( $as, $as_group, defined $range ? 'range' : $ids ? 'one' : '', $run->{net} ? 'join' : $with_network ? 'make' : '', scalar @entrances, join ' ', keys %$own );
+    my @how = ( @as, $run->{has_users} ? $nesting // 'range' : $ids ? 'one' : '', $run->{net} ? 'join' : $with_network ? 'make' : '', scalar @entrances, join ' ', keys %$own );
     ask_for_process( [ map { fileno $_ } @handed ], @how, @command ) or return 0;
     mount_at( 'run', $run_directory, 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $nook or return 0;
     close $tell;
@@ -183,10 +198,14 @@ sub open_run {
         my $map = "0 $range $ids_in_range\n";
         map_ids( $run->{pid}, uid_map => $map, gid_map => $map ) && ( $run->{owners} = many_owners( $file, $range, $uid, $gid ) ) or return 0;
     }
+    elsif ( defined $shared ) {
+        map_ids( $run->{pid}, uid_map => extents( 0, $shared, $uid ), gid_map => extents( 0, $shared, $gid ) ) or return 0;
+        $run->{root} = \@as;
+    }
     elsif ( defined $file ) { $run->{owners} = one_owner( $run->{pid}, $file, $to ) or return 0 }
     $owners = $run->{owners};
     my %kept = ( %{ $run->{other_ends} }, map { $run->{$_} ? ( $_ => $run->{$_} ) : () } qw(mount net) );
-    return join ' ', $run->{pid}, ( map { "$_=" . fileno $kept{$_} } keys %kept ), defined $range ? "ids=$range" : ();
+    return join ' ', $run->{pid}, ( map { "$_=" . fileno $kept{$_} } keys %kept ), "uid=$who[0]", "gid=$who[1]";
 }
 
 # The files through which the steps of a run tell the runner of variables: in memory, where nobody can put others in their
@@ -250,11 +269,17 @@ sub reap {
 }
 
 my %for_run = (
-    furnish   => sub { furnish( @_, defined $runs{$inside}{range} ) ? step_files( $runs{$inside} ) : 0 },
+    furnish   => sub {
+        my ( $folder, @owner ) = @_;
+        my $run = $runs{$inside};
+        my $top = $run->{has_users} ? $run->{root} // \@owner : undef;
+        return furnish( $folder, @owner, $top ) ? step_files($run) : 0;
+    },
     directory => \&make_directory,
     adjust    => \&set_mode_and_time,
     overlay   => sub { make_way( $_[0] ) && mount_at( 'overlay', $_[0], 'overlay', $MS_NOSUID | $MS_NODEV, $_[1] ) },
     bind      => \&bind_at,
+    sys       => sub { show_sys( @_, $runs{$inside}{net} ) },
     image     => sub {
         my ( $image, @files ) = @_;
         my $run     = $inside;

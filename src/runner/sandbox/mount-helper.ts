@@ -1,7 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import { withoutStrays } from '../../lib/descriptors.ts';
-import type { IdRanges } from './identity.ts';
+import type { IdRanges, SharedRange } from './identity.ts';
+import { isRoot } from './own-ids.ts';
 import type { Command, Identity } from './types.ts';
 import { sourceFile } from '../../lib/source-files.ts';
 
@@ -32,8 +33,13 @@ export interface RunOptions {
   ownNetwork: boolean;
   /** The path of a network that the run joins, in place of one of its own. */
   network?: string | undefined;
-  /** Files that belong to `files` on disk belong to `run`, or to a range of users of which the run gets one. */
-  ids?: { files: number; run: number } | IdRanges | undefined;
+  /**
+   * Files that belong to `files` on disk belong to `run`, or to a range of users of which the run gets one. With a shared range
+   * no owners are translated.
+   */
+  ids?: { files: number; run: number } | IdRanges | SharedRange | undefined;
+  /** Whether a run with a range of its own may make further user namespaces in its own. */
+  isNesting?: boolean;
   /** Files of control groups through which the run's process enters them first. */
   entrances: readonly string[];
   /** The user of that process on this machine; with a range, who its command will be in it. */
@@ -68,6 +74,8 @@ export interface RunNamespaces {
    * directories.
    */
   bind(source: string, target: string, mode: 'ro' | 'rw', owners?: Owners, kind?: 'file'): Promise<void>;
+  /** Shows `/sys` at a place, read-only. */
+  sys(target: string): Promise<void>;
   /** Starts the process of the run. */
   start(): Promise<Started>;
   /** Tells the helper that the pipes of the started process were opened. */
@@ -117,13 +125,13 @@ const nanoseconds = 1_000_000_000n;
 const longestOptions = 4000;
 
 export interface MountHelperOptions {
-  root: boolean;
   /** The helper ended without being closed: no sandbox can be opened any more. */
   onLost?: ((error: Error) => void) | undefined;
 }
 
-export async function openMountHelper({ root, onLost }: MountHelperOptions): Promise<MountHelper> {
-  const asUser = root ? [] : ['--user', '--map-root-user'];
+export async function openMountHelper({ onLost }: MountHelperOptions): Promise<MountHelper> {
+  const root = isRoot();
+  const asUser = process.getuid?.() === 0 ? [] : ['--user', '--map-root-user'];
   const namespaces = ['--mount', '--propagation', 'slave', ...asUser];
   const program = sourceFile('runner/sandbox/mount-helper.pl');
   const [unshare, ...args] = withoutStrays(['unshare', ...namespaces, 'perl', program, process.arch], 2);
@@ -155,14 +163,23 @@ export async function openMountHelper({ root, onLost }: MountHelperOptions): Pro
     return from.next(fields.join(' '));
   };
 
-  const open = ({ ownNetwork, network, ids, entrances, as, descriptors, command }: RunOptions): RunNamespaces => {
+  const open = ({
+    ownNetwork,
+    network,
+    ids,
+    isNesting,
+    entrances,
+    as,
+    descriptors,
+    command,
+  }: RunOptions): RunNamespaces => {
     const conversation = answers.from(`${++runs}`);
     const request = async (...fields: string[]): Promise<void> => void (await ask(conversation, ...fields));
     send(
       conversation.name,
       'open',
       network !== undefined ? `mount+net=${network}` : ownNetwork ? 'mount+net' : 'mount',
-      ids ? `${ids.files}:${'run' in ids ? ids.run : `${ids.first}+${ids.count}`}` : '',
+      ids ? `${wordOf(ids)}${isNesting ? '+nesting' : ''}` : '',
       `${as.uid}`,
       `${as.gid}`,
       // The helper has nothing mounted below /sys, so it uses the runner's view.
@@ -181,10 +198,7 @@ export async function openMountHelper({ root, onLost }: MountHelperOptions): Pro
       network: descriptor(kept.get('net')),
       user: `/proc/${pid}/ns/user`,
     }));
-    const user = answer.then(({ kept }) => {
-      const first = Number(kept.get('ids') ?? 0);
-      return { uid: first + as.uid, gid: first + as.gid };
-    });
+    const user = answer.then(({ kept }) => ({ uid: Number(kept.get('uid')), gid: Number(kept.get('gid')) }));
     for (const known of [paths, user]) known.catch(() => {}); // the callers of the requests below get the error
     return {
       paths,
@@ -197,6 +211,7 @@ export async function openMountHelper({ root, onLost }: MountHelperOptions): Pro
         (await ask(conversation, 'furnish', folder, `${uid}`, `${gid}`)).split(' ').map(descriptor),
       image: (directory, tree, path, over) => request('image', directory, tree, path, over.join('\x01')),
       bind: (source, target, mode, owners, kind) => request('bind', source, target, mode, owners ?? '', kind ?? ''),
+      sys: (target) => request('sys', target),
       start: async () => {
         const started = request('start');
         started.catch(() => {}); // thrown below, after an earlier error
@@ -226,6 +241,11 @@ export async function openMountHelper({ root, onLost }: MountHelperOptions): Pro
       await self.gone;
     },
   };
+}
+
+function wordOf(ids: NonNullable<RunOptions['ids']>): string {
+  if ('shared' in ids) return `${ids.shared}`;
+  return `${ids.files}:${'run' in ids ? ids.run : `${ids.first}+${ids.count}`}`;
 }
 
 function signOf(what: Descriptor): string {

@@ -23,7 +23,7 @@ our $call = $numbers{$machine};
 our ( $OPEN_TREE, $MOVE_MOUNT, $OPENAT2, $MOUNT_SETATTR ) = ( 428, 429, 437, 442 );
 our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MS_NOEXEC, $MS_REMOUNT ) = ( 1, 2, 4, 8, 32 );
 our ( $MS_BIND, $MS_MOVE, $MS_REC, $MS_SHARED, $MNT_DETACH ) = ( 4096, 8192, 1 << 14, 1 << 20, 2 );
-my ( $ENOTDIR, $ENOTEMPTY ) = ( 20, 39 );
+my ( $ENOTDIR, $ENOTEMPTY, $NEW_NETWORK ) = ( 20, 39, 0x40000000 );
 our $ELOOP = 40;
 our $CLOSE_ON_EXEC = 0x80000;
 our ( $base, $run_directory ) = ( '/sys/base', '/sys/run' );
@@ -117,6 +117,28 @@ sub bind_cloned {
     return closing( $tree, $done );
 }
 
+# The kernel shows there the network of whoever mounts it, so that is the run's meanwhile, if it has one. What the firmware says
+# of the machine is covered. As something is covered, the kernel lets nobody mount this file system anew.
+sub show_sys {
+    my ( $target, $network ) = @_;
+    open my $own, '<', '/proc/self/ns/net' or return 0;
+    make_way($target) && ( !$network || syscall( $call->{setns}, fileno $network, $NEW_NETWORK ) == 0 ) or return 0;
+    my $done = mount_sys($target);
+    my $why  = $! + 0;
+    syscall( $call->{umount2}, $nook, $MNT_DETACH ) if !$done;
+    syscall( $call->{setns}, fileno $own, $NEW_NETWORK ) == 0 or die "cannot come back: $!";
+    $! = $why;
+    return $done;
+}
+
+sub mount_sys {
+    my ($target) = @_;
+    my $flags = $MS_RDONLY | $MS_NOSUID | $MS_NODEV | $MS_NOEXEC;
+    return mount_at( 'sysfs', $nook, 'sysfs', $flags, '' )
+      && mount_at( 'none', "$nook/firmware", 'tmpfs', $flags, 'mode=0755,size=4k' )
+      && mount_at( $nook, $target, 'none', $MS_MOVE, '' );
+}
+
 sub write_file {
     my ( $path, $text ) = @_;
     open my $file, '>', $path or return 0;
@@ -195,11 +217,11 @@ sub mounts_in {
 
 # The root is not visible to any process yet, and its parts have their flags already: each place takes one mount.
 sub furnish {
-    my ( $folder, $uid, $gid, $has_users ) = @_;
+    my ( $folder, $uid, $gid, $top ) = @_;
     mkdir $root or return 0;
     # Root of a sandbox may add to the top of it, on disk.
-    my $made = $has_users
-      ? make_directory( "$folder/root", '755', $uid, $gid ) && bind_at( "$folder/root", $root, 'rw', 'image' )
+    my $made = $top
+      ? make_directory( "$folder/root", '755', @$top ) && bind_at( "$folder/root", $root, 'rw', 'image' )
       : mount_at( $root, $root, 'none', $MS_BIND, '' );
     $made && mount_at( 'none', $root, 'none', $MS_SHARED, '' ) or return 0;
     mkdir "$root/$_" or return 0 for @mounts, @directories;

@@ -1,11 +1,13 @@
 import { randomName } from '../../lib/random-name.ts';
 import type { Machine } from './machine.ts';
 import { openSandbox, type Probably, type Sandbox } from './sandbox.ts';
-import { rootUser, type Job, type RunUser, type SandboxOptions } from './types.ts';
+import { rootUser, type Job, type SandboxOptions } from './types.ts';
 
 /** Sandboxes that wait for their run. Each serves one run; the next sandbox is opened when it is over. */
 export interface Pool {
   use<T>(job: Job, work: (sandbox: Sandbox) => Promise<T>): Promise<T>;
+  /** Closes one that has served, while others go on. */
+  discard(sandbox: Sandbox): void;
   /** Opens this many ahead, from now on. */
   prepare(count: number): Promise<void>;
   close(): Promise<void>;
@@ -28,15 +30,15 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
     const done = work.finally(() => chores.delete(done));
     chores.add(done);
   };
-  const discard = (sandbox: Sandbox): Promise<void> =>
+  const close = (sandbox: Sandbox): Promise<void> =>
     sandbox.close().catch((error: unknown) => log(`cleanup of a sandbox failed: ${String(error)}`));
   const dismiss = (some: readonly Waiting[]): void => {
     ready = ready.filter((one) => !some.includes(one));
-    for (const { opening } of some) chore(opening.then(discard, () => {}));
+    for (const { opening } of some) chore(opening.then(close, () => {}));
   };
   const openAhead = (): void => {
     if (closing) return;
-    const who = nameOf(usual.user);
+    const who = nameOf(usual);
     // The next run is probably like the last. Those for another user would wait for ever.
     dismiss(ready.filter((one) => one.who !== who));
     while (ready.length < ahead) {
@@ -47,16 +49,16 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
   };
   /** A waiting sandbox may have died meanwhile. */
   const take = async (wanted: Probably): Promise<Sandbox> => {
-    const found = ready.find(({ who }) => who === nameOf(wanted.user));
+    const found = ready.find(({ who }) => who === nameOf(wanted));
     ready = ready.filter((one) => one !== found);
     const waiting = await found?.opening.catch(() => undefined);
     if (waiting?.process.isWaiting()) return waiting;
-    if (waiting) chore(discard(waiting));
+    if (waiting) chore(close(waiting));
     return openSandbox(machine, randomName(), wanted);
   };
   return {
-    use: async ({ limits, user, image }, work) => {
-      const wanted = { limits, user };
+    use: async ({ limits, user, image, buildsImages }, work) => {
+      const wanted = { limits, user, buildsImages };
       // What the runner itself does as root, between runs, says nothing about them.
       if (user !== rootUser || image !== undefined) usual = wanted;
       const sandbox = await take(wanted);
@@ -64,9 +66,10 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
         return await work(sandbox);
       } finally {
         openAhead();
-        chore(discard(sandbox));
+        chore(close(sandbox));
       }
     },
+    discard: (sandbox) => chore(close(sandbox)),
     prepare: async (count) => {
       ahead = count;
       openAhead();
@@ -80,6 +83,6 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
   };
 }
 
-function nameOf(user: RunUser | undefined): string {
-  return user ? [user.uid, user.gid, ...user.groups].join(' ') : '';
+function nameOf({ user, buildsImages }: Probably): string {
+  return user ? [buildsImages ? 'images' : '', user.uid, user.gid, ...user.groups].join(' ') : '';
 }

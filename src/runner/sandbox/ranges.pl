@@ -57,15 +57,15 @@ sub is_alive {
     return ( <$file> // '' ) !~ /\) [ZX] [^)]*$/;
 }
 
-# How the IDs of a range stand for those of files, which begin with FILE, as extents of a map for mounts. Whoever runs has the
-# number WHO in the range, and owns what has the first ID on disk: so the same files belong to every run that sees them. Root of
-# the machine stays root: otherwise an overlay could not create its own files between its layers.
+# How IDs that begin with ONE stand for those that begin with OTHER, as extents of a map: the first one stands for the number
+# WHO of the others and WHO for the first, and each of the rest for its like. So whoever runs, with the number WHO in a run, owns
+# what has the first ID on disk: the same files belong to every run that sees them.
 sub extents {
-    my ( $file, $start, $who ) = @_;
+    my ( $one, $other, $who ) = @_;
     my $last  = $ids_in_range - 1;
     my @parts = ( [ 0, $who, 1 ], [ 1, 1, $who - 1 ], [ $who, 0, 1 ], [ $who + 1, $who + 1, $last - $who ] );
     @parts = ( [ 0, 0, $ids_in_range ] ) if $who == 0;
-    return join '', "0 0 1\n", map { sprintf "%d %d %d\n", $file + $_->[0], $start + $_->[1], $_->[2] } grep { $_->[2] > 0 } @parts;
+    return join '', map { sprintf "%d %d %d\n", $one + $_->[0], $other + $_->[1], $_->[2] } grep { $_->[2] > 0 } @parts;
 }
 
 1;

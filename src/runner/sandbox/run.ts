@@ -5,7 +5,7 @@ import type { DiskWatch } from './disk.ts';
 import { watchForEnd } from './ending.ts';
 import type { Machine } from './machine.ts';
 import type { Sandbox } from './sandbox.ts';
-import { leadThrough, script, settleIn, settingVariables } from './steps.ts';
+import { leadThrough, script, settleIn, settingVariables, writingFiles } from './steps.ts';
 import { openTerminal, type Terminal } from './terminal.ts';
 import { sandboxPaths, type Ended, type Job } from './types.ts';
 import { mountAll } from './workspace.ts';
@@ -21,7 +21,8 @@ export async function runInSandbox(machine: Machine, sandbox: Sandbox, job: Job,
   const { process, cgroup, isLimited } = sandbox;
   await mountAll(job, sandbox, machine);
   cgroup?.limit(job.limits);
-  const preamble = [...settleIn(sandboxPaths.workspace), ...(isLimited ? [] : fallbackLimits(job))];
+  const limits = isLimited ? [] : fallbackLimits(job);
+  const preamble = [...settleIn(sandboxPaths.workspace), ...limits, ...writingFiles(job.files)];
   const variables = settingVariables({ ...environment(job), ...process.stepFiles.variables });
   const terminal = job.terminal && (await openedTerminal(sandbox, job.terminal));
   process.release(script(job, { preamble, variables, terminal: terminal?.path }));

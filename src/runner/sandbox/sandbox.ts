@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { bubblewrapCommand, bubblewrapDescriptors, holdBubblewrap, type Bubblewrap } from './bubblewrap.ts';
 import type { Cgroup } from './cgroup-files.ts';
+import { rootOfImage } from './identity.ts';
 import type { Machine } from './machine.ts';
 import { sandboxRoot, type RunNamespaces } from './mount-helper.ts';
 import { openRunDirectories, type RunDirectories } from './run-directories.ts';
@@ -44,6 +45,8 @@ export interface Probably {
   limits?: Limits;
   /** Who runs: a sandbox that was opened for somebody serves nobody else. */
   user?: RunUser | undefined;
+  /** Whether it builds images; one that does not gets no such sandbox either. */
+  buildsImages?: true | undefined;
 }
 
 /** A run in whose network, and within whose limits, another one stands. */
@@ -71,16 +74,18 @@ export async function openSandbox(
     const group = beside?.cgroup ?? cgroup;
     if (cgroup) undo.push(() => cgroup.remove());
     if (probably.limits) cgroup?.limit(probably.limits);
-    const { user } = probably;
+    const { user, buildsImages } = probably;
     const { ranges } = machine.users;
+    const users = { user, hasManyIds: ranges !== undefined, buildsImages };
     const alone = machine.users.next();
     const namespaces = machine.mountHelper.open({
       ownNetwork: machine.network !== 'host',
       network: beside?.network,
       ...(user && ranges ? { ids: ranges, as: user } : { ids: alone.ids, as: alone.run }),
+      isNesting: buildsImages ?? false,
       entrances: group?.entrances ?? [],
-      descriptors: bubblewrapDescriptors(),
-      command: bubblewrapCommand(sandboxRoot, { user, hasManyIds: ranges !== undefined }),
+      descriptors: bubblewrapDescriptors(users),
+      command: bubblewrapCommand(sandboxRoot, users),
     });
     undo.push(() => namespaces.close());
     // All requests are sent at once, and answered in order.
@@ -99,12 +104,13 @@ export async function openSandbox(
       process?.output.destroy(); // the output of an unused sandbox is not read
       process?.stepFiles.close();
     });
+    const owner = rootOfImage(machine.users, user);
     const image = openImageOverlay({
       folder,
       namespaces,
       directories,
-      overImages: machine.overImages,
-      owner: machine.users.files,
+      overImages: () => machine.overImages(owner),
+      owner,
     });
     await Promise.all([directories.settled(), root.made, outside]);
     const run = {

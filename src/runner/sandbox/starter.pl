@@ -6,7 +6,7 @@
 # of their own run only.
 #
 # A request is one message: fields with a NUL between them (user, group, "one" or "range" for a new user namespace with so many
-# IDs or nothing, what to do about a network namespace: "make", "join" or nothing, the number of control groups to enter, the numbers of the program's
+# IDs or nothing, or "nesting" for a range in which others can be made, what to do about a network namespace: "make", "join" or nothing, the number of control groups to enter, the numbers of the program's
 # descriptors, program, arguments). Descriptors come with it: a pipe for the process id, a pipe on which the process waits before
 # it begins, the namespace of mounts and that of a network to join, the control groups, and the descriptors for the program.
 #
@@ -15,7 +15,7 @@ use strict;
 use warnings;
 
 our ( $call, $CLOSE_ON_EXEC );
-my ( $CLONE_PARENT, $NEW_USERS, $NEW_NETWORK ) = ( 0x8000, 0x10000000, 0x40000000 );
+my ( $CLONE_PARENT, $NEW_USERS, $NEW_NETWORK, $NEW_GROUPS ) = ( 0x8000, 0x10000000, 0x40000000, 0x2000000 );
 my ( $AF_INET, $SOCK_DGRAM, $SIOCSIFFLAGS, $IFF_UP ) = ( 2, 2, 0x8914, 1 );
 my ( $PR_SET_PDEATHSIG, $SIGKILL, $JOIN_SESSION_KEYRING, $ENOSYS ) = ( 1, 9, 1, 38 );
 my $out_of_the_way = 200;
@@ -66,8 +66,7 @@ sub await_requests {
             for (@entrances) { write_to( $_, '0' ) or give_up( $errors, 'cannot enter a control group' ) }
             my $word = ' ';
             leave(0) if syscall( $call->{read}, $wait, $word, 1 ) != 1;    # closed before it began
-            # Root in its own namespace could otherwise make others, in which it would have every capability again.
-            $own_users ne 'range' || write_file( '/proc/sys/user/max_user_namespaces', '0' ) or give_up( $errors, 'cannot forbid user namespaces' );
+            forbid_namespaces($own_users) or give_up( $errors, 'cannot forbid namespaces' );
             # Descriptors are first moved out of the way and then to their places: one may have the number that another
             # needs.
             for ( keys %own ) { syscall( $call->{dup3}, $own{$_}, $out_of_the_way + $_, $CLOSE_ON_EXEC ) }
@@ -78,6 +77,23 @@ sub await_requests {
         syscall( $call->{close}, $_ ) for @descriptors;
     }
 }
+
+# Root in its own namespace could otherwise make others, in which it would have every capability again. A run that builds images
+# has to. Then it has none over a network or a control group: its own were made outside of them, or here, and there will be no
+# others. The kernel counts by user, so a limit of 1 would allow as many as the run has users.
+sub forbid_namespaces {
+    my ($own_users) = @_;
+    return 1 if $own_users eq '' || $own_users eq 'one';
+    return limit_of( user => 0 ) if $own_users eq 'range';
+    return
+         syscall( $call->{unshare}, $NEW_GROUPS ) == 0
+      && limit_of( cgroup => 0 )
+      && limit_of( net    => 0 )
+      && limit_of( time   => 0 )
+      && limit_of( user   => 100 );
+}
+
+sub limit_of { my ( $kind, $most ) = @_; return write_file( "/proc/sys/user/max_${kind}_namespaces", $most ) }
 
 sub hold_users {
     my ( $tell, $wait ) = @_;

@@ -147,6 +147,13 @@ export function settleIn(workspace: string): string[] {
   ];
 }
 
+/** The shell writes them itself: a program would show what is in them in its arguments. */
+export function writingFiles(files: Job['files'] = {}): string[] {
+  return Object.entries(files).map(
+    ([path, content]) => `( umask 077 && printf %s ${quote(content)} >${quote(path)} ) || exit 1`,
+  );
+}
+
 export function settingVariables(environment: Readonly<Record<string, string>>): string[] {
   return Object.entries(environment).map(([name, value]) => {
     const unlessBash = ownToBash.has(name) ? '[ -n "${BASH_VERSION-}" ] || ' : '';

@@ -21,6 +21,10 @@ export interface SandboxOptions {
   allow?: readonly string[];
   /** Directories of the machine that runs see read-only, at the same paths; config.ts says which are allowed. */
   paths?: readonly string[];
+  /** The first ID of the runner's own range, where it has one (own-ids.ts). */
+  ownId?: number | undefined;
+  /** Why runs have one user ID, where the runner has no others; for its log. */
+  whyOneId?: string | undefined;
   /** How many sandboxes to prepare at once; more are made on demand. */
   prepare?: number;
   /** When less than this is free on the disk of the workspaces, the run that fills it is ended. */
@@ -77,6 +81,8 @@ export interface Mount {
   writable?: string;
   /** One file, read-only, that covers one which is there. */
   file?: string;
+  /** What the kernel tells of the machine, read-only. */
+  isSys?: true;
 }
 
 export interface Limits {
@@ -100,12 +106,19 @@ export interface Job {
    */
   next?: ((ended: EndedStep) => Promise<NextStep | undefined>) | undefined;
   environment: Record<string, string>;
+  /** Small files that are there when its first step begins, and that only who runs can read; by their paths. */
+  files?: Readonly<Record<string, string>>;
   /** Whether it runs a stranger's commands, which may install programs into the home and find them there. */
   isBuild?: true;
   workspace: Workspace;
   mounts?: Mount[];
   /** Who runs, in a sandbox with many users: root of it has some rights over all of their files. Otherwise the build's user. */
   user?: RunUser | undefined;
+  /**
+   * Whether it may make user namespaces of its own, and mounts in them, as programs do that build images. Only a run with many
+   * users may.
+   */
+  buildsImages?: true | undefined;
   /** The files of an image, which stand in the sandbox instead of the machine's programs; the run may change its view. */
   image?: string | undefined;
   /** What other runs changed in the same image: directories that lie below its files, and over them. */
@@ -139,10 +152,13 @@ export interface Job {
   signal: AbortSignal;
 }
 
+/** What a job begins with, besides its workspace. */
+export type JobLayers = Pick<Job, 'imageLayers' | 'home' | 'tmp'>;
+
 /** What stands beside a run: in its network, and within its limits. */
 export interface Beside {
-  /** Starts a job in a sandbox of its own. */
-  start(job: Job): Neighbour;
+  /** Starts a job in a sandbox of its own, which is opened while what it begins with is looked for. */
+  start(job: Job, layers?: Promise<JobLayers>): Neighbour;
 }
 
 export interface Neighbour {
@@ -215,6 +231,8 @@ export interface Sandboxes {
   readonly whyNoImages: string | null;
   /** Whether a run can have many users, each with an ID; otherwise it has one ID, and everything in an image belongs to that. */
   readonly hasManyUsers: boolean;
+  /** Whether the owners of files are translated for each run. Otherwise an image is unpacked for each user that runs in it. */
+  readonly translatesOwners: boolean;
   /** Whether runs have a network of their own, in which others can stand beside them. */
   readonly hasOwnNetwork: boolean;
   /** Whether directories can lie over each other as layers here; without that, nothing that a run changes is kept. */

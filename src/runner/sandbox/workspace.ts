@@ -37,6 +37,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
   for (const [index, mount] of mounts.entries()) {
     const target = root.at(mount.at);
     if (mount.file !== undefined) mounting(namespaces.bind(mount.file, target, 'ro', 'files', 'file'));
+    else if (mount.isSys) mounting(namespaces.sys(target));
     else if (mount.writable === undefined)
       await layers(mount, target, index, skeleton(mount, mounts, `below-${index}`));
     else if (mount.layers && mount.layers.length > 0) await over(mount.layers, mount.writable, target);
@@ -163,7 +164,7 @@ const isInside = (inner: string, outer: string): boolean => inner.startsWith(`${
  * If software lies inside a directory of the machine that runs see, or around it, both are mounted again. An image takes
  * all of them away, so all are mounted again.
  */
-function withPaths({ mounts = [], image }: Job, { paths, overlay }: Machine): Mount[] {
+function withPaths({ mounts = [], image, buildsImages }: Job, { paths, overlay }: Machine): Mount[] {
   const isTouched = (path: string): boolean => mounts.some(({ at }) => isInside(at, path) || isInside(path, at));
   const touched = paths.filter(({ at }) => image !== undefined || isTouched(at));
   const [inTheWay] = touched;
@@ -171,7 +172,8 @@ function withPaths({ mounts = [], image }: Job, { paths, overlay }: Machine): Mo
     throw new CannotMountError(
       `software cannot stand inside ${inTheWay.at}, which builds see here (HEADRACE_BUILD_PATHS)`,
     );
-  return [...mounts, ...touched.map(({ at, source }): Mount => ({ at, layers: [source], isOfTheMachine: true }))];
+  const own: Mount[] = buildsImages ? [...mounts, { at: '/sys', isSys: true }] : mounts;
+  return [...own, ...touched.map(({ at, source }): Mount => ({ at, layers: [source], isOfTheMachine: true }))];
 }
 
 /**

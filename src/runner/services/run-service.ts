@@ -4,7 +4,15 @@ import { randomName } from '../../lib/random-name.ts';
 import type { ServiceOrder } from '../../protocol/index.ts';
 import type { TakenImage } from '../images/images.ts';
 import { quote } from '../sandbox/steps.ts';
-import { sandboxPaths, type Beside, type Ended, type Job, type Neighbour, type Step } from '../sandbox/types.ts';
+import {
+  sandboxPaths,
+  type Beside,
+  type Ended,
+  type Job,
+  type JobLayers,
+  type Neighbour,
+  type Step,
+} from '../sandbox/types.ts';
 import { ServiceError } from './service-error.ts';
 import type { ServiceLog } from './service-log.ts';
 
@@ -32,24 +40,29 @@ export interface ServiceParts {
 const foreverMs = 2 ** 31 - 1;
 /** A database writes out what it has when it is asked to end. */
 const graceMs = 30_000;
-const probeEveryMs = 100;
+/** Between two looks of its own command, growing: each takes time that the service needs to begin. */
+const probePauseMs = { first: 10, longest: 50 };
 const lookEveryMs = 10;
 
 export function runService(
   beside: Beside,
   parts: ServiceParts,
-  more: Pick<Job, 'imageLayers' | 'home' | 'tmp' | 'onLeft'> = {},
+  { layers, onLeft }: { layers?: Promise<JobLayers>; onLeft?: Job['onLeft'] } = {},
 ): RunningService {
   const { order, image, environment, mounts, limits, log } = parts;
   const stopping = new AbortController();
   const signal = AbortSignal.any([parts.signal, stopping.signal]);
   const begun = Promise.withResolvers<void>();
   const probed = Promise.withResolvers<void>();
-  const running = beside.start({
+  let pauseMs = probePauseMs.first;
+  const job: Job = {
     id: randomName(),
     steps: stepsOf(order, image),
     next: async ({ at, status }) => {
-      if (at === 1 && status !== 0) await delay(probeEveryMs, undefined, { signal }).catch(() => {});
+      if (at === 1 && status !== 0) {
+        await delay(pauseMs, undefined, { signal }).catch(() => {});
+        pauseMs = Math.min(2 * pauseMs, probePauseMs.longest);
+      }
       if (at === 1 && status === 0) probed.resolve();
       if (at === 2 || order.readyCommand === '') return undefined;
       return { at: at === 1 && status === 0 ? 2 : 1, environment: {} };
@@ -59,7 +72,7 @@ export function runService(
     },
     environment,
     workspace: { empty: true },
-    ...more,
+    onLeft,
     mounts,
     image: image?.tree,
     user: image?.configuration.user,
@@ -67,10 +80,11 @@ export function runService(
     graceMs,
     output: (chunk) => log.push(chunk),
     signal,
-  });
+  };
+  const running = beside.start(job, layers);
   const ended = afterFlush(running.ended, log);
   ended.catch(() => {}); // `ready` and `stop` tell
-  const ready = becomesReady({ parts, running, ended, begun: begun.promise, probed: probed.promise });
+  const ready = becomesReady({ parts, running, ended, layers, begun: begun.promise, probed: probed.promise });
   ready.catch(() => {}); // it may end before anybody asks
   return {
     ready,
@@ -120,11 +134,13 @@ interface Becoming {
   parts: ServiceParts;
   running: Neighbour;
   ended: Promise<Ended>;
+  layers: Promise<JobLayers> | undefined;
   begun: Promise<void>;
   probed: Promise<void>;
 }
 
-async function becomesReady({ parts, running, ended, begun, probed }: Becoming): Promise<void> {
+async function becomesReady({ parts, running, ended, layers, begun, probed }: Becoming): Promise<void> {
+  await layers; // its time begins when it could
   const { order, image, log, signal } = parts;
   const { name, readyPort, readyCommand, readyTimeoutSeconds: seconds } = order;
   const port = readyPort > 0 || readyCommand !== '' ? readyPort : (image?.configuration.ports[0] ?? 0);

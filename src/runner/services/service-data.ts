@@ -8,7 +8,7 @@ import type { ServiceOrder } from '../../protocol/index.ts';
 import type { CacheStore } from '../cache-store.ts';
 import { collectFiles } from '../collector.ts';
 import { inspectionJob } from '../sandbox/run-files.ts';
-import { sandboxPaths, wholeRun, type Beside, type Job, type RunFiles } from '../sandbox/types.ts';
+import { sandboxPaths, wholeRun, type Beside, type Job, type JobLayers, type RunFiles } from '../sandbox/types.ts';
 
 /**
  * What services hold after they were filled, for later ones that would be filled in the same way. It is kept as the layers of
@@ -26,8 +26,6 @@ function placeOf(path: string): { part: Part; names: string[] } {
   return { part, names: path.slice(places[part].length).split('/').filter(Boolean) };
 }
 
-export type DataLayers = Pick<Job, 'imageLayers' | 'home' | 'tmp'>;
-
 /** A tree in the store has a number for its name. */
 function treeFor(digest: string): { name: string; digest: string; bytes: number } {
   return { name: String(BigInt(`0x1${digest.slice(0, 14)}`)), digest, bytes: 0 };
@@ -39,7 +37,7 @@ export async function findData(
   project: string,
   digest: string,
   signal: AbortSignal,
-): Promise<(Disposable & { layers: DataLayers }) | undefined> {
+): Promise<(Disposable & { layers: JobLayers }) | undefined> {
   const tree = treeFor(digest);
   if (!store.has(project, tree)) return undefined;
   const taken = await store.take(project, tree, signal);

@@ -6,10 +6,10 @@ import type { ImageOrder, ServiceOrder, ServiceState } from '../../protocol/inde
 import type { Taken } from '../dependency-cache.ts';
 import type { TakenImage } from '../images/images.ts';
 import type { RunnerServices } from '../job-runner.ts';
-import { buildUser, type Beside, type Job } from '../sandbox/types.ts';
+import { buildUser, type Beside, type Job, type JobLayers } from '../sandbox/types.ts';
 import { findable } from '../search-paths.ts';
 import { runService, withLastLines, type RunningService, type ServiceParts } from './run-service.ts';
-import { digestOfData, findData, keepData, type DataLayers } from './service-data.ts';
+import { digestOfData, findData, keepData } from './service-data.ts';
 import { ServiceError } from './service-error.ts';
 import { serviceLog, type LogSink, type ServiceLog } from './service-log.ts';
 
@@ -80,7 +80,8 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
   const brought = await Promise.all(
     orders.map(async (order): Promise<[TakenImage | undefined, Taken]> => {
       const { image: wanted, name } = order;
-      const image = wanted && held.use(await takeImage(wanted, name));
+      const taken = wanted && held.use(await takeImage(wanted, name));
+      const image = taken && { ...taken, tree: await taken.treeFor(taken.configuration.user) };
       return [image, held.use(await using.dependencyCache.take(order.software, signal))];
     }),
   );
@@ -164,40 +165,41 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
     const asked = { ...job, signal: everything };
     const digest =
       order.data.length > 0 && store && using.sandboxes.hasLayers
-        ? await digestOfData(beside, order, asked, parts.image?.digest)
-        : undefined;
-    const begin = async (layers: DataLayers = {}, onLeft?: Job['onLeft']): Promise<RunningService> => {
-      const running = runService(beside, parts, { ...layers, onLeft });
-      await running.ready;
-      return running;
-    };
-    const found = async (): Promise<DataLayers | undefined> => {
-      const data = digest !== undefined && store && (await findData(store, project, digest, everything));
+        ? digestOfData(beside, order, asked, parts.image?.digest)
+        : Promise.resolve(undefined);
+    const found = async (): Promise<JobLayers | undefined> => {
+      const key = await digest;
+      const data = key !== undefined && store && (await findData(store, project, key, everything));
       return data ? resources.use(data).layers : undefined;
     };
-    const known = await found();
-    if (known) return begin(known);
+    /** Its sandbox is opened while its data are looked for. */
+    const begin = async (looking: Promise<JobLayers | undefined>, onLeft?: Job['onLeft']) => {
+      const running = runService(beside, parts, { layers: looking.then((layers = {}) => layers), onLeft });
+      const [known] = await Promise.all([looking, running.ready]);
+      return { running, known };
+    };
     let isKeeping = false;
     let isKept = false;
     // Only what it has closed by itself, when it was asked to: nobody else may have ended it meanwhile.
     const keep: Job['onLeft'] = async (left, { reason, wasForced = false }) => {
       if (!isKeeping || reason !== 'cancelled' || wasForced || everything.aborted) return;
-      if (digest === undefined || !store) return;
-      await keepData(store, project, digest, { left, data: order.data });
+      const key = await digest;
+      if (key === undefined || !store) return;
+      await keepData(store, project, key, { left, data: order.data });
       isKept = true;
     };
-    const running = await begin({}, (left, ended) =>
+    const { running, known } = await begin(found(), (left, ended) =>
       keep(left, ended).catch((error: unknown) => using.log(`the data of a service are not kept: ${messageOf(error)}`)),
     );
+    if (known) return running;
     await fill(beside, service, job);
-    if (digest === undefined || isFork) return running;
+    if ((await digest) === undefined || isFork) return running;
     isKeeping = true;
     await running.stop();
     if (!isKept) await log.print('\nWhat this service holds is not kept for the next one: it could not be.\n');
-    const again = await found();
-    const started = await begin(again);
-    if (!again) await fill(beside, service, job);
-    return started;
+    const again = await begin(found());
+    if (!again.known) await fill(beside, service, job);
+    return again.running;
   };
   const startOne = async (beside: Beside, service: Service, at: number, job: BuildJob): Promise<void> => {
     change(service, { from: elapsed() });

@@ -1,5 +1,6 @@
 import { copyOnDemand } from './copy.ts';
 import { filterHere } from './filter.ts';
+import { nameTokenPage } from './forge-tokens.ts';
 import { keepFresh } from './fresh.ts';
 import { showLogs } from './log-viewer.ts';
 import { searchOnDemand } from './search.ts';
@@ -13,7 +14,11 @@ copyOnDemand();
 keepFresh();
 searchOnDemand();
 filterHere();
+nameTokenPage();
 showLogs();
+
+// On a phone the tabs of a build are wider than the window.
+document.querySelector('.build-tabs [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
 
 // The notice is shown once. It is not shown again when the page is reloaded, or when its address is sent to somebody.
 const address = new URL(location.href);

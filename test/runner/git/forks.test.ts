@@ -158,7 +158,10 @@ test('a fork’s large files are asked for without the key, and none that anothe
   assert.notEqual(before, '');
   const { tree, misses } = await checkOut(place, await propose(repository, { files: { ...files, b: 'more' } }));
   assert.match(await readFile(join(tree, 'a.bin'), 'utf8'), /^version/);
-  assert.match(misses.join(), /a\.bin of Git LFS was not fetched.*not public.*a fork.*without the key of the project/);
+  assert.match(
+    misses.join(),
+    /a\.bin of Git LFS was not fetched.*not public.*a fork.*without the credentials of the project/,
+  );
   assert.equal(await readFile(asked, 'utf8'), before, 'the host was not asked with the key');
   assert.deepEqual([...new Set(looked)], ['git.test'], 'the project’s own host, as anybody may ask it');
 });

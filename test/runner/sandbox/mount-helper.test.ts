@@ -27,7 +27,7 @@ async function openHelper(
   onLost: (error: Error) => void = assert.ifError,
 ): Promise<{ helper: MountHelper; pid: number; beside: number[] }> {
   const others = childrenOf(process.pid);
-  const helper = await openMountHelper({ root: isRoot, onLost });
+  const helper = await openMountHelper({ onLost });
   t.after(() => helper.close());
   const [pid = 0] = childrenOf(process.pid).filter((child) => !others.includes(child));
   return { helper, pid, beside: childrenOf(pid).toSorted((a, b) => a - b) };

@@ -12,8 +12,12 @@ interface Policy {
   architectures: Record<'x86_64' | 'aarch64', [Architecture, Architecture]>;
   refused: Record<'EPERM' | 'ENOSYS' | 'EAFNOSUPPORT', string[]>;
   allowed: { calls: string[] };
+  image_builds: { allowed: string[] };
 }
 export const policy = parse(readFileSync(join(filterFolder, 'policy.toml'), 'utf8')) as unknown as Policy;
+
+/** The kinds of filters, by the end of their names, with the calls that each allows although they are refused elsewhere. */
+export const kinds: Record<string, readonly string[]> = { '': [], '-images': policy.image_builds.allowed };
 
 /** As linux/audit.h has them. */
 export const audit: Record<Architecture, number> = {

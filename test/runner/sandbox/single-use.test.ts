@@ -115,7 +115,7 @@ const withAKey = `
 const search = `perl -e 'my ($type, $name) = ("user", "headrace-test-key"); print syscall(${KEYCTL}, 10, -3, $type, $name, 0) >= 0 ? "found" : "not found", "\\n"'`;
 
 test('the process of a run begins with nothing of another run open, and what forks it keeps nothing [promise: build-single-use]', async (t) => {
-  const helper = await openMountHelper({ root: isRoot });
+  const helper = await openMountHelper({});
   t.after(() => helper.close());
   const user = isRoot ? 65_534 : -1;
   const pipesOf = (pid: number): string[] =>
@@ -167,7 +167,7 @@ test('the session keyring of the runner is not that of its builds [promise: buil
     const { readFileSync } = await import('node:fs');
     const search = ${JSON.stringify(search)};
     process.stdout.write('runner ' + execSync(search));
-    const helper = await openMountHelper({ root: ${isRoot} });
+    const helper = await openMountHelper({});
     const namespaces = helper.open({
       ownNetwork: false, entrances: [], as: { uid: ${user}, gid: ${user} },
       descriptors: { 1: 'writes' }, command: ['sh', '-c', search],

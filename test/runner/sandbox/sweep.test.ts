@@ -81,7 +81,7 @@ test('a sandbox that is only half open when the runner is killed goes with it', 
   const program = `
     const { readFileSync } = await import('node:fs');
     const { openMountHelper } = await import('${helper}');
-    const helper = await openMountHelper({ root: ${isRoot} });
+    const helper = await openMountHelper({});
     const namespaces = helper.open({
       ownNetwork: false,
       entrances: [],

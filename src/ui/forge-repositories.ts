@@ -1,0 +1,103 @@
+import { ApiError } from '../errors.ts';
+import type { PageOf } from '../http/paging.ts';
+import type { Forge, ForgeRepository } from '../records/forge.ts';
+import { connectForm, tokenPath } from './forges.ts';
+import { pageForm } from './forms.ts';
+import { html, type Html } from './html.ts';
+import { notice } from './layout.ts';
+import type { PageVisit } from './pages.ts';
+import { empty } from './parts.ts';
+
+/** The beginning of a new project: the repositories of a connected forge, and a way to connect one. */
+export async function forgeChoice(visit: PageVisit): Promise<Html> {
+  const forges = await visit.api.get('/forges');
+  const chosen = forges.find(({ id_str: id }) => id === visit.queryText('forge')) ?? forges[0];
+  const isOpen = visit.refused?.action === 'connect';
+  return html`${chosen && (await repositories(visit, forges, chosen))}
+    <details class="card readable" ${isOpen && html`open`}>
+      <summary>
+        <h2>Connect a forge</h2>
+        <span class="aside">and choose from the list of your repositories there: nothing else has to be set up.</span>
+      </summary>
+      ${connectForm(visit, { isCard: false })}
+    </details>`;
+}
+
+async function repositories(visit: PageVisit, forges: readonly Forge[], chosen: Forge): Promise<Html> {
+  const query = visit.queryText('query').slice(0, 200);
+  const number = Math.max(1, Number.parseInt(visit.queryText('page'), 10) || 1);
+  const choices = forges.map(
+    ({ id_str: id, url, login }) =>
+      html`<a href="?forge=${id}" ${id === chosen.id_str && html`aria-current="true"`}
+        >${new URL(url).host} <span class="aside">as ${login}</span></a
+      >`,
+  );
+  const refused = visit.refused?.action === 'build' ? visit.refused.words : undefined;
+  return html`<section class="card" aria-labelledby="repositories">
+    <h2 id="repositories">Repositories</h2>
+    <nav aria-label="Forges" class="tabs sections">${choices}</nav>
+    ${refused !== undefined && notice('bad', refused)}
+    <form method="get" action="${visit.path}" role="search" aria-label="Repositories" class="filter">
+      <input type="hidden" name="forge" value="${chosen.id_str}" />
+      <label for="query">Search</label>
+      <input id="query" name="query" type="search" value="${query}" autocomplete="off" maxlength="200" />
+      <button class="quiet">Search</button>
+    </form>
+    ${await repositoryList(visit, chosen, { query, number })}
+  </section>`;
+}
+
+interface Asked {
+  query: string;
+  number: number;
+}
+
+async function repositoryList(visit: PageVisit, { id_str: id }: Forge, { query, number }: Asked): Promise<Html> {
+  let found: PageOf<ForgeRepository>;
+  try {
+    const asked = { params: { forge_id: id }, query: { query, page: number } };
+    found = await visit.api.list('/forges/:forge_id/repositories', asked);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.words === undefined) throw error;
+    const isToken = Object.hasOwn(error.fields, 'token');
+    return notice('bad', html`${error.words} ${isToken && html`<a href="${tokenPath(id)}">Replace token</a>`}`);
+  }
+  const { items, older, newer } = found;
+  if (items.length === 0)
+    return query === ''
+      ? empty('No repositories', 'The account may push to none at this forge.')
+      : empty('No repository was found', `None that the account may push to has “${query}” in its name.`);
+  const link = (page: number, text: string, rel: string): Html => {
+    const search = new URLSearchParams({ forge: id, ...(query !== '' && { query }), page: String(page) });
+    return html`<a href="?${search.toString()}" rel="${rel}">${text}</a>`;
+  };
+  return html`<ul class="acting compact">
+      ${items.map((repository) => repositoryItem(visit, id, repository))}
+    </ul>
+    ${
+      (newer || older) &&
+      html`<nav aria-label="Pages" class="pages">
+        <span>${newer && link(number - 1, 'Previous', 'prev')}</span> ${older && link(number + 1, 'Next', 'next')}
+      </nav>`
+    }`;
+}
+
+function repositoryItem(visit: PageVisit, forgeId: string, repository: ForgeRepository): Html {
+  const { full_name: name, project_id_str: project, archived, may_administer: may } = repository;
+  const form = pageForm(visit, 'build', { forge_id: forgeId, repository: name });
+  const id = `repository-${name.replaceAll(/[^\w-]/g, '-')}`;
+  const about = [
+    repository.private && 'private',
+    archived && 'archived',
+    !may && 'you are no administrator there, so no key and hook can be added',
+  ];
+  const words = about.filter(Boolean).join(', ');
+  return html`<li>
+    <span id="${id}"><code>${name}</code> ${words !== '' && html`<span class="aside">${words}</span>`}</span>
+    ${
+      project === ''
+        ? may && !archived && form.wrap(html``, { button: 'Build', kind: 'quiet', isInline: true, describedBy: id })
+        : html`<a href="/ui/projects/${project}" aria-describedby="${id}">Its project</a>`
+    }
+  </li>`;
+}
