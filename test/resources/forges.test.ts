@@ -112,7 +112,7 @@ describeService(
       forge.token = 'a-new-token';
       const checked = await alice.post(`/forges/${id}/check`);
       assert.deepEqual([checked.status, checked.record.state], [200, 'refused'], checked.text);
-      assert.match(String(checked.record.state_reason), /401: Bad credentials A token needs the scope repo\./);
+      assert.match(String(checked.record.state_reason), /401: Bad credentials\. A token needs the scope repo\./);
       await alice.post(`/forges/${id}/check`);
       const refusals = (await auditOf(service, 'forge.refused')).filter(({ subject_id: about }) => about === id);
       assert.equal(refusals.length, 1);
