@@ -9,9 +9,10 @@ import type { User } from '../support/user.ts';
 const later = { generic: ['resource_temporary_unavailable'] };
 
 async function until<T>(seen: () => Promise<T>, fits: (value: T) => boolean): Promise<T> {
-  for (;;) {
+  for (const began = Date.now(); ;) {
     const value = await seen();
     if (fits(value)) return value;
+    assert.ok(Date.now() - began < 60_000, 'it never came to that');
     await pause(10);
   }
 }

@@ -31,9 +31,10 @@ async function auditOf({ store }: Service, action: string) {
 }
 
 async function until<T>(seen: () => Promise<T>, fits: (value: T) => boolean): Promise<T> {
-  for (;;) {
+  for (const began = Date.now(); ;) {
     const value = await seen();
     if (fits(value)) return value;
+    assert.ok(Date.now() - began < 60_000, 'it never came to that');
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
@@ -111,7 +112,7 @@ describeService(
       forge.token = 'a-new-token';
       const checked = await alice.post(`/forges/${id}/check`);
       assert.deepEqual([checked.status, checked.record.state], [200, 'refused'], checked.text);
-      assert.match(String(checked.record.state_reason), /401: Bad credentials A token needs the scope repo\./);
+      assert.match(String(checked.record.state_reason), /401: Bad credentials\. A token needs the scope repo\./);
       await alice.post(`/forges/${id}/check`);
       const refusals = (await auditOf(service, 'forge.refused')).filter(({ subject_id: about }) => about === id);
       assert.equal(refusals.length, 1);
