@@ -50,7 +50,7 @@ describe('a file in a repository', () => {
       [
         'a.yml',
         'suites:\n  - {name: a, command: x}\ndeploy_strategies:\n  - {name: d, strategy_type: suite, suite: a}\n',
-        /^a\.yml:4: deploy_strategies\[d\]\[suite\] is not known/,
+        /^a\.yml:4: deploy_strategies\[d\]\[suite\] is too large/,
       ],
       ['a.yml', 'suites: [\n  {name: a\n', /^a\.yml:\d: cannot be read/],
       [

@@ -225,7 +225,7 @@ const parts: Record<Tab, (visit: ProjectVisit, shown: ShownBuild) => Promise<Htm
 
 const serviceRecord = `${record}/services/:service_name` as const;
 
-const spent = (from: string | null, to: string | null): Html => (from === null ? html`–` : duration(from, to));
+const spent = (from: string | null, to: string | null): Html => (from === null ? html`&ndash;` : duration(from, to));
 
 /** How far a service is, or came. */
 function servicePart({ build }: ShownBuild, name: string): Html {

@@ -155,7 +155,7 @@ onOneDatabase((database) => {
     assert.match(log, /hello[^]*remote\.origin\.url/);
 
     // A push that polling saw, also with the token, and no hook told of: the forge is asked what became of the hook.
-    await until('/polling', ({ outcome }) => outcome === 'first_look');
+    await until('/polling', ({ outcome }) => outcome !== 'waiting');
     fake.of('team/private').hooks = [];
     await app.commit({ message: 'Untold' });
     clock.set(40);

@@ -47,6 +47,56 @@ onOneDatabase((database) => {
     };
   };
 
+  /** What Python and Node install: a wheel, and a package that is packed by npm itself. */
+  const installable = {
+    'wheel/greeting.py': 'def main(): print("from a wheel")\n',
+    'wheel/greeting-1.0.dist-info/METADATA': 'Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n',
+    'wheel/greeting-1.0.dist-info/WHEEL':
+      'Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n',
+    'wheel/greeting-1.0.dist-info/entry_points.txt': '[console_scripts]\ngreet-python = greeting:main\n',
+    'wheel/greeting-1.0.dist-info/RECORD': '',
+    'node/package.json': JSON.stringify({
+      name: 'greeting',
+      version: '1.0.0',
+      bin: { 'greet-node': 'main.js' },
+      scripts: { postinstall: 'id -un >/var/tmp/installed-by' },
+    }),
+    'node/main.js': '#!/usr/bin/env node\nconsole.log("from npm");\n',
+  };
+
+  const asRoot = { 'tags[]': 'root' };
+  test('pip and npm install for everybody, a daemon drops its rights, and the next suite has every owner', async (t) => {
+    const image = `${registry.host}/debian:root`;
+    await project.repository.commit({ message: 'To install', files: installable });
+    const command = [
+      '(cd wheel; python3 -m zipfile -c ../greeting-1.0-py3-none-any.whl greeting.py greeting-1.0.dist-info)',
+      'pip install --quiet --no-index ./greeting-1.0-py3-none-any.whl',
+      'npm install --global --offline --no-fund --no-audit --loglevel=error --foreground-scripts $(npm pack --silent ./node)',
+      'su app -c "greet-python; greet-node"; cat /var/tmp/installed-by',
+      'python3 -m venv --without-pip venv && venv/bin/python -c "import sys; print(sys.prefix)"',
+      'start-stop-daemon --start --background --chuid app --make-pidfile --pidfile /run/app.pid --exec /bin/sleep -- 1000',
+      // It writes the file before it becomes the other user.
+      'until [ "$(cat /proc/$(cat /run/app.pid)/comm)" = sleep ]; do sleep 0.01; done',
+      'stat -c %U /proc/$(cat /run/app.pid); start-stop-daemon --stop --user app --pidfile /run/app.pid --retry 5 | grep -c app || :',
+      'mkdir -p of/app of/other; touch of/app/file of/other/file of/root; chown -R app:team of/app; chown -R 65534:1234 of/other; chmod 700 of/app',
+    ].join('\n');
+    const from = await project.suite(t, 'installs', command, { image, ...asRoot });
+    const look = 'stat -c "%n %u:%g %a" of/root of/app of/app/file of/other/file';
+    const further = { 'needs[]': from, files_from_id: from, ...asRoot };
+    const again = await project.suite(t, 'goes on in it', look, { ...further, image });
+    const as = await project.suite(t, 'goes on as app', look, { ...further, image: `${registry.host}/debian:app` });
+    const of = await buildsOf('Install');
+    const first = await of(from);
+    assert.equal(first.build?.build_state, 'passed', first.log);
+    assert.match(first.log, /\nfrom a wheel\nfrom npm\nroot\n\/build\/venv\napp\n/);
+    const seen = (own: string, app: string): string =>
+      `of/root ${own} 644\nof/app ${app} 700\nof/app/file ${app} 644\nof/other/file 65534:1234 644\n`;
+    assert.match((await of(again)).log, new RegExp(`${seen('0:0', '70:80')}$`));
+    assert.match((await of(as)).log, new RegExp(`of/root 70:71 644\n`));
+    for (const id of [again, as])
+      await installation.api().put(`/projects/${project.id_str}/suites/${id}`, { 'needs[]': '', files_from_id: '' });
+  });
+
   for (const [runner, tag] of Object.entries({ root: 'root', 'an ordinary user': 'ordinary' })) {
     const on = { 'tags[]': tag };
     test(`packages are installed, users are made, and what they own goes on from build to build, where the runner is ${runner}`, async (t) => {
@@ -102,53 +152,6 @@ onOneDatabase((database) => {
       // So that both can be deleted.
       const alone = { 'needs[]': '', files_from_id: '' };
       await installation.api().put(`/projects/${project.id_str}/suites/${next}`, alone);
-    });
-
-    /** What Python and Node install: a wheel, and a package that is packed by npm itself. */
-    const installable = {
-      'wheel/greeting.py': 'def main(): print("from a wheel")\n',
-      'wheel/greeting-1.0.dist-info/METADATA': 'Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n',
-      'wheel/greeting-1.0.dist-info/WHEEL':
-        'Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n',
-      'wheel/greeting-1.0.dist-info/entry_points.txt': '[console_scripts]\ngreet-python = greeting:main\n',
-      'wheel/greeting-1.0.dist-info/RECORD': '',
-      'node/package.json': JSON.stringify({
-        name: 'greeting',
-        version: '1.0.0',
-        bin: { 'greet-node': 'main.js' },
-        scripts: { postinstall: 'id -un >/var/tmp/installed-by' },
-      }),
-      'node/main.js': '#!/usr/bin/env node\nconsole.log("from npm");\n',
-    };
-
-    test(`pip and npm install for everybody, a daemon drops its rights, and the next suite has every owner, where the runner is ${runner}`, async (t) => {
-      const image = `${registry.host}/debian:root`;
-      await project.repository.commit({ message: 'To install', files: installable });
-      const command = [
-        '(cd wheel; python3 -m zipfile -c ../greeting-1.0-py3-none-any.whl greeting.py greeting-1.0.dist-info)',
-        'pip install --quiet --no-index ./greeting-1.0-py3-none-any.whl',
-        'npm install --global --offline --no-fund --no-audit --loglevel=error --foreground-scripts $(npm pack --silent ./node)',
-        'su app -c "greet-python; greet-node"; cat /var/tmp/installed-by',
-        'python3 -m venv --without-pip venv && venv/bin/python -c "import sys; print(sys.prefix)"',
-        'start-stop-daemon --start --background --chuid app --make-pidfile --pidfile /run/app.pid --exec /bin/sleep -- 1000',
-        'stat -c %U /proc/$(cat /run/app.pid); start-stop-daemon --stop --user app --pidfile /run/app.pid --retry 5 | grep -c app || :',
-        'mkdir -p of/app of/other; touch of/app/file of/other/file of/root; chown -R app:team of/app; chown -R 65534:1234 of/other; chmod 700 of/app',
-      ].join('\n');
-      const from = await project.suite(t, 'installs', command, { image, ...on });
-      const look = 'stat -c "%n %u:%g %a" of/root of/app of/app/file of/other/file';
-      const further = { 'needs[]': from, files_from_id: from, ...on };
-      const again = await project.suite(t, 'goes on in it', look, { ...further, image });
-      const as = await project.suite(t, 'goes on as app', look, { ...further, image: `${registry.host}/debian:app` });
-      const of = await buildsOf('Install');
-      const first = await of(from);
-      assert.equal(first.build?.build_state, 'passed', first.log);
-      assert.match(first.log, /\nfrom a wheel\nfrom npm\nroot\n\/build\/venv\napp\n/);
-      const seen = (own: string, app: string): string =>
-        `of/root ${own} 644\nof/app ${app} 700\nof/app/file ${app} 644\nof/other/file 65534:1234 644\n`;
-      assert.match((await of(again)).log, new RegExp(`${seen('0:0', '70:80')}$`));
-      assert.match((await of(as)).log, new RegExp(`of/root 70:71 644\n`));
-      for (const id of [again, as])
-        await installation.api().put(`/projects/${project.id_str}/suites/${id}`, { 'needs[]': '', files_from_id: '' });
     });
 
     test(`so it is in an image of BusyBox alone, where the runner is ${runner}`, async (t) => {

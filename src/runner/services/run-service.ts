@@ -40,9 +40,9 @@ export interface ServiceParts {
 const foreverMs = 2 ** 31 - 1;
 /** A database writes out what it has when it is asked to end. */
 const graceMs = 30_000;
-/** Between two looks of its own command, growing: each takes time that the service needs to begin. */
+/** Between two runs of its own command, growing: each takes time that the service needs to begin. */
 const probePauseMs = { first: 10, longest: 50 };
-const lookEveryMs = 10;
+const checkEveryMs = 10;
 
 export function runService(
   beside: Beside,
@@ -149,8 +149,8 @@ async function becomesReady({ parts, running, ended, layers, begun, probed }: Be
   const listens = async (): Promise<void> => {
     if (port === 0) return;
     for (let began = performance.now(); !(await running.listens(port)); began = performance.now()) {
-      // With thousands of processes a look takes long: most of the time nobody looks.
-      const pauseMs = Math.max(lookEveryMs, 4 * (performance.now() - began));
+      // With thousands of processes a check takes long, so most of the time there is none.
+      const pauseMs = Math.max(checkEveryMs, 4 * (performance.now() - began));
       await delay(pauseMs, undefined, { signal: waiting.signal }).catch(() => {});
       if (waiting.signal.aborted) return;
     }

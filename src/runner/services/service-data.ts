@@ -16,14 +16,14 @@ import { sandboxPaths, wholeRun, type Beside, type Job, type JobLayers, type Run
  */
 
 /** The parts of a sandbox in which data can be, with the directory that each lies at. */
-const places = { home: sandboxPaths.home, tmp: '/tmp', image: '', root: '' } as const;
-type Part = keyof typeof places;
-const allParts = Object.keys(places) as Part[];
+const directories = { home: sandboxPaths.home, tmp: '/tmp', image: '', root: '' } as const;
+type Part = keyof typeof directories;
+const allParts = Object.keys(directories) as Part[];
 
 /** Where data lies: in which part of the sandbox, and how it is called there. */
-function placeOf(path: string): { part: Part; names: string[] } {
-  const part = allParts.find((one) => path === places[one] || path.startsWith(`${places[one]}/`)) ?? 'image';
-  return { part, names: path.slice(places[part].length).split('/').filter(Boolean) };
+function partOf(path: string): { part: Part; names: string[] } {
+  const part = allParts.find((one) => path === directories[one] || path.startsWith(`${directories[one]}/`)) ?? 'image';
+  return { part, names: path.slice(directories[part].length).split('/').filter(Boolean) };
 }
 
 /** A tree in the store has a number for its name. */
@@ -64,10 +64,10 @@ export async function keepData(
   await left.keepWhole(whole);
   for (const part of allParts) {
     // A directory that the image does not have at its top lies in the root.
-    const wanted = data.map(placeOf).filter((place) => place.part === (part === 'root' ? 'image' : part));
+    const wanted = data.map(partOf).filter((one) => one.part === (part === 'root' ? 'image' : part));
     const from = join(whole, wholeRun[part]);
-    const names = wanted.map((place) => place.names);
-    // There may be an empty one at its place, which a rename replaces.
+    const names = wanted.map((one) => one.names);
+    // There may be an empty one already, which a rename replaces.
     if (names.length > 0 && (await prune(from, names, rest))) await rename(from, join(making.tree, part));
   }
   await store.add(project, treeFor(digest), making);

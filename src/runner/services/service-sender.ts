@@ -4,11 +4,11 @@ import { createLogSender, type LogSender } from '../log-sender.ts';
 import { untilAnswered } from '../retry.ts';
 import { unkept, type LogSink } from './service-log.ts';
 
-/** Tells the server what the services of a build say, and how far they are. */
+/** Sends the server the logs and the states of the services of a build. */
 export interface ServiceSender {
   openLog: (name: string) => LogSink;
   note: (states: readonly ServiceState[]) => void;
-  /** Settles when the server has all that they said, with how they ended. */
+  /** Settles when the server has all that they wrote, with how they ended. */
   end(): Promise<ServiceState[]>;
   close(): Promise<void>;
 }
@@ -28,11 +28,11 @@ export function createServiceSender(options: Options): ServiceSender {
   const { link, claim, limit, spillFile, disk, signal, onGone } = options;
   const senders = new Map<string, LogSender>();
   let latest: readonly ServiceState[] = [];
-  let isNews = false;
-  let telling: Promise<void> | undefined;
-  const tell = async (): Promise<void> => {
-    while (isNews && !signal.aborted) {
-      isNews = false;
+  let isChanged = false;
+  let sending: Promise<void> | undefined;
+  const send = async (): Promise<void> => {
+    while (isChanged && !signal.aborted) {
+      isChanged = false;
       const services = [...latest];
       await untilAnswered(signal, () => link.services({ claim, services }, signal));
     }
@@ -41,7 +41,7 @@ export function createServiceSender(options: Options): ServiceSender {
     openLog(name) {
       // A service that says more than a log may hold goes on: only what it says is not kept any more.
       const room = limit - Buffer.byteLength(cutHere);
-      let said = 0;
+      let written = 0;
       const sender = createLogSender({
         link: { ...link, log: (chunk, until) => link.log({ ...chunk, service: name }, until) },
         claim,
@@ -56,28 +56,28 @@ export function createServiceSender(options: Options): ServiceSender {
       senders.set(name, sender);
       return {
         write(bytes) {
-          if (said > room) return unkept();
-          const kept = bytes.subarray(0, room - said);
-          said += bytes.length;
-          return sender.write(said > room ? Buffer.concat([kept, Buffer.from(cutHere)]) : kept);
+          if (written > room) return unkept();
+          const kept = bytes.subarray(0, room - written);
+          written += bytes.length;
+          return sender.write(written > room ? Buffer.concat([kept, Buffer.from(cutHere)]) : kept);
         },
       };
     },
     note(states) {
       latest = states;
-      isNews = true;
-      telling ??= tell()
+      isChanged = true;
+      sending ??= send()
         .catch(() => {}) // the report of the end has them
-        .finally(() => (telling = undefined));
+        .finally(() => (sending = undefined));
     },
     async end() {
-      await telling;
+      await sending;
       for (const sender of senders.values()) await sender.end();
       return [...latest];
     },
     async close() {
-      isNews = false;
-      await telling;
+      isChanged = false;
+      await sending;
       for (const sender of senders.values()) await sender.close();
     },
   };

@@ -173,9 +173,9 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
       return data ? resources.use(data).layers : undefined;
     };
     /** Its sandbox is opened while its data are looked for. */
-    const begin = async (looking: Promise<JobLayers | undefined>, onLeft?: Job['onLeft']) => {
-      const running = runService(beside, parts, { layers: looking.then((layers = {}) => layers), onLeft });
-      const [known] = await Promise.all([looking, running.ready]);
+    const begin = async (finding: Promise<JobLayers | undefined>, onLeft?: Job['onLeft']) => {
+      const running = runService(beside, parts, { layers: finding.then((layers = {}) => layers), onLeft });
+      const [known] = await Promise.all([finding, running.ready]);
       return { running, known };
     };
     let isKeeping = false;
