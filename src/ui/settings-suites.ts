@@ -70,7 +70,7 @@ function suiteFields(form: PageForm, { all, mayBuildImages }: Around, suite?: Su
       form.check('builds_images', 'Builds images', {
         checked: suite?.builds_images ?? false,
         hint: html`<code>buildah</code> and <code>podman build</code> work in it, and it has the passwords of the
-          owner’s registries. It reaches more of the runner’s kernel than other builds.`,
+          owner&rsquo;s registries. It reaches more of the runner&rsquo;s kernel than other builds.`,
         wrong: imageBuildsOff,
       })
     }
