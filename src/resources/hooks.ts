@@ -4,12 +4,14 @@ import type { Call } from '../api/call.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import { sealIn } from '../db/sealing.ts';
 import type { HookRow } from '../db/schema.ts';
+import { ApiError } from '../errors.ts';
 import { secretLocation } from '../inbound-hooks/endpoint.ts';
+import { addRemoval } from '../lifecycle/forges.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { columnsOf, valuesIn } from '../records/fields.ts';
 import { hookFields, hookRecord, secretHookRecord } from '../records/trigger.ts';
 import { listOf } from '../records/schema.ts';
-import { destroyed, destroyedAnswer, orNotFound, withIdString, type InProject } from './common.ts';
+import { destroyed, destroyedAnswer, orNotFound, withIdString, writeContextOf, type InProject } from './common.ts';
 
 type Shown = HookRow & { last_delivery_at: bigint | null };
 
@@ -179,6 +181,12 @@ export const routes = [
     audit: { action: 'hook.secret_replaced', subject: asSubject },
     async handle(call) {
       const { db, hook } = call;
+      if (hook.forge_url !== '')
+        throw ApiError.inWords(
+          'resource_temporary_unavailable',
+          'generic',
+          'The connected forge has the secret of this hook. Delete the hook and connect the project again for a new one.',
+        );
       const secret = randomHookSecret();
       const columns = { secret: await sealed(call, hook.id, secret) };
       await db.updateTable('hooks').set(columns).where('id', '=', hook.id).execute();
@@ -194,8 +202,17 @@ export const routes = [
     answer: destroyedAnswer,
     load: loadHook,
     audit: { action: 'hook.deleted', subject: asSubject },
-    async handle({ db, hook }) {
+    async handle(call) {
+      const { db, hook, project } = call;
+      const { forge_id: forge, forge_repository: repository } = project;
       await db.deleteFrom('hooks').where('id', '=', hook.id).execute();
+      if (hook.forge_url !== '' && forge !== null)
+        await addRemoval(writeContextOf(call), {
+          forge_id: forge,
+          repository,
+          public_key: '',
+          hook_url: hook.forge_url,
+        });
       return destroyed;
     },
   }),

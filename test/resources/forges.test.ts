@@ -185,6 +185,12 @@ describeService(
       assert.ok(String(project.ssh_public_key).startsWith(`${key?.key} `));
       const [own] = (await alice.get(`/projects/${project.id}/hooks`)).list;
       assert.deepEqual([hook?.url, own?.provider, own?.events], [own?.url, 'gitea', ['push', 'tag', 'pull_request']]);
+      const renewed = await alice.post(`/projects/${project.id}/hooks/${own?.id}/new_secret`, {});
+      assert.deepEqual(
+        renewed.body.error,
+        { generic: ['resource_temporary_unavailable'] },
+        'the forge would not know it',
+      );
       const [target] = (await alice.get(`/projects/${project.id}/status_targets`)).list;
       assert.deepEqual([target?.provider, target?.api_url, target?.repository], ['gitea', forge.api, 'team/app']);
       await alice.invite(project, bob);
@@ -249,6 +255,16 @@ describeService(
         [[hook?.url, true]],
       );
 
+      // A hook that is deleted here goes there too, and a new one is made.
+      assertDestroyed(await alice.delete(`/projects/${project.id}/hooks/${own?.id}`));
+      await until(
+        async () => app.hooks,
+        (hooks) => hooks.length === 0,
+      );
+      assert.equal((await alice.post(path, { forge_id: forgeId })).status, 200);
+      const [newHook] = app.hooks;
+      assert.deepEqual([app.hooks.length, newHook?.url === hook?.url], [1, false]);
+
       // While the forge is away, a deletion goes through, and what is left there is taken away later.
       forge.interfere = () => ({ status: 502, body: {} });
       assertDestroyed(await alice.delete(`/projects/${project.id}`));
@@ -257,7 +273,7 @@ describeService(
         () => left.execute(),
         ([row]) => (row?.tries ?? 0) > 0,
       );
-      assert.ok(waiting && waiting.run_after > BigInt(Date.now()) && waiting.hook_url === hook?.url);
+      assert.ok(waiting && waiting.run_after > BigInt(Date.now()) && waiting.hook_url === newHook?.url);
       const soon = async (more: object) => {
         await db.transaction(async (trx) => {
           await trx
@@ -279,7 +295,7 @@ describeService(
       const details = JSON.parse(named?.details ?? '{}') as Record<string, string>;
       assert.deepEqual(
         [details.repository, details.hook, details.reason],
-        ['team/app', hook?.url, 'The forge answered 502.'],
+        ['team/app', newHook?.url, 'The forge answered 502.'],
       );
       const created = await auditOf(service, 'forge.created');
       assert.ok(created.length > 0 && created.every((entry) => !entry.details.includes('kittiwake')));
