@@ -1,4 +1,5 @@
 import type { ImageBuildsOrder } from '../protocol/index.ts';
+import { ImageError } from './images/failures.ts';
 import { idsOfRun, rootUser, type Job, type Sandboxes } from './sandbox/types.ts';
 
 /**
@@ -9,28 +10,18 @@ export type ImageBuild = Required<Pick<Job, 'buildsImages' | 'files' | 'environm
 
 export type ImageBuildsFailure = 'image_builds_off' | 'image_builds_not_possible';
 
-/** It cannot be had on this runner, or its operator does not allow it. */
-export class ImageBuildsError extends Error {
-  override name = 'ImageBuildsError';
-  readonly reason: ImageBuildsFailure;
-
-  constructor(reason: ImageBuildsFailure, message: string) {
-    super(message);
-    this.reason = reason;
-  }
-}
-
+/** Throws where this runner cannot do it, or its operator does not allow it. */
 export function refuseImageBuilds(
   { hasManyUsers, translatesOwners }: Pick<Sandboxes, 'hasManyUsers' | 'translatesOwners'>,
   isForbidden?: boolean,
 ): void {
   if (isForbidden)
-    throw new ImageBuildsError(
+    throw new ImageError(
       'image_builds_off',
       'The operator of this runner does not let builds make images (HEADRACE_IMAGE_BUILDS).',
     );
   if (!hasManyUsers || !translatesOwners)
-    throw new ImageBuildsError(
+    throw new ImageError(
       'image_builds_not_possible',
       'This runner cannot run builds that make images: it has no user IDs of their own to give them. For that it has to be root, and to isolate builds.',
     );

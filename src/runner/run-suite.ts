@@ -4,7 +4,7 @@ import { prefetch } from '../lib/prefetch.ts';
 import { keepTail } from '../lib/tail.ts';
 import type { Access, Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
-import { imageBuild, ImageBuildsError, refuseImageBuilds, secretsIn } from './image-builds.ts';
+import { imageBuild, refuseImageBuilds, secretsIn } from './image-builds.ts';
 import { ImageError } from './images/failures.ts';
 import { inImage } from './images/images.ts';
 import { CannotMountError, type Ended, type RunFiles } from './sandbox/types.ts';
@@ -209,10 +209,6 @@ export const runSuite: JobRunner<SuiteOrder> = async (
     }
     if (error instanceof ServiceError) {
       await log.newLine();
-      await print(`${error.message}\n`);
-      return { kind: 'unrunnable', reason: error.reason };
-    }
-    if (error instanceof ImageBuildsError) {
       await print(`${error.message}\n`);
       return { kind: 'unrunnable', reason: error.reason };
     }

@@ -46,7 +46,6 @@ describe('docs/troubleshooting.md', () => {
       ...union('runner/services/service-error.ts', 'ServiceReason'),
       ...union('runner/sandbox/types.ts', 'Reason'),
       ...union('runner/images/failures.ts', 'ImageFailure'),
-      ...union('runner/image-builds.ts', 'ImageBuildsFailure'),
       ...cutReasons,
     ];
     // A cancelled build has no reason, and a full disk has one name.

@@ -1,6 +1,6 @@
 import type { ProxyTrouble } from '../filtering-proxy.ts';
 
-/** Why a run cannot have its image. `reason` is the one word that the API shows, the message is for the log. */
+/** Why a run cannot have its image, or cannot make images. `reason` is the one word that the API shows, the message is for the log. */
 export class ImageError extends Error {
   override name = 'ImageError';
   readonly reason: ImageFailure;
@@ -13,6 +13,8 @@ export class ImageError extends Error {
 
 export type ImageFailure =
   | 'images_not_possible'
+  | 'image_builds_off'
+  | 'image_builds_not_possible'
   | 'image_invalid'
   | 'image_not_found'
   | 'image_access_refused'
