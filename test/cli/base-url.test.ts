@@ -6,8 +6,9 @@ import { describe, test } from 'node:test';
 import { cleanUpAfterwards, folderFor } from '../support/folders.ts';
 import { command } from '../support/command.ts';
 import { serve, type Serving } from '../support/program.ts';
+import { longestWait } from '../support/pauses.ts';
 
-const limit = { timeout: 60_000 };
+const limit = { timeout: longestWait };
 const name = 'v1.ci.example.org';
 
 describe('the address of the service', () => {

@@ -7,8 +7,9 @@ import { describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { temporaryFolder } from '../support/databases.ts';
 import { commandsWith, untilCreated } from '../support/installation.ts';
+import { longestWait } from '../support/pauses.ts';
 
-const limit = { timeout: 120_000 };
+const limit = { timeout: longestWait };
 const root = join(import.meta.dirname, '../..');
 /** More than a server and its runner take to stop. */
 const longestStop = 30_000;

@@ -7,9 +7,10 @@ import { describe, test } from 'node:test';
 import { onEveryDatabase, placeFor, settingsFor } from '../support/databases.ts';
 import { commandsWith, untilCreated } from '../support/installation.ts';
 import { headrace, serve, startProgram } from '../support/program.ts';
+import { longestWait } from '../support/pauses.ts';
 
 /** A start that fails has long ended by then, unless it does not end at all. */
-const limit = { timeout: 120_000 };
+const limit = { timeout: longestWait };
 
 describe('a server that starts', () => {
   onEveryDatabase((database) => {

@@ -6,8 +6,9 @@ import { describe, test } from 'node:test';
 import { cleanUpAfterwards, folderFor } from '../support/folders.ts';
 import { commandsWith, untilCreated } from '../support/installation.ts';
 import { headrace, serve, startProgram, type Started } from '../support/program.ts';
+import { longestWait } from '../support/pauses.ts';
 
-const limit = { timeout: 120_000 };
+const limit = { timeout: longestWait };
 const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
 describe('a signal', () => {

@@ -17,6 +17,7 @@ import { archiveOf } from '../support/software.ts';
 import { Tab } from '../support/tab.ts';
 import { fromFork, trigger } from '../support/triggered.ts';
 import type { User } from '../support/user.ts';
+import { longestWait } from '../support/pauses.ts';
 
 const patient = new AbortController().signal;
 const nobody = 'no runner is connected';
@@ -260,38 +261,43 @@ describeService('work that nobody can take', (service) => {
 
 describe('a runner that cannot start', () => {
   onEveryDatabase((database) => {
-    test('is told of by /healthz, requests and the list of runners, until it can', { timeout: 120_000 }, async () => {
-      const { folder, env } = await placeFor(database);
-      writeFileSync(join(folder, 'runner'), 'a file where its folder is to be');
-      const server = await serve(database, folder, env, { runner: true });
-      const as: Credentials = { email: 'admin@localhost', api_key: /API key\s+(\S+)/.exec(server.output)?.[1] ?? '' };
-      const state = async (): Promise<Health['runner']> =>
-        ((await server.api.get('/healthz')).body as unknown as Health).runner;
-      const until = async (holds: (runner: Health['runner']) => boolean): Promise<Health['runner']> => {
-        for (;;) {
-          const seen = await state();
-          if (holds(seen)) return seen;
-          await pause(100);
-        }
-      };
-      const failing = await until(({ reason }) => /cannot do its work/.test(reason ?? ''));
-      assert.deepEqual([failing.state, failing.connected], ['none', 0]);
-      const project = (await server.api.post('/projects', { as, form: { name: 'a', repository_url: 'a@b:c' } })).record;
-      const requests = `/projects/${project.id}/build_requests`;
-      const { id } = (await server.api.post(requests, { as, form: { commit_ref: 'main' } })).record;
-      const reason = async (): Promise<unknown> =>
-        (await server.api.get(`${requests}/${id}`, { as })).record.waiting_reason;
-      assert.match(String(await reason()), /^no runner is connected: there is one that cannot do its work/);
-      const [local] = (await server.api.get('/runners', { as })).list;
-      assert.deepEqual([local?.kind, local?.state], ['local', 'failing']);
-      assert.match(String(local?.trouble), /EEXIST/);
-      assert.match((await server.api.get('/metrics')).text, /^headrace_runners\{state="failing"\} 1$/m);
-      rmSync(join(folder, 'runner'));
-      await until(({ state: now }) => now === 'connected');
-      assert.doesNotMatch(String(await reason()), /no runner/);
-      server.api.close();
-      server.process.kill('SIGTERM');
-      await server.exited;
-    });
+    test(
+      'is told of by /healthz, requests and the list of runners, until it can',
+      { timeout: longestWait },
+      async () => {
+        const { folder, env } = await placeFor(database);
+        writeFileSync(join(folder, 'runner'), 'a file where its folder is to be');
+        const server = await serve(database, folder, env, { runner: true });
+        const as: Credentials = { email: 'admin@localhost', api_key: /API key\s+(\S+)/.exec(server.output)?.[1] ?? '' };
+        const state = async (): Promise<Health['runner']> =>
+          ((await server.api.get('/healthz')).body as unknown as Health).runner;
+        const until = async (holds: (runner: Health['runner']) => boolean): Promise<Health['runner']> => {
+          for (;;) {
+            const seen = await state();
+            if (holds(seen)) return seen;
+            await pause(100);
+          }
+        };
+        const failing = await until(({ reason }) => /cannot do its work/.test(reason ?? ''));
+        assert.deepEqual([failing.state, failing.connected], ['none', 0]);
+        const project = (await server.api.post('/projects', { as, form: { name: 'a', repository_url: 'a@b:c' } }))
+          .record;
+        const requests = `/projects/${project.id}/build_requests`;
+        const { id } = (await server.api.post(requests, { as, form: { commit_ref: 'main' } })).record;
+        const reason = async (): Promise<unknown> =>
+          (await server.api.get(`${requests}/${id}`, { as })).record.waiting_reason;
+        assert.match(String(await reason()), /^no runner is connected: there is one that cannot do its work/);
+        const [local] = (await server.api.get('/runners', { as })).list;
+        assert.deepEqual([local?.kind, local?.state], ['local', 'failing']);
+        assert.match(String(local?.trouble), /EEXIST/);
+        assert.match((await server.api.get('/metrics')).text, /^headrace_runners\{state="failing"\} 1$/m);
+        rmSync(join(folder, 'runner'));
+        await until(({ state: now }) => now === 'connected');
+        assert.doesNotMatch(String(await reason()), /no runner/);
+        server.api.close();
+        server.process.kill('SIGTERM');
+        await server.exited;
+      },
+    );
   });
 });

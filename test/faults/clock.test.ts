@@ -8,6 +8,7 @@ import { onEveryDatabase, temporaryFolder } from '../support/databases.ts';
 import { startInstallation, type Caller, type Installation } from '../support/installation.ts';
 import { serve, startProgram } from '../support/program.ts';
 import { Receiver, reply } from '../support/receiver.ts';
+import { longestWait } from '../support/pauses.ts';
 
 const fiveHours = 5 * 3600;
 
@@ -54,7 +55,7 @@ onEveryDatabase((database) => {
     const refused = receiver.calls.length;
     receiver.answer = reply(200);
     const { promise: late, reject } = Promise.withResolvers<never>();
-    const timer = setTimeout(() => reject(new Error('the webhook waits for the clock')), 60_000);
+    const timer = setTimeout(() => reject(new Error('the webhook waits for the clock')), longestWait);
     await Promise.race([receiver.received(refused + 1), late]).finally(() => clearTimeout(timer));
     await project.command(suite, 'true');
     assert.equal((await project.build('main')).build_state, 'passed', 'and the next one is taken like the first');

@@ -11,6 +11,7 @@ import { startInstallation, type Installation, type Project } from '../support/i
 import { command } from '../support/command.ts';
 import { freePort } from '../support/ports.ts';
 import { startProgram, type Started } from '../support/program.ts';
+import { longestWait } from '../support/pauses.ts';
 
 /** A server that runs nothing itself, and runners elsewhere that reach it over HTTPS alone. */
 onOneDatabase((database) => {
@@ -291,7 +292,7 @@ async function portOf(server: Server): Promise<number> {
 
 async function until(holds: () => boolean): Promise<void> {
   for (const startedAt = Date.now(); !holds();) {
-    assert.ok(Date.now() - startedAt < 60_000, 'it did not come to that');
+    assert.ok(Date.now() - startedAt < longestWait, 'it did not come to that');
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

@@ -5,6 +5,7 @@ import type { Record_ } from '../support/client.ts';
 import { FakeForge, type Dialect, type ForgeCall, type Interference } from '../support/fake-forge.ts';
 import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
+import { longestWait } from '../support/pauses.ts';
 
 const later = { generic: ['resource_temporary_unavailable'] };
 
@@ -12,7 +13,7 @@ async function until<T>(seen: () => Promise<T>, fits: (value: T) => boolean): Pr
   for (const began = Date.now(); ;) {
     const value = await seen();
     if (fits(value)) return value;
-    assert.ok(Date.now() - began < 60_000, 'it never came to that');
+    assert.ok(Date.now() - began < longestWait, 'it never came to that');
     await pause(10);
   }
 }

@@ -9,6 +9,7 @@ import { FakeForge, forgeToken, type Dialect, type ForgeCall } from '../support/
 import { publicly } from '../support/public-forge.ts';
 import { describeWithRunnerOnOne } from '../support/runner.ts';
 import type { User } from '../support/user.ts';
+import { longestWait } from '../support/pauses.ts';
 
 const proposed = 'facade'.padEnd(40, '1');
 const theirs = { sha: proposed, head: 'stranger/code' };
@@ -112,7 +113,7 @@ describeWithRunnerOnOne(
         const found = forge.calls.find((call) => isStatus(call) && fits(call));
         if (found) return found;
         const all = forge.calls.filter(isStatus).map(({ path, body }) => [path, body]);
-        assert.ok(Date.now() - began < 20_000, JSON.stringify(all));
+        assert.ok(Date.now() - began < longestWait, JSON.stringify(all));
       }
     }
 

@@ -7,6 +7,7 @@ import { FakeForge } from '../support/fake-forge.ts';
 import type { Service } from '../support/service.ts';
 import { deadlocks, twoServers } from '../support/two-servers.ts';
 import type { User } from '../support/user.ts';
+import { longestWait } from '../support/pauses.ts';
 
 /** Servers that share a database, and an account with projects at one forge, of which both look after. */
 onEveryDatabase((database) => {
@@ -91,7 +92,7 @@ onEveryDatabase((database) => {
     }
     await Promise.all([left.delete(`/forges/${forgeId}`), right.post(`/forges/${forgeId}/check`)]);
     for (const began = Date.now(); placesAt(forge).length > 0; await pause(20))
-      assert.ok(Date.now() - began < 30_000, JSON.stringify(placesAt(forge)));
+      assert.ok(Date.now() - began < longestWait, JSON.stringify(placesAt(forge)));
     const url = services[0]?.config.database_url ?? '';
     await stopping.disposeAsync();
     if (database.kind === 'postgres') assert.equal(await deadlocks(url), 0);

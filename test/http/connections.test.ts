@@ -10,10 +10,11 @@ import { createMetrics } from '../../src/http/metrics.ts';
 import { createServer, type ServerOptions } from '../../src/http/server.ts';
 import { basic } from '../support/client.ts';
 import { describeServiceOnOne, type Service } from '../support/service.ts';
+import { longestWait } from '../support/pauses.ts';
 
 /** Long enough for a slow machine to shake hands, short enough to wait for. */
 const times = { handshakeMs: 1500, headMs: 1500, bodyMs: 1500, bodyBytes: 100 };
-const limit = { timeout: 60_000 };
+const limit = { timeout: longestWait };
 
 /** A connection, and when the other side has closed it. */
 async function opened(socket: Socket, event: 'connect' | 'secureConnect'): Promise<Socket> {

@@ -9,8 +9,9 @@ import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import { describeServiceOnOne, type Service } from '../support/service.ts';
 import type { User } from '../support/user.ts';
+import { longestWait } from '../support/pauses.ts';
 
-const limit = { timeout: 60_000 };
+const limit = { timeout: longestWait };
 const times = { bodyMs: 1500, bodyBytes: 100 };
 const form = { 'content-type': 'application/x-www-form-urlencoded' };
 

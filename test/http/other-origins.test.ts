@@ -10,6 +10,7 @@ import { assertRefused } from '../support/expect.ts';
 import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import type { User } from '../support/user.ts';
+import { longestWait } from '../support/pauses.ts';
 
 const origin = 'https://app.example.org';
 
@@ -79,7 +80,7 @@ describeWithRunnerOnOne('a page of another site', (service, runner, database) =>
 
   test(
     'can do so in a real browser, follow a build there, and stop when it has everything',
-    { timeout: 60_000 },
+    { timeout: longestWait },
     async () => {
       const other = createServer((_, response) => response.setHeader('content-type', 'text/html').end('<p>elsewhere'));
       await once(other.listen(0, '127.0.0.1'), 'listening');

@@ -7,6 +7,7 @@ import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 import { deliver, hooksOfAllProviders, sign, standard, type Hook, type Sent } from './forge.ts';
 import { bitbucket, github, gitlab, sha } from './payloads.ts';
+import { longestWait } from '../support/pauses.ts';
 
 const hex = (secret: string | Buffer, body: string): string => createHmac('sha256', secret).update(body).digest('hex');
 
@@ -135,7 +136,7 @@ describeServiceOnOne('a caller of a hook', (service) => {
     const hook = (await owner.post(`/projects/${project.id}/hooks`, { provider: 'github' })).record as Hook;
     const wrong = sign.github('guess', 'push', github.push());
     await Promise.all(Array.from({ length: 50 }, () => call(hook, wrong)));
-    const deadline = Date.now() + 30_000;
+    const deadline = Date.now() + longestWait;
     let told = await deliveriesOf(hook);
     while (told.length === 0 && Date.now() < deadline) {
       await new Promise((resolve) => void setTimeout(resolve, 200));

@@ -5,6 +5,7 @@ import { before, test, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { onOneDatabase } from '../support/databases.ts';
 import { startInstallation, type Build, type Installation, type Item, type Project } from '../support/installation.ts';
+import { longestWait } from '../support/pauses.ts';
 
 interface File extends Item {
   path: string;
@@ -157,7 +158,7 @@ onOneDatabase((database) => {
           return ['a folder that is being removed'];
         }
       };
-      for (const deadline = Date.now() + 60_000; left().length > 0; await pause(50))
+      for (const deadline = Date.now() + longestWait; left().length > 0; await pause(50))
         assert.ok(Date.now() < deadline, 'the files of the build stay');
     });
 });

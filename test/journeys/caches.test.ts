@@ -8,7 +8,7 @@ import { randomName } from '../../src/lib/random-name.ts';
 import { openLink } from '../../src/runner/link.ts';
 import { command } from '../support/command.ts';
 import { onOneDatabase } from '../support/databases.ts';
-import { growingPauses } from '../support/pauses.ts';
+import { growingPauses, longestWait } from '../support/pauses.ts';
 import {
   commandsWith,
   startInstallation,
@@ -330,7 +330,7 @@ onOneDatabase((database) => {
     const store = join(installation.folder, 'runner', 'caches', other.id_str);
     assert.equal(readdirSync(store).length, 1);
     await other.api().delete(other.path);
-    for (const until = Date.now() + 30_000; readdirSync(store).length > 0; await pause(50))
+    for (const until = Date.now() + longestWait; readdirSync(store).length > 0; await pause(50))
       assert.ok(Date.now() < until, 'the runner keeps what is of no use');
   });
 });

@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { startInstallation, type Installation } from '../support/installation.ts';
-
-const longestWait = 60_000;
+import { longestWait } from '../support/pauses.ts';
 
 describe('a project that is deleted', () => {
   const cleanUps: (() => void | Promise<void>)[] = [];

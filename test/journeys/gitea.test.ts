@@ -8,6 +8,7 @@ import { onOneDatabase } from '../support/databases.ts';
 import { Developer } from '../support/developer.ts';
 import { startGitea, whyNoGitea, type Gitea } from '../support/gitea.ts';
 import { startInstallation, type Installation, type Item } from '../support/installation.ts';
+import { longestWait } from '../support/pauses.ts';
 
 /** The whole program, connected to a real Gitea: what the fakes of other tests were made to resemble. */
 onOneDatabase((database) => {
@@ -31,7 +32,7 @@ onOneDatabase((database) => {
     for (const began = Date.now(); ; await pause(100)) {
       const found = [await installation.api().get<Item | Item[]>(what)].flat();
       if (done(found)) return found;
-      assert.ok(Date.now() - began < 120_000, JSON.stringify(found));
+      assert.ok(Date.now() - began < longestWait, JSON.stringify(found));
     }
   }
 
@@ -135,7 +136,7 @@ onOneDatabase((database) => {
       for (const began = Date.now(); ; await pause(100)) {
         const now = await gitea.installed(`${user}/river`);
         if (now.keys.length === 1 && now.hooks.length === 1 && now.hooks[0]?.id !== mended.hooks[0]?.id) return;
-        assert.ok(Date.now() - began < 60_000, JSON.stringify(now));
+        assert.ok(Date.now() - began < longestWait, JSON.stringify(now));
       }
     };
     await settled();

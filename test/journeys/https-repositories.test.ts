@@ -13,6 +13,7 @@ import { startHttpsGitHost, type HttpsGitHost } from '../support/https-git.ts';
 import { commandsWith, startInstallation, type Installation, type Item } from '../support/installation.ts';
 import { createRepository } from '../support/repository.ts';
 import { removeTree } from '../../src/lib/remove-tree.ts';
+import { longestWait } from '../support/pauses.ts';
 
 /** A git server inside, with a certificate of the company's own authority. */
 onOneDatabase((database) => {
@@ -71,7 +72,7 @@ onOneDatabase((database) => {
       for (const began = Date.now(); ; await pause(100)) {
         const found = [await api.get<Item | Item[]>(`${path}/${what}`)].flat();
         if (done(found)) return found;
-        assert.ok(Date.now() - began < 90_000, JSON.stringify(found));
+        assert.ok(Date.now() - began < longestWait, JSON.stringify(found));
       }
     };
     const isOver = ({ build_state: state }: Item): boolean => state === 'passed' || state === 'errored';
@@ -140,7 +141,7 @@ onOneDatabase((database) => {
       for (const began = Date.now(); ; await pause(100)) {
         const found = await api.get(`${path}${what}`);
         if (fits(found)) return;
-        assert.ok(Date.now() - began < 60_000, JSON.stringify(found));
+        assert.ok(Date.now() - began < longestWait, JSON.stringify(found));
       }
     };
     const isUnderWay = async (): Promise<boolean> =>

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { onOneDatabase } from '../support/databases.ts';
 import { startInstallation } from '../support/installation.ts';
-import { growingPauses } from '../support/pauses.ts';
+import { growingPauses, longestWait } from '../support/pauses.ts';
 import { Receiver, reply } from '../support/receiver.ts';
 import { deliver, sign, type Hook } from '../inbound-hooks/forge.ts';
 
 /** The one place for builds is taken: a push is fetched and told of all the same, and what waits says why. */
 onOneDatabase((database) => {
-  test('a push is seen while a long build has the only place', { timeout: 180_000 }, async (t) => {
+  test('a push is seen while a long build has the only place', { timeout: longestWait }, async (t) => {
     const settings = { HEADRACE_CONCURRENCY: '1', HEADRACE_WEBHOOK_ALLOW: '127.0.0.0/8' };
     const installation = await startInstallation(database, settings);
     const project = await installation.project();

@@ -6,6 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { settableClock, type SettableClock } from '../support/clock.ts';
 import { onOneDatabase } from '../support/databases.ts';
 import { startInstallation, type Installation, type Item, type Project } from '../support/installation.ts';
+import { longestWait } from '../support/pauses.ts';
 
 /** Longer than the least interval between two polls, which is fifteen seconds and a tenth more or less. */
 const intervalSeconds = 17;
@@ -26,7 +27,7 @@ onOneDatabase((database) => {
   const nextPoll = (): void => clock.set((ahead += intervalSeconds));
   const until = async (done: () => Promise<boolean>): Promise<void> => {
     for (const began = Date.now(); !(await done()); await pause(100)) {
-      assert.ok(Date.now() - began < 90_000, JSON.stringify(await polling()));
+      assert.ok(Date.now() - began < longestWait, JSON.stringify(await polling()));
     }
   };
 

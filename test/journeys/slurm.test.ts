@@ -14,11 +14,12 @@ import {
 } from '../support/installation.ts';
 import { startProgram, type Started } from '../support/program.ts';
 import { nodes, startCluster, type Cluster } from '../support/slurm.ts';
+import { longestWait } from '../support/pauses.ts';
 
 const over = /^(CANCELLED|COMPLETED|FAILED|TIMEOUT|NODE_FAIL)$/;
 const most = 6;
 const suites = 25;
-const limit = { timeout: 400_000 };
+const limit = { timeout: longestWait };
 
 /** A real controller and two real nodes on this machine; the server and the git host are elsewhere, as far as they know. */
 describe('a Slurm cluster', () => {

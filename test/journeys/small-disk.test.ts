@@ -7,6 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Answer } from '../support/client.ts';
 import { startInstallation, type Installation, type Project } from '../support/installation.ts';
 import { noSmallDisk, smallDisk, type SmallDisk } from '../support/small-disk.ts';
+import { longestWait } from '../support/pauses.ts';
 
 const megabyte = 1024 * 1024;
 const size = 256;
@@ -42,7 +43,7 @@ describe('on a small disk', { skip: noSmallDisk() }, () => {
     for (const startedAt = Date.now(); ; await pause(100)) {
       const answer = await healthz();
       if (answer.status === status) return answer;
-      assert.ok(Date.now() - startedAt < 60_000, `the service says ${answer.text}`);
+      assert.ok(Date.now() - startedAt < longestWait, `the service says ${answer.text}`);
     }
   };
   /** Keeps the disk full, whatever is removed from it meanwhile; a database may still have some room in its own files. */

@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { onOneDatabase } from '../support/databases.ts';
 import { startFaultyProxy, type Fault, type FaultyProxy } from '../support/faulty-proxy.ts';
 import { startInstallation, type Build, type Installation, type Item, type Project } from '../support/installation.ts';
-import { growingPauses } from '../support/pauses.ts';
+import { growingPauses, longestWait } from '../support/pauses.ts';
 import { archiveOf, dependenciesOf } from '../support/software.ts';
 import { startSwift, type Swift } from '../support/swift.ts';
 
@@ -61,7 +61,7 @@ onOneDatabase((database) => {
     for (const startedAt = Date.now(); ; await wait()) {
       last = await lookAt(last);
       if (last.finished_at !== null) return last;
-      assert.ok(Date.now() - startedAt < 60_000, `the build is ${last.build_state} for ever`);
+      assert.ok(Date.now() - startedAt < longestWait, `the build is ${last.build_state} for ever`);
     }
   };
   const untilArrived = async (build: Item): Promise<void> => {

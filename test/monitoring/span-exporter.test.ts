@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { openSpanExporter, type ClosableTracer } from '../../src/lifecycle/span-exporter.ts';
 import { newSpanId, newTraceId } from '../../src/lib/trace-context.ts';
 import { startCollector, type Collector } from '../support/collector.ts';
+import { longestWait } from '../support/pauses.ts';
 
 /** Opens it with these variables alone; the SDK itself looks at the process's. */
 async function open(
@@ -84,7 +85,7 @@ describe('spans', () => {
     ['breaks off', () => startCollector((response) => void response.destroy())],
   ];
   for (const [what, start] of collectors) {
-    test(`hold nobody up where the collector ${what}`, { timeout: 60_000 }, async () => {
+    test(`hold nobody up where the collector ${what}`, { timeout: longestWait }, async () => {
       const collector = await start();
       const { tracer, troubles } = await open({
         ...collector.env,

@@ -7,6 +7,7 @@ import { FakeForge, forgeToken, type Dialect } from '../support/fake-forge.ts';
 import { registerApplication } from '../support/applications.ts';
 import { describeService, describeServiceOnOne, type Service } from '../support/service.ts';
 import type { User } from '../support/user.ts';
+import { longestWait } from '../support/pauses.ts';
 
 const allowing = { settings: { webhook_allow: '127.0.0.0/8' } };
 
@@ -34,7 +35,7 @@ async function until<T>(seen: () => Promise<T>, fits: (value: T) => boolean): Pr
   for (const began = Date.now(); ;) {
     const value = await seen();
     if (fits(value)) return value;
-    assert.ok(Date.now() - began < 60_000, 'it never came to that');
+    assert.ok(Date.now() - began < longestWait, 'it never came to that');
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

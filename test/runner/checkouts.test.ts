@@ -5,6 +5,7 @@ import test from 'node:test';
 import { run } from '../../src/lib/processes.ts';
 import { openCheckouts } from '../../src/runner/checkouts.ts';
 import { workplace } from './git/workplace.ts';
+import { longestWait } from '../support/pauses.ts';
 
 const { signal } = new AbortController();
 /** As long as a path can be that git writes, and as deep. */
@@ -40,7 +41,7 @@ test('a work tree goes when room is needed', async (t) => {
     (await checkouts.of(project, { sha, isFork }, () => {}, signal))[Symbol.dispose]();
   for (const sha of shas) await take(sha, false);
   const settled = async (most: number): Promise<void> => {
-    for (const start = Date.now(); (await readdir(where)).length > most;) assert.ok(Date.now() - start < 60_000);
+    for (const start = Date.now(); (await readdir(where)).length > most;) assert.ok(Date.now() - start < longestWait);
   };
   await settled(32);
   // Those of forks do not share the history, and few are kept.

@@ -17,6 +17,7 @@ import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { Blobs } from '../support/caching.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { tarOf, type TarEntry } from '../support/tar.ts';
+import { longestWait } from '../support/pauses.ts';
 
 const isRoot = process.getuid?.() === 0;
 const user = 60_916;
@@ -213,7 +214,7 @@ describe('files of another suite', () => {
     assert.deepEqual(left(), [], 'nothing is left on the disk');
   });
 
-  test('are the same bytes for 64 builds at once, which do not see each other', { timeout: 300_000 }, async () => {
+  test('are the same bytes for 64 builds at once, which do not see each other', { timeout: longestWait }, async () => {
     const runner = await open();
     const make =
       'for d in $(seq 20); do mkdir d$d; for f in $(seq 50); do echo $d $f >d$d/f$f; done; done; echo h >~/h';

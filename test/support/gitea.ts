@@ -4,6 +4,7 @@ import type { TestDatabase } from './databases.ts';
 import { folderFor } from './folders.ts';
 import { freePort } from './ports.ts';
 import { startReal, whyNo } from './real-servers.ts';
+import { longestWait } from './pauses.ts';
 
 /** Why there is no Gitea on this machine; false where there is one. */
 export const whyNoGitea = whyNo('gitea', 'Gitea');
@@ -80,7 +81,7 @@ export async function startGitea({ afterwards }: Pick<TestDatabase, 'afterwards'
         const all = await ask<GiteaItem[]>('GET', `/repos/${repository}/statuses/${sha}`);
         const found = all.find((one) => one.context === context && one.status === state);
         if (found) return found;
-        assert.ok(Date.now() - began < 120_000, `${context} is not ${state}: ${JSON.stringify(all)}`);
+        assert.ok(Date.now() - began < longestWait, `${context} is not ${state}: ${JSON.stringify(all)}`);
       }
     },
   };

@@ -11,7 +11,7 @@ import { command } from './command.ts';
 import { serve, type Serving } from './program.ts';
 import { createRepository, type Repository } from './repository.ts';
 import { startGitHost, type GitHost } from './sshd.ts';
-import { growingPauses } from './pauses.ts';
+import { growingPauses, longestWait } from './pauses.ts';
 import { copyCertificate } from './templates.ts';
 
 /** A whole Headrace as an operator has it: the program, its runner, and a git host. */
@@ -202,9 +202,6 @@ export interface Project extends ReturnType<typeof projectOf> {
   publicKey: string;
 }
 
-/** Much longer than any step takes: a test that would wait for ever fails with a message instead. */
-const longestWait = 60_000;
-
 const unfinished = new Set(['enqueued', 'fetching', 'building']);
 
 /** Actions on a project, named as a user would. */
@@ -278,7 +275,7 @@ function parentOf(pid: number): number {
 
 /** A killed process is there for a moment longer, and its folder is not to be removed under it. */
 async function untilGone(folder: string): Promise<void> {
-  for (const deadline = performance.now() + 60_000; commandsWith(folder).length > 0; await pause(20)) {
+  for (const deadline = performance.now() + longestWait; commandsWith(folder).length > 0; await pause(20)) {
     assert.ok(performance.now() < deadline, `processes are left: ${commandsWith(folder).join(', ')}`);
   }
 }

@@ -16,6 +16,7 @@ import type { Record_ } from './client.ts';
 import { aCommit } from './runner.ts';
 import type { Service } from './service.ts';
 import type { User } from './user.ts';
+import { longestWait } from './pauses.ts';
 
 /**
  * The real server with the real runner and their real connection, but nothing slow behind the runner: commands are
@@ -180,7 +181,7 @@ export class StagedProject {
       const { build_state: state } = (await this.#owner.get(`${this.#path}/build_requests/${request}`)).record;
       const told = [String(state), ...(await this.#attempts())].join(' | ');
       if (isIt(String(state), told)) return told;
-      assert.ok(Date.now() - startedAt < 60_000, `it stays ${told}`);
+      assert.ok(Date.now() - startedAt < longestWait, `it stays ${told}`);
     }
   }
 

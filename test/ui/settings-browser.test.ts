@@ -12,6 +12,7 @@ import { ScriptedRunner } from '../support/runner.ts';
 import { Service } from '../support/service.ts';
 import { archiveOf } from '../support/software.ts';
 import type { User } from '../support/user.ts';
+import { longestWait } from '../support/pauses.ts';
 
 describe('settings, deploys and dependencies in a real browser', () => {
   onOneDatabase((database) => {
@@ -124,7 +125,7 @@ describe('settings, deploys and dependencies in a real browser', () => {
       const send = page.getByRole('button', { name: 'Upload source' });
       await send.click();
       const told = page.getByText(/^The connection broke 5 times/);
-      await told.waitFor({ timeout: 60_000 }); // it waits longer and longer between them
+      await told.waitFor({ timeout: longestWait }); // it waits longer and longer between them
       assert.equal(offsets.length, 6);
       const [first, second = 0] = offsets;
       assert.deepEqual([first, new Set(offsets.slice(1))], [0, new Set([second])]);

@@ -13,6 +13,7 @@ import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
+import { longestWait } from '../support/pauses.ts';
 
 const files = { location: 'location-of-the-tests', name: 'name-of-the-files', key: 'ab'.repeat(32) };
 const patient = new AbortController().signal;
@@ -61,26 +62,30 @@ describeWithRunnerOnOne('a shell in the browser', (service, runner, database) =>
     };
   };
 
-  test('is offered where a build failed, shows what comes, and sends what is typed', { timeout: 90_000 }, async () => {
-    const { page, complaints } = await browser.signInNoting(service.address, alice.credentials);
-    await page.goto(`${service.address}/ui${path}/details`);
-    await page.getByRole('link', { name: 'Open a shell' }).click();
-    const shell = await taken();
-    assert.match(await shell.next(), /^h \{"terminal":\{"type":"xterm-256color","rows":\d+,"columns":\d+\}\}$/);
-    await shell.show('d', '\u001b[38;2;10;20;30mhello\u001b[0m from the build\r\n$ ');
-    await page.getByText('hello').first().waitFor();
-    await page.keyboard.type('ls');
-    await page.keyboard.press('Enter');
-    let typed = '';
-    while (!typed.endsWith('\r')) typed += (await shell.next()).slice(2);
-    assert.equal(typed, 'ls\r');
-    await shell.show('x', '3');
-    await page.getByText('The shell has ended with status 3.').waitFor();
-    await shell.end();
-    assert.deepEqual(complaints, [], 'also nothing that the policy of the page forbids');
-  });
+  test(
+    'is offered where a build failed, shows what comes, and sends what is typed',
+    { timeout: longestWait },
+    async () => {
+      const { page, complaints } = await browser.signInNoting(service.address, alice.credentials);
+      await page.goto(`${service.address}/ui${path}/details`);
+      await page.getByRole('link', { name: 'Open a shell' }).click();
+      const shell = await taken();
+      assert.match(await shell.next(), /^h \{"terminal":\{"type":"xterm-256color","rows":\d+,"columns":\d+\}\}$/);
+      await shell.show('d', '\u001b[38;2;10;20;30mhello\u001b[0m from the build\r\n$ ');
+      await page.getByText('hello').first().waitFor();
+      await page.keyboard.type('ls');
+      await page.keyboard.press('Enter');
+      let typed = '';
+      while (!typed.endsWith('\r')) typed += (await shell.next()).slice(2);
+      assert.equal(typed, 'ls\r');
+      await shell.show('x', '3');
+      await page.getByText('The shell has ended with status 3.').waitFor();
+      await shell.end();
+      assert.deepEqual(complaints, [], 'also nothing that the policy of the page forbids');
+    },
+  );
 
-  test('ends when its page is left', { timeout: 90_000 }, async () => {
+  test('ends when its page is left', { timeout: longestWait }, async () => {
     const page = await browser.signIn(service.address, alice.credentials);
     await page.goto(`${service.address}/ui${path}/shell`);
     const shell = await taken();

@@ -18,8 +18,9 @@ import { onOneDatabase, temporaryFolder } from '../support/databases.ts';
 import { command } from '../support/command.ts';
 import { newDatabase } from '../support/postgres.ts';
 import { serve, startProgram, type Serving } from '../support/program.ts';
+import { longestWait } from '../support/pauses.ts';
 
-const limit = { timeout: 120_000 };
+const limit = { timeout: longestWait };
 const refusal =
   /^headrace: the master key at .*master\.key is not the one of this database: .*Put the right file there/;
 const absence = /^headrace: there is no master key at .*master\.key, and this database holds what was sealed with key /;

@@ -8,6 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { lockFile } from '../../../src/lib/file-lock.ts';
 import { run } from '../../../src/lib/processes.ts';
 import { workplace } from './workplace.ts';
+import { longestWait } from '../../support/pauses.ts';
 
 /** The folder of the only mirror. */
 async function mirrorIn(dir: string): Promise<string> {
@@ -147,7 +148,7 @@ test('a runner killed in the middle of a fetch leaves no process, no lock and no
   runner.kill('SIGKILL');
   await once(runner, 'close');
   for (const start = Date.now(); (await processesOf(dir)).length > 0; await pause(10)) {
-    assert.ok(Date.now() - start < 60_000, (await processesOf(dir)).join('\n'));
+    assert.ok(Date.now() - start < longestWait, (await processesOf(dir)).join('\n'));
   }
   await host.recover();
   const mirrors = await openMirrors();
