@@ -120,8 +120,8 @@ describe('machines on a network', { skip }, () => {
   /** Each fault, and how long it lasts. */
   const faults: Record<string, (t: { diagnostic(said: string): void }) => Promise<void>> = {
     'the server is cut off from its database': () => cutOff(machines.first, 3000 + chance(6000)),
-    // Shorter than a claim lasts without its runner.
-    'the runner is cut off from the server': () => cutOff(machines.far, 2000 + chance(6000)),
+    // Shorter than a claim lasts without its runner, with the seconds until TCP sends again what was lost.
+    'the runner is cut off from the server': () => cutOff(machines.far, 2000 + chance(4000)),
     'the database is restarted': async () => {
       await databases.first.stop(chance(2) === 0 ? 'SIGINT' : 'SIGQUIT');
       await pause(chance(1500));
