@@ -10,7 +10,6 @@ import { imageOf, imageOfTars, shellLayer, startRegistry, type TestRegistry } fr
 
 /** What people do as root in containers, in a Debian of a real registry, with the real server, runner and sandbox. */
 onOneDatabase((database) => {
-  const folder = temporaryFolder();
   let registry: TestRegistry;
   let installation: Installation;
   let project: Project;
@@ -21,15 +20,13 @@ onOneDatabase((database) => {
       HEADRACE_TAGS: 'root',
     });
     project = await installation.project();
-    const layers = await debianLayers(folder, ['python3', 'python3-pip']);
-    const env = ['COLOUR=green', 'PIP_BREAK_SYSTEM_PACKAGES=1', 'PIP_ROOT_USER_ACTION=ignore'];
-    const tags = { root: {}, app: { User: 'app' } };
-    for (const [tag, config] of Object.entries(tags))
-      await registry.push(
-        'debian',
-        tag,
-        imageOfTars([...layers, ...(tag === 'root' ? await nodeLayers() : [])], { env, config, packing: 'none' }),
-      );
+    const layers = await debianLayers(temporaryFolder());
+    const env = ['COLOUR=green'];
+    for (const [tag, config] of Object.entries({ root: {}, app: { User: 'app' } }))
+      await registry.push('debian', tag, imageOfTars(layers, { env, config, packing: 'none' }));
+    const tools = [...(await debianLayers(temporaryFolder(), ['python3', 'python3-pip'])), ...(await nodeLayers())];
+    const forPip = ['PIP_BREAK_SYSTEM_PACKAGES=1', 'PIP_ROOT_USER_ACTION=ignore'];
+    await registry.push('debian', 'tools', imageOfTars(tools, { env: forPip, packing: 'none' }));
     const afterwards = database.afterwards.bind(database);
     (await ordinaryRunner(afterwards, 'ordinary', installation)).start(entry(freeIds()));
     (await ordinaryRunner(afterwards, 'plain', installation)).start('somebody:1:1');
@@ -66,7 +63,7 @@ onOneDatabase((database) => {
 
   const asRoot = { 'tags[]': 'root' };
   test('pip and npm install for everybody, a daemon drops its rights, and the next suite has every owner', async (t) => {
-    const image = `${registry.host}/debian:root`;
+    const image = `${registry.host}/debian:tools`;
     await project.repository.commit({ message: 'To install', files: installable });
     const command = [
       '(cd wheel; python3 -m zipfile -c ../greeting-1.0-py3-none-any.whl greeting.py greeting-1.0.dist-info)',
