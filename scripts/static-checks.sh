@@ -1,9 +1,9 @@
 # Sourced by scripts/test and scripts/check, with $root set and the project's programs on the PATH.
 
-# Formatting, lint with types, and types, side by side. Prettier and tsc skip what they have checked before. $gently is a
+# Formatting, lint with types, and types, side by side. tsc skips what it has checked before. $gently is a
 # command that lets others go first, if there are some.
 static_checks() {
-  ${gently-} prettier --check --log-level warn --cache --cache-strategy content . &
+  ${gently-} oxfmt --check >&2 &
   formatting=$!
   ${gently-} oxlint --type-aware --deny-warnings &
   lint=$!

@@ -16,7 +16,10 @@ export interface Credentials {
 }
 
 export type SignedIn =
-  { session: string } | { refused: 'wrong' } | { refused: 'suspended' } | { refused: 'wait'; seconds: number };
+  | { session: string }
+  | { refused: 'wrong' }
+  | { refused: 'suspended' }
+  | { refused: 'wait'; seconds: number };
 
 /**
  * Signs a person in with e-mail and password. An unknown address, and an account without a password, cost the same work

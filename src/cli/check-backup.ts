@@ -17,7 +17,10 @@ export interface BackupContents {
 
 /** A line of a backup that is not a row. */
 export type BackupRecord =
-  { table: string; columns: string[] } | { file: string } | { bytes: string } | { blob: string; size: number };
+  | { table: string; columns: string[] }
+  | { file: string }
+  | { bytes: string }
+  | { blob: string; size: number };
 
 export function isRow(line: string): boolean {
   return line.startsWith('[');

@@ -31,8 +31,7 @@ export function createLimiter(most: number): Limiter {
         await orAborted(promise, signal);
       } catch (error) {
         const at = line.waiting.indexOf(resolve);
-        if (at === -1)
-          release(); // its turn came at this moment
+        if (at === -1) release(); // its turn came at this moment
         else line.waiting.splice(at, 1);
         throw error;
       }

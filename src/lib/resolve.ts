@@ -56,8 +56,7 @@ function limited<T>(most: number, work: (host: string) => Promise<T>) {
       return await work(host);
     } finally {
       const next = waiting.shift();
-      if (next)
-        next(); // the slot goes to the next caller without a gap
+      if (next) next(); // the slot goes to the next caller without a gap
       else running -= 1;
     }
   };

@@ -15,7 +15,9 @@ export interface ToServer {
  * the form of the API.
  */
 export type ToRunner = { id: number } & (
-  { answer?: unknown; bytes?: Buffer } | { end: true } | { status: number; error: object }
+  | { answer?: unknown; bytes?: Buffer }
+  | { end: true }
+  | { status: number; error: object }
 );
 
 /** Why a server closes a connection, other than that it closes itself. */

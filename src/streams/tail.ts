@@ -8,7 +8,9 @@ import { logTopic, readLog } from './logs.ts';
  * new ones. It is always served from the store, so it misses nothing, however late or slow it is.
  */
 export type StreamEvent =
-  { type: 'state'; state: string } | { type: 'log'; offset: number; next: number; text: string } | { type: 'end' };
+  | { type: 'state'; state: string }
+  | { type: 'log'; offset: number; next: number; text: string }
+  | { type: 'end' };
 
 /** A record with states and a log. Once its state is final, its log is complete. */
 export interface Followed {

@@ -40,7 +40,10 @@ export type ProjectTab = 'commits' | 'tests' | 'deploys' | 'settings';
  * `dependency:ID`, `dependencies`: a dependency, or any of the viewer's; `clock`: it changes all the time.
  */
 export type Live = readonly (
-  'projects' | 'dependencies' | 'clock' | `${'project' | 'logs' | 'build' | 'dependency'}:${string}`
+  | 'projects'
+  | 'dependencies'
+  | 'clock'
+  | `${'project' | 'logs' | 'build' | 'dependency'}:${string}`
 )[];
 
 /** The user who sees the page. */

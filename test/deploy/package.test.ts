@@ -28,7 +28,7 @@ describe('the Debian package', () => {
     const odd = paths.filter((path) => !/^\/(usr(\/|$)|etc\/|$)/.test(path));
     assert.deepEqual(odd, []);
     const foreign =
-      /\/\.git|\/test\/|\/bench\/|\/fuzz\/|\/data\/|\.pem$|master\.key|node_modules\/(typescript|playwright|prettier|@esbuild)/;
+      /\/\.git|\/test\/|\/bench\/|\/fuzz\/|\/data\/|\.pem$|master\.key|node_modules\/(typescript|playwright|oxfmt|@esbuild)/;
     assert.deepEqual(
       paths.filter((path) => foreign.test(path.replace('/usr/share/doc', ''))),
       [],

@@ -89,7 +89,7 @@ function attacks(service: Service, runner: ScriptedRunner, unfinished: () => Pro
     assert.ok('digest' in last);
     await removeDoomed();
     const left = await blobs();
-    assert.deepEqual([first, second, last.digest].map((digest) => left.has(digest)), [false, false, true]); // prettier-ignore
+    assert.deepEqual([first, second, last.digest].map((digest) => left.has(digest)), [false, false, true]); // oxfmt-ignore
     await assert.rejects(task.finish({ kind: 'compiled', digest: second }));
     assert.deepEqual(await task.finish({ kind: 'compiled', digest: last.digest }), { taken: true });
     await removeDoomed();
@@ -127,7 +127,7 @@ function attacks(service: Service, runner: ScriptedRunner, unfinished: () => Pro
     );
     await removeDoomed();
     const left = await blobs();
-    assert.deepEqual([...unnamed, ...artifacts].filter((digest) => left.has(digest)), []); // prettier-ignore
+    assert.deepEqual([...unnamed, ...artifacts].filter((digest) => left.has(digest)), []); // oxfmt-ignore
     await (await runner.take('run_suite')).exit(0);
   });
 

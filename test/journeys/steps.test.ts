@@ -128,7 +128,7 @@ onEveryDatabase((database) => {
     await project.repository.commit({ message: 'Watch' });
     const request = await project.ask('main');
     await project.untilLogged(id, /begun/);
-    const running = [['s0', 'passed', 0, 1], ['s1', 'running', null, 1], ['s2', 'waiting', null, null]]; // prettier-ignore
+    const running = [['s0', 'passed', 0, 1], ['s1', 'running', null, 1], ['s2', 'waiting', null, null]]; // oxfmt-ignore
     for (const wait = growingPauses(); JSON.stringify((await buildOf(id)).short) !== JSON.stringify(running);)
       await wait();
     for (const wait = growingPauses(); (await buildOf(slow)).build_state !== 'timed_out';) await wait();

@@ -223,7 +223,7 @@ describe('judging rules', () => {
     const judged = evaluate({ suites, texts: long }, () => (looks += 1) > 2); // the two plain rules
     assert.deepEqual(
       judged.map(({ id, slow: named, unmet }) => [id, named ?? unmet?.rule.value]),
-      [['slow', slow], ['decided', 'nowhere'], ['quick', undefined]], // prettier-ignore
+      [['slow', slow], ['decided', 'nowhere'], ['quick', undefined]], // oxfmt-ignore
     );
   });
 });

@@ -58,7 +58,7 @@ describeWithRunner(
       assert.deepEqual(build.task.order.work.artifacts, { globs: ['dist', '*.log'], ...limits });
       assert.deepEqual(await listed(build), []);
       const page = '<script>alert(1)</script>';
-      const files: Files = [['dist/app.js', 'let x;'], ['dist/index.html', page], ['noise', randomBytes(700_000)]]; // prettier-ignore
+      const files: Files = [['dist/app.js', 'let x;'], ['dist/index.html', page], ['noise', randomBytes(700_000)]]; // oxfmt-ignore
       assert.deepEqual(await build.task.keep(framed(files)), { kept: true });
       await build.task.exit(1);
       const list = await listed(build);
@@ -139,7 +139,7 @@ describeWithRunner(
 
     testOnOne('come as one archive', async () => {
       const folder = temporaryFolder();
-      const files: Files = [['dist/ü.txt', 'one'], ['..evil', 'two'], ['a\\..\\b', 'three'], ['noise', randomBytes(2_000_000)]]; // prettier-ignore
+      const files: Files = [['dist/ü.txt', 'one'], ['..evil', 'two'], ['a\\..\\b', 'three'], ['noise', randomBytes(2_000_000)]]; // oxfmt-ignore
       const build = await kept(files);
       const archive = await alice.get(`${build.path}/artifacts.zip`);
       assert.equal(archive.headers['content-type'], 'application/zip');
@@ -173,7 +173,7 @@ print(json.dumps({n: hashlib.sha256(z.read(n)).hexdigest() for n in z.namelist()
 
     test('are kept once, however often they are sent', async () => {
       const build = await begin();
-      const files: Files = [['a', 'one'], ['b', randomBytes(600_000)], ['c', 'three']]; // prettier-ignore
+      const files: Files = [['a', 'one'], ['b', randomBytes(600_000)], ['c', 'three']]; // oxfmt-ignore
       await assert.rejects(build.task.keep(framed(files, 300_000)), /invalid_format|content/);
       assert.deepEqual(await paths(build), ['a']);
       assert.deepEqual(await build.task.keep(framed(files)), { kept: true });
@@ -189,7 +189,7 @@ print(json.dumps({n: hashlib.sha256(z.read(n)).hexdigest() for n in z.namelist()
     test('stay within the limits, whatever a runner sends [promise: artifact-limits]', async () => {
       const build = await begin();
       const large = randomBytes(4_000_000);
-      const files: Files = [['a', large], ['b', 'small'], ['c', large], ['d', large], ['e', 'never']]; // prettier-ignore
+      const files: Files = [['a', large], ['b', 'small'], ['c', large], ['d', large], ['e', 'never']]; // oxfmt-ignore
       assert.deepEqual(await build.task.keep(framed(files)), { refused: 'too_large' });
       assert.deepEqual(await paths(build), ['a', 'b', 'c']);
       const beside = Array.from({ length: 4 }, (_, at) =>
@@ -241,7 +241,7 @@ print(json.dumps({n: hashlib.sha256(z.read(n)).hexdigest() for n in z.namelist()
           name.endsWith(digest),
         );
       const shared = randomBytes(1000);
-      const [one, two] = [await kept([['a', shared], ['b', 'only here']]), await kept([['c', shared]])]; // prettier-ignore
+      const [one, two] = [await kept([['a', shared], ['b', 'only here']]), await kept([['c', shared]])]; // oxfmt-ignore
       assert.equal(await forgetOldArtifacts(db, 1, Date.now() + day / 2), 0);
       assert.equal(await forgetOldArtifacts(db, 0, Date.now() + 100 * day), 0, '0 keeps all');
       await collectBlobs(db, blobs, -1000);

@@ -3,7 +3,13 @@ import { containsAny } from './phrases.ts';
 
 /** Why a repository could not be reached or did not have the requested commit. */
 export type FetchFailure =
-  RemoteFailure | LimitFailure | 'not_public' | 'invalid_url' | 'invalid_ref' | 'ref_not_found' | 'ambiguous_ref';
+  | RemoteFailure
+  | LimitFailure
+  | 'not_public'
+  | 'invalid_url'
+  | 'invalid_ref'
+  | 'ref_not_found'
+  | 'ambiguous_ref';
 
 /** Failures that ssh, git or the host report. */
 export type RemoteFailure =

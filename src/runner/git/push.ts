@@ -24,7 +24,8 @@ export type PushRefusal = FetchFailure | 'not_on_branch' | 'not_fast_forward' | 
 
 /** A refusal is a result: the log has the remote's own message, `message` explains it. */
 export type PushOutcome =
-  { pushed: true; alreadyThere: boolean } | { pushed: false; reason: PushRefusal; message: string };
+  | { pushed: true; alreadyThere: boolean }
+  | { pushed: false; reason: PushRefusal; message: string };
 
 export async function push(services: GitServices, request: PushRequest): Promise<PushOutcome> {
   const narrator = logWriter(request.writeLog);

@@ -27,7 +27,13 @@ export const directoriesAhead = {
 };
 const laterMode = 0o755;
 export type RunDirectory =
-  keyof typeof directoriesAhead | 'workspace' | 'layers' | 'homeWork' | 'tmpWork' | 'image-changes' | 'image-work';
+  | keyof typeof directoriesAhead
+  | 'workspace'
+  | 'layers'
+  | 'homeWork'
+  | 'tmpWork'
+  | 'image-changes'
+  | 'image-work';
 
 interface Options {
   folder: string;

@@ -1,6 +1,9 @@
 /** Why a build cannot run, or did not go on, because of a service. */
 export type ServiceReason =
-  'service_not_ready' | 'service_died' | 'service_prepare_failed' | 'services_need_own_network';
+  | 'service_not_ready'
+  | 'service_died'
+  | 'service_prepare_failed'
+  | 'services_need_own_network';
 
 export class ServiceError extends Error {
   override name = 'ServiceError';
