@@ -12,8 +12,6 @@ export interface MountHelper {
   open(options: RunOptions): RunNamespaces;
   /** To be called once, before the first `furnish`. */
   base(base: Base): Promise<void>;
-  /** Removes small trees; rejects when they have more than a few entries. */
-  removeSmall(paths: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -80,7 +78,7 @@ export interface RunNamespaces {
   start(): Promise<Started>;
   /** Tells the helper that the pipes of the started process were opened. */
   opened(): void;
-  /** Ends the process, and releases the namespaces. */
+  /** Ends the process, releases the namespaces, and removes the folder if there is little in it. */
   close(): Promise<void>;
 }
 
@@ -234,7 +232,6 @@ export async function openMountHelper({ onLost }: MountHelperOptions): Promise<M
       const lists = [programs, directories, Object.entries(links).flat(), owned.flat()];
       await ask(self, 'base', etc, ...lists.map((list) => list.join('\x01')));
     },
-    removeSmall: async (paths) => void (await ask(self, 'remove', ...paths)),
     close: async () => {
       isClosing = true;
       child.stdin.end();

@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { bubblewrapCommand, bubblewrapDescriptors, holdBubblewrap, type Bubblewrap } from './bubblewrap.ts';
@@ -69,7 +69,9 @@ export async function openSandbox(
   try {
     const folder = join(machine.stateDir, 'runs', name);
     mkdirSync(folder, { mode: 0o711 });
-    undo.push(() => machine.mountHelper.removeSmall([folder]).catch(() => removeTree(folder)));
+    undo.push(async () => {
+      if (existsSync(folder)) await removeTree(folder);
+    });
     const cgroup = beside ? null : machine.makeCgroup(name);
     const group = beside?.cgroup ?? cgroup;
     if (cgroup) undo.push(() => cgroup.remove());
