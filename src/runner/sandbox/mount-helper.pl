@@ -41,10 +41,8 @@
 #   bind SOURCE TARGET ro|rw OWNERS file|
 #       SOURCE is a directory, or a file to cover one that is there, without a link anywhere in its path. OWNERS: "files" for what
 #       belongs to whoever runs, "image" for the files of an image, which keep the owners that it gave them; empty for no translation.
-#   image DIRECTORY TREE PATH OVER
-#       the entries of this directory replace all of the root but the sandbox's own places. It is an overlay of TREE, where
-#       the unpacked files of an image are bound, whose path is PATH (empty if they are not known by it), and of OVER, a list of further directories at its top,
-#       with \x01 as separator. The sandbox must be open and wait.
+#   image DIRECTORY
+#       the entries of this directory replace all of the root but the sandbox's own places. The sandbox must be open and wait.
 #   sys TARGET                     shows there, read-only, what the kernel tells of the machine and of the run's network
 #   start                          the forked process becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
@@ -292,9 +290,9 @@ my %for_run = (
     bind      => \&bind_at,
     sys       => sub { show_sys( @_, $runs{$inside}{net} ) },
     image     => sub {
-        my ( $image, @files ) = @_;
+        my ($image) = @_;
         my $run     = $inside;
-        my $entries = look_through(@files) or return 0;
+        my $entries = look_through($image) or return 0;
         opendir( my $place, $root ) && enter('-') or return 0;
         my $stays = clear_root( $place, $entries ) or return 0;
         return enter($run) && show_image( $image, $entries, $stays );

@@ -62,11 +62,8 @@ export interface RunNamespaces {
    */
   furnish(folder: string, owner: Identity): Promise<string[]>;
   overlay(target: string, layers: OverlayLayers): Promise<void>;
-  /**
-   * Shows the entries of a directory in the root of the sandbox, instead of the machine's programs. It is an overlay of the
-   * unpacked files of an image, which are bound at `tree` and known by their path, and of further directories at its top.
-   */
-  image(directory: string, tree: string, path: string, over: readonly string[]): Promise<void>;
+  /** Shows the entries of a directory in the root of the sandbox, instead of the machine's programs. */
+  image(directory: string): Promise<void>;
   /**
    * `source` is a directory, or a file that covers another one, and no part of its path may be a link: strangers fill such
    * directories.
@@ -207,7 +204,7 @@ export async function openMountHelper({ onLost }: MountHelperOptions): Promise<M
       overlay: (target, layers) => request('overlay', target, overlayOptions(layers, root)),
       furnish: async (folder, { uid, gid }) =>
         (await ask(conversation, 'furnish', folder, `${uid}`, `${gid}`)).split(' ').map(descriptor),
-      image: (directory, tree, path, over) => request('image', directory, tree, path, over.join('\x01')),
+      image: (directory) => request('image', directory),
       bind: (source, target, mode, owners, kind) => request('bind', source, target, mode, owners ?? '', kind ?? ''),
       sys: (target) => request('sys', target),
       start: async () => {

@@ -250,26 +250,18 @@ sub entries_of {
     return \@names;
 }
 
-# What a run in an image has at its top: the target of a link, and nothing for a directory or a file. Every look through an
-# overlay costs a run some time, and the unpacked files of an image never change: so they are looked through once.
-my $most_seen = 100;
-my %seen;
-
+# What a run in an image has at its top: the target of a link, and nothing for a directory or a file.
 sub look_through {
-    my ( $tree, $path, $over ) = @_;
-    my $known = "$over\0$path";
-    return $seen{$known} if $path ne '' && $seen{$known};
-    opendir my $place, $tree or return;
+    my ($image) = @_;
+    opendir my $place, $image or return;
     my $names = entries_of($place) or return;
     my %entries;
     for my $name (@$names) {
-        if    ( -l "$tree/$name" ) { $entries{$name} = [ 'link', readlink "$tree/$name" ] }
-        elsif ( -d _ )             { $entries{$name} = ['directory'] }
-        elsif ( -f _ )             { $entries{$name} = ['file'] }       # pipes, sockets and devices do not show
+        if    ( -l "$image/$name" ) { $entries{$name} = [ 'link', readlink "$image/$name" ] }
+        elsif ( -d _ )              { $entries{$name} = ['directory'] }
+        elsif ( -f _ )              { $entries{$name} = ['file'] }       # pipes, sockets and devices do not show
     }
-    $entries{$_} = ['directory'] for grep { !$own_place{$_} } split /\x01/, $over;
-    %seen = () if keys %seen >= $most_seen;
-    return $seen{$known} = \%entries;
+    return \%entries;
 }
 
 # Removes everything from a root, given as an open directory, but the directories that the image has too, which will be

@@ -3,11 +3,9 @@ import { join } from 'node:path';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { bubblewrapCommand, bubblewrapDescriptors, holdBubblewrap, type Bubblewrap } from './bubblewrap.ts';
 import type { Cgroup } from './cgroup-files.ts';
-import { rootOfImage } from './identity.ts';
 import type { Machine } from './machine.ts';
 import { sandboxRoot, type RunNamespaces } from './mount-helper.ts';
 import { openRunDirectories, type RunDirectories } from './run-directories.ts';
-import { openImageOverlay, type ImageOverlay } from './image-overlay.ts';
 import { openSandboxRoot, type SandboxRoot } from './sandbox-root.ts';
 import type { Identity, Limits, RunUser } from './types.ts';
 
@@ -30,7 +28,6 @@ export interface Sandbox {
   readonly cgroup: Cgroup | null;
   /** Whether a control group has its limits: its own, or that of the run beside which it stands. */
   readonly isLimited: boolean;
-  readonly image: ImageOverlay;
   /** The user of the run on this machine. */
   readonly user: Identity;
   /** A shell that waits for the script of the run. */
@@ -106,14 +103,6 @@ export async function openSandbox(
       process?.output.destroy(); // the output of an unused sandbox is not read
       process?.stepFiles.close();
     });
-    const owner = rootOfImage(machine.users, user);
-    const image = openImageOverlay({
-      folder,
-      namespaces,
-      directories,
-      overImages: () => machine.overImages(owner),
-      owner,
-    });
     await Promise.all([directories.settled(), root.made, outside]);
     const run = {
       folder,
@@ -122,7 +111,6 @@ export async function openSandbox(
       directories,
       cgroup,
       isLimited: group !== null,
-      image,
       user: await namespaces.user,
     };
     return { ...run, process: await started, refused: async () => (await outside)?.refused() ?? [], close };

@@ -2,6 +2,8 @@ import { lchownSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
+import { rootOfImage } from './identity.ts';
+import { showImage } from './image-overlay.ts';
 import type { Machine } from './machine.ts';
 import { helperDirectory, type Owners } from './mount-helper.ts';
 import type { RunDirectory } from './run-directories.ts';
@@ -50,7 +52,9 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     const { below = [], above = [] } = job.imageLayers ?? {};
     const layers = { below: below.map(asImage), above: above.map(asImage) };
     const directories = mounts.filter(({ file }) => file === undefined).map(({ at }) => at);
-    (await sandbox.image.show({ tree, layers, directories })).forEach(mounting);
+    const owner = rootOfImage(machine.users, job.user);
+    const overImages = machine.overImages(owner);
+    (await showImage(sandbox, { tree, overImages, owner, layers, directories })).forEach(mounting);
   }
 
   /** Its owner can enter it in any case. */
