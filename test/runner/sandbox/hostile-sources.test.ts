@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 import { run } from '../../../src/lib/processes.ts';
 import { removeTree } from '../../../src/lib/remove-tree.ts';
-import type { Job } from '../../../src/runner/sandbox/index.ts';
+import type { Job } from '../../../src/runner/sandbox/types.ts';
 import { isRoot, open, tree } from './support.ts';
 
 /*

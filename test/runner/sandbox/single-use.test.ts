@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { run } from '../../../src/lib/processes.ts';
-import type { Network } from '../../../src/runner/sandbox/index.ts';
+import type { Network } from '../../../src/runner/sandbox/types.ts';
 import { openMountHelper } from '../../../src/runner/sandbox/mount-helper.ts';
 import { isRoot, marked, open, type Bench } from './support.ts';
 
