@@ -1,8 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { copyFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Job, Sandboxes } from '../src/runner/sandbox/index.ts';
-import { rootUser } from '../src/runner/sandbox/types.ts';
+import { rootUser, type Job, type Sandboxes } from '../src/runner/sandbox/types.ts';
 import { imageOf, shellLayer, startRegistry } from '../test/support/registry.ts';
 import { startBuilding } from './support/building.ts';
 import type { DatabaseName, Databases } from './support/databases.ts';

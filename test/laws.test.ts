@@ -151,7 +151,6 @@ describe('what a module needs, it is handed', () => {
   const keptForAll = new Map([
     ['ui/assets.ts: made', 'follows from the files of the program'],
     ['streams/search-worker.ts: matchers', 'a thread of its own, which is handed everything by messages'],
-    ['runner/sandbox/sandbox-root.ts: known', "the machine's directories of programs"],
   ]);
   /** A page of a browser has its modules to itself. */
   const isOfServers = (name: string): boolean => !name.startsWith('ui/browser/');

@@ -2,7 +2,8 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { removeTree } from '../../src/lib/remove-tree.ts';
-import { openSandboxes, type Sandboxes } from '../../src/runner/sandbox/index.ts';
+import { openSandboxes } from '../../src/runner/sandbox/index.ts';
+import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 
 /** Sandboxes without anything around them, so many of them opened ahead, and a folder that goes with them. */
 export interface BenchSandboxes extends AsyncDisposable {

@@ -70,7 +70,7 @@ export function shellFrameReader(): (piece: Uint8Array) => ShellFrame[] {
     const frames: ShellFrame[] = [];
     while (rest.length >= headerSize) {
       const end = headerSize + viewOf(rest).getUint32(1);
-      if (end > headerSize + largestFrame) throw new Error('a frame of a shell is too large');
+      if (end > headerSize + largestFrame) throw new Error('a frame is too large');
       if (rest.length < end) break;
       frames.push({ letter: String.fromCharCode(rest[0] ?? 0), content: rest.subarray(headerSize, end) });
       rest = rest.subarray(end);

@@ -4,7 +4,7 @@ import type { BuildRow } from '../db/schema.ts';
 import { enqueue, type NewJob } from '../queue/queue.ts';
 import { writeMove } from './build-moves.ts';
 import type { SuiteSettings } from './file-suites.ts';
-import { findPlace } from './kept-builds.ts';
+import { findFilesLocation } from './kept-builds.ts';
 import { sortWaiting, notYetPassed, standingsOf, type NeedingBuild } from './needs.ts';
 import type { BuildState } from './states.ts';
 import { subjectTopic, type Group, type LifecycleEvent, type WriteContext } from './write-context.ts';
@@ -125,7 +125,7 @@ async function preferredFor(
   db: Queries,
   build: Pick<BuildRow, 'build_request_id' | 'files_from' | 'variant'>,
 ): Promise<Pick<NewJob, 'location' | 'runAfter'>> {
-  const location = build.files_from === '' ? undefined : await findPlace(db, build);
+  const location = build.files_from === '' ? undefined : await findFilesLocation(db, build);
   return location === undefined ? {} : { location, runAfter: Date.now() + preferMs };
 }
 

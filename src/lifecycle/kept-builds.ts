@@ -134,8 +134,11 @@ export function locationOf({ holder, location }: Pick<KeptBuildRow, 'holder' | '
   return `${holder} ${location}`;
 }
 
-/** The place of the files that a build begins with, if a runner has them. */
-export async function findPlace(db: Queries, build: Parameters<typeof findLeaving>[1]): Promise<string | undefined> {
+/** The location of the files that a build begins with, if a runner has them. */
+export async function findFilesLocation(
+  db: Queries,
+  build: Parameters<typeof findLeaving>[1],
+): Promise<string | undefined> {
   const [last] = await findLeaving(db, build);
   const kept = db
     .selectFrom('kept_builds')

@@ -272,9 +272,3 @@ async function presentOne(folder: string, tree: KeptTree, boot: string): Promise
 async function bootOf(): Promise<string> {
   return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
 }
-
-/** Removes what an earlier runner was making or removing. */
-export async function sweepCaches(folder: string, log: (message: string) => void): Promise<void> {
-  const names = await readdir(folder).catch(() => []);
-  for (const name of names) if (!isId(name)) await sweepTree(join(folder, name), log);
-}

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { orAborted } from '../lib/or-aborted.ts';
 import type { Link, Software } from '../protocol/index.ts';
 import type { Mount, Sandboxes } from './sandbox/types.ts';
-import { bring, discard, present, sweepDependencyCache, type Unpacked } from './unpacked-software.ts';
+import { bring, discard, present, type Unpacked } from './unpacked-software.ts';
 
 /**
  * Compiled software, unpacked once on this machine and shared read-only by all its users. The first user fetches a
@@ -43,7 +43,6 @@ interface Entry {
 export async function openDependencyCache(options: DependencyCacheOptions): Promise<DependencyCache> {
   const { folder, mostBytes, log } = options;
   await mkdir(folder, { recursive: true, mode: 0o711 });
-  await sweepDependencyCache(folder, log);
   const entries = new Map(
     (await present(folder, log)).map(([digest, unpacked]) => [digest, entryOf(digest, unpacked)]),
   );

@@ -107,8 +107,6 @@ const hour = 60 * 60 * 1000;
 /** The server learns of new files with the end of the build, which may come later. */
 const newMs = 10 * 60_000;
 const isName = (name: string): boolean => /^[\w-]{16,64}$/.test(name);
-const makingPrefix = 'making.';
-const leavingPrefix = 'leaving.';
 
 export async function openKeptBuilds({
   folder,
@@ -156,7 +154,7 @@ export async function openKeptBuilds({
 
   const remove = async (entry: Entry): Promise<void> => {
     if (entry.users > 0 || !entries.delete(entry.name)) return;
-    const leaving = join(folder, `${leavingPrefix}${entry.name}`);
+    const leaving = join(folder, `leaving.${entry.name}`);
     await rename(join(folder, entry.name), leaving);
     await removeTree(leaving);
     entry.held.dispose();
@@ -198,7 +196,7 @@ export async function openKeptBuilds({
       };
       const held = hold(about);
       if (!held) throw new Error('what the build began with is gone');
-      const making = join(folder, `${makingPrefix}${name}`);
+      const making = join(folder, `making.${name}`);
       try {
         await mkdir(making, { mode: 0o711 });
         await writeFile(join(making, 'about'), JSON.stringify(about), { mode: 0o600 });
@@ -305,11 +303,4 @@ function opened(key: Buffer, bytes: Buffer): string {
   const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, ivLength), { authTagLength: tagLength });
   decipher.setAuthTag(bytes.subarray(ivLength, ivLength + tagLength));
   return Buffer.concat([decipher.update(bytes.subarray(ivLength + tagLength)), decipher.final()]).toString('utf8');
-}
-
-/** Removes files that an earlier runner was keeping or removing. */
-export async function sweepKeptBuilds(folder: string, log: (message: string) => void): Promise<void> {
-  const names = await readdir(folder).catch(() => []);
-  for (const name of names)
-    if (name.startsWith(makingPrefix) || name.startsWith(leavingPrefix)) await sweepTree(join(folder, name), log);
 }

@@ -1,13 +1,10 @@
 import { existsSync, realpathSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tryLockFile, type FileLock } from '../lib/file-lock.ts';
 import { sweepTree } from '../lib/remove-tree.ts';
-import { sweepCaches } from './cache-store.ts';
 import { sweepMirrors } from './git/mirror.ts';
 import { sweepImages } from './images/image-store.ts';
-import { sweepKeptBuilds } from './kept-builds.ts';
-import { sweepOutbox } from './outbox.ts';
-import { sweepDependencyCache } from './unpacked-software.ts';
 
 const resolved = (path: string): string => (existsSync(path) ? realpathSync(path) : path);
 
@@ -54,13 +51,14 @@ export async function sweepLeftovers(folder: string, log: (message: string) => v
     foldersOf(folder);
   for (const path of [spool, scratch, checkouts, imageSockets]) await sweepTree(path, log);
   await sweepMirrors(git, log);
-  await sweepDependencyCache(software, log);
   await sweepImages(images, log);
-  await sweepCaches(caches, log);
-  await sweepCaches(files, log);
-  await sweepCaches(serviceData, log);
-  await sweepKeptBuilds(kept, log);
-  await sweepOutbox(outbox, log);
+  for (const path of [software, caches, files, serviceData, kept, outbox]) await sweepUnfinished(path, log);
+}
+
+/** Removes what an earlier runner was making or removing: its name says so. */
+async function sweepUnfinished(folder: string, log: (message: string) => void): Promise<void> {
+  const names = await readdir(folder).catch(() => []);
+  for (const name of names) if (/^(making|leaving)[.-]/.test(name)) await sweepTree(join(folder, name), log);
 }
 
 /** Also removes the files of sandboxes. A starting runner removes these itself, after it has ended their processes. */

@@ -64,8 +64,6 @@ export interface OutboxOptions {
 }
 
 const isName = (name: string): boolean => /^[\w-]{16,64}$/.test(name);
-const makingPrefix = 'making.';
-const leavingPrefix = 'leaving.';
 
 export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<Outbox> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -93,7 +91,7 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
   const remove = async ({ claim }: Parcel): Promise<void> => {
     if (!parcels.delete(claim)) return;
     notify();
-    const leaving = join(folder, `${leavingPrefix}${claim}`);
+    const leaving = join(folder, `leaving.${claim}`);
     await rename(join(folder, claim), leaving);
     await removeTree(leaving);
   };
@@ -105,7 +103,7 @@ export async function openOutbox({ folder, disk, log }: OutboxOptions): Promise<
       let hasCache = false;
       const makeFolder = async (): Promise<string> => {
         if (making !== undefined) return making;
-        making = join(folder, `${makingPrefix}${claim}`);
+        making = join(folder, `making.${claim}`);
         await mkdir(making, { mode: 0o700 });
         return making;
       };
@@ -219,11 +217,4 @@ async function writeFlushed(path: string, text: string): Promise<void> {
 async function flushFolder(path: string): Promise<void> {
   await using folder = await open(path, 'r');
   await folder.sync();
-}
-
-/** Removes folders that an earlier runner was making or removing. */
-export async function sweepOutbox(folder: string, log: (message: string) => void): Promise<void> {
-  const names = await readdir(folder).catch(() => []);
-  for (const name of names)
-    if (name.startsWith(makingPrefix) || name.startsWith(leavingPrefix)) await sweepTree(join(folder, name), log);
 }

@@ -13,7 +13,7 @@ import { pollRepositories } from './polls.ts';
 import { claimLost, perform } from './perform.ts';
 import { unlessBroken, untilAnswered } from './retry.ts';
 import { serveShells } from './shells.ts';
-import { forgetProjects, tidyCaches, tidyKept, tidyMirrors } from './upkeep.ts';
+import { keepUp } from './upkeep.ts';
 
 export interface RunnerOptions {
   link: Link;
@@ -202,24 +202,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     .attend((held) => ask(() => link.extend({ claims: held }, signal)), signal)
     .catch((error: unknown) => ending.abort(error)); // ended by the signal, or refused
   const isBusy = (): boolean => !claims.isEmpty;
-  const tidying = tidyMirrors({ mirrors: services.mirrors, isBusy, signal, log, checkEveryMs: options.upkeepEveryMs });
-  const forgetting = forgetProjects({ ...services, link, signal, log, everyMs: options.upkeepEveryMs });
-  const tidyingCaches = [services.caches, services.trees].map((caches) =>
-    tidyCaches({ link, caches, isBusy, signal, log, everyMs: options.upkeepEveryMs }),
-  );
-  // The server knows nothing of these: they go when the disk lacks room.
-  const { serviceData } = services;
-  const tidyingData =
-    serviceData &&
-    tidyCaches({
-      link: { stale: async () => [] },
-      caches: serviceData,
-      isBusy,
-      signal,
-      log,
-      everyMs: options.upkeepEveryMs,
-    });
-  const tidyingKept = tidyKept({ link, kept: services.kept, signal, log, everyMs: options.upkeepEveryMs });
+  const upkeep = keepUp(link, services, { isBusy, signal, log, everyMs: options.upkeepEveryMs });
   const polling = options.once ? undefined : pollRepositories({ link, mirrors: services.mirrors, signal, ask, log });
   const shells = serveShells({ link, services, signal, log });
   const delivery = { outbox: services.outbox, link, disk: services.disk, signal, log };
@@ -235,13 +218,9 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     if (options.once) await emptyOutbox(delivery, options.once.emptyWithinMs ?? emptyWithinMs);
     ending.abort(stopped);
     await attending;
-    await tidying;
-    await Promise.all(tidyingCaches);
-    await tidyingData;
-    await tidyingKept;
+    await upkeep;
     await shells;
     await delivering;
-    await forgetting;
     await polling;
     await services.close();
     const failure = results.find((result) => result.status === 'rejected');

@@ -60,8 +60,8 @@ export async function bring(
 /** The pieces of an earlier runner by digest, least recently used first; incomplete ones are removed. */
 export async function present(folder: string, log: (message: string) => void): Promise<[string, Unpacked][]> {
   const found: { digest: string; unpacked: Unpacked; used: number }[] = [];
-  for (const digest of (await readdir(folder)).filter(isDigest)) {
-    const one = await presentOne(folder, digest).catch(() => undefined);
+  for (const digest of await readdir(folder)) {
+    const one = isDigest(digest) ? await presentOne(folder, digest).catch(() => undefined) : undefined;
     if (one) found.push({ digest, ...one });
     else await sweepTree(join(folder, digest), log);
   }
@@ -86,10 +86,4 @@ export async function discard(folder: string, digest: string): Promise<void> {
 
 function isDigest(name: string): boolean {
   return /^[0-9a-f]{64}$/.test(name);
-}
-
-/** Removes pieces that an earlier runner was making or removing. */
-export async function sweepDependencyCache(folder: string, log: (message: string) => void): Promise<void> {
-  const names = await readdir(folder).catch(() => []);
-  for (const name of names) if (!isDigest(name)) await sweepTree(join(folder, name), log);
 }

@@ -100,7 +100,7 @@ test('mirrors are not tidied while there is work', async (t) => {
     return looks <= 3;
   };
   const { signal } = ending;
-  const tidying = tidyMirrors({ mirrors, isBusy, signal, log: assert.fail, checkEveryMs: 1 });
+  const tidying = tidyMirrors(mirrors, { isBusy, signal, log: assert.fail, everyMs: 1 });
   while (existsSync(old)) await pause(5);
   assert.equal(looks, 4);
   ending.abort();
@@ -123,6 +123,7 @@ test('data of deleted projects goes, however large the identifier of the project
   const mirrors = { ...place, projects: async () => [] };
   const link = { gone: async ({ projects }: { projects: string[] }) => projects };
   const places = { mirrors, checkouts: place, caches: place, trees: place, outbox: place };
-  await forgetProjects({ link, ...places, kept: undefined, signal: ending.signal, log: assert.fail, everyMs: 1 });
+  const { signal } = ending;
+  await forgetProjects(link, places, { isBusy: () => false, signal, log: assert.fail, everyMs: 1 });
   assert.deepEqual([...new Set(forgotten)], [project]);
 });

@@ -1,13 +1,14 @@
 import type { Socket } from 'node:net';
 import type { Mask } from '../../domain/masking.ts';
+import { shellFrameReader } from '../../domain/shell-frames.ts';
 import { keepTail, type Tail } from '../../lib/tail.ts';
 import type { ProxyTrouble } from '../filtering-proxy.ts';
 import type { Channel, OpenChannel } from './channel.ts';
-import { FrameError, frameReader } from './frames.ts';
 import { git, type GitOutput } from './git.ts';
 
 /*
- * The runner's side of session.pl: programs that run in one sandbox, one after the other.
+ * The runner's side of session.pl: programs that run in one sandbox, one after the other. What they say comes in frames
+ * like those of shells.
  *
  * The output of a session is untrusted: git reads a repository's data, which may have taken it over. So frames are
  * parsed strictly, and all their sizes are limited.
@@ -104,25 +105,25 @@ export function openSession({ directory, store, troubles, mask, signal, end }: S
 
   const onFrame = async (letter: string, bytes: Buffer): Promise<void> => {
     const now = running;
-    if (now === undefined) throw new FrameError('an unexpected frame');
+    if (now === undefined) throw new Error('an unexpected frame');
     if (letter === 'o') {
       now.left -= bytes.length;
-      if (now.left < 0) throw new FrameError('more output than allowed');
+      if (now.left < 0) throw new Error('more output than allowed');
       now.output.push(Buffer.from(bytes));
     } else if (letter === 'e') {
       await hearError(now, mask.push(Buffer.from(bytes)));
     } else if (letter === 'x') {
       const [, status, truncated] = /^(\d{1,3}) ([01])$/.exec(bytes.toString('latin1')) ?? [];
-      if (status === undefined) throw new FrameError('a malformed end');
+      if (status === undefined) throw new Error('a malformed end');
       await hearError(now, mask.flush());
       running = undefined;
       now.ended.resolve({ status: Number(status), truncated: truncated === '1' });
     } else {
-      throw new FrameError('a frame of unknown kind');
+      throw new Error('a frame of unknown kind');
     }
     now.timeout?.refresh();
   };
-  const read = frameReader(onFrame);
+  const read = shellFrameReader();
 
   const run = async (command: readonly string[], options: RunOptions = {}): Promise<GitOutput> => {
     if (gone !== undefined) throw gone.reason;
@@ -182,7 +183,7 @@ export function openSession({ directory, store, troubles, mask, signal, end }: S
     hear: async (chunk) => {
       if (gone !== undefined) return;
       try {
-        await read(chunk);
+        for (const { letter, content } of read(chunk)) await onFrame(letter, Buffer.from(content));
       } catch (error) {
         end(error instanceof Error ? error : new Error(String(error)));
       }

@@ -13,13 +13,10 @@ import {
   type CgroupTree,
   type GroupMount,
 } from './cgroup-files.ts';
-import type { Limits } from './types.ts';
 
 /** Version 1: one hierarchy per controller, and a directory in each. */
 const neededControllers = ['memory', 'pids', 'cpu'] as const;
 type Controller = (typeof neededControllers)[number];
-
-const cpuPeriodUs = 100_000;
 
 export async function findVersion1(
   mounts: readonly GroupMount[],
@@ -58,15 +55,13 @@ export async function findVersion1(
 
 function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
   return {
-    limit: whenChanged((limits, isFresh) => {
+    limit: (limits) => {
       // The limit of memory with swap may never be below that of memory, so it is lifted before and lowered after.
-      if (!isFresh) writeIfThere(memory, 'memory.memsw.limit_in_bytes', -1);
+      writeIfThere(memory, 'memory.memsw.limit_in_bytes', -1);
       write(memory, 'memory.limit_in_bytes', limits.memoryBytes);
       writeIfThere(memory, 'memory.memsw.limit_in_bytes', limits.memoryBytes);
       write(pids, 'pids.max', limits.processes);
-      const quota = limits.cpus === undefined ? -1 : Math.round(limits.cpus * cpuPeriodUs);
-      if (!isFresh || quota !== -1) write(cpu, 'cpu.cfs_quota_us', quota);
-    }),
+    },
     entrances: [memory, pids, cpu].map((directory) => join(directory, 'cgroup.procs')),
     add: (pid) => {
       for (const directory of [memory, pids, cpu]) write(directory, 'cgroup.procs', pid);
@@ -78,22 +73,6 @@ function group({ memory, pids, cpu }: Record<Controller, string>): Cgroup {
       for (const directory of [memory, pids, cpu]) await removeGroup(directory);
     },
   };
-}
-
-/** Writes the limits of a group when they differ from the last ones. A fresh group has no limits yet. */
-export function whenChanged(writeAll: (limits: Limits, isFresh: boolean) => void): (limits: Limits) => void {
-  let current: Limits | 'none' | 'unknown' = 'none';
-  return (limits) => {
-    if (typeof current === 'object' && same(current, limits)) return;
-    const isFresh = current === 'none';
-    current = 'unknown'; // until all limits are written
-    writeAll(limits, isFresh);
-    current = limits;
-  };
-}
-
-function same(a: Limits, b: Limits): boolean {
-  return a.memoryBytes === b.memoryBytes && a.processes === b.processes && a.cpus === b.cpus;
 }
 
 export function writable(directory: string): Promise<boolean> {

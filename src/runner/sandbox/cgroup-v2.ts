@@ -12,7 +12,7 @@ import {
   type CgroupTree,
   type GroupMount,
 } from './cgroup-files.ts';
-import { whenChanged, writable } from './cgroup-v1.ts';
+import { writable } from './cgroup-v1.ts';
 import { isRoot } from './own-ids.ts';
 
 /**
@@ -23,7 +23,6 @@ import { isRoot } from './own-ids.ts';
  * its own group; there the processes move one level down.
  */
 const needed = ['memory', 'pids'];
-const cpuPeriodUs = 100_000;
 const makeRoom = 'headrace-runner';
 
 export async function findVersion2(
@@ -45,7 +44,7 @@ export async function findVersion2(
       return (run) => {
         const directory = join(all, run);
         makeGroup(directory);
-        return group(directory, cpu);
+        return group(directory);
       };
     },
   };
@@ -88,15 +87,13 @@ async function handsDown(directory: string): Promise<boolean> {
   return needed.every((controller) => handed.includes(controller));
 }
 
-function group(directory: string, cpu: boolean): Cgroup {
+function group(directory: string): Cgroup {
   return {
-    limit: whenChanged((limits, isFresh) => {
+    limit: (limits) => {
       write(directory, 'memory.max', limits.memoryBytes);
       writeIfThere(directory, 'memory.swap.max', 0);
       write(directory, 'pids.max', limits.processes);
-      const quota = limits.cpus === undefined ? 'max' : Math.round(limits.cpus * cpuPeriodUs);
-      if (cpu && !(isFresh && quota === 'max')) write(directory, 'cpu.max', `${quota} ${cpuPeriodUs}`);
-    }),
+    },
     entrances: [join(directory, 'cgroup.procs')],
     add: (pid) => write(directory, 'cgroup.procs', pid),
     pids: () => readPids(directory),

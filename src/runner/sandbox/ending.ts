@@ -48,7 +48,6 @@ export function watchForEnd(options: {
       clearTimeout(slow);
       clearTimeout(forced);
       signal.removeEventListener('abort', cancel);
-      reason ??= null;
     },
   };
 }

@@ -88,9 +88,6 @@ export function composeEtc(target: string, network: Network, content: SandboxOpt
   if (network === 'host') take('/etc/resolv.conf', join(target, 'resolv.conf'), true);
 }
 
-/** The directories at the top of the layer that lies over the files of every image. */
-export const topsOverImages = ['etc', 'home', 'var'];
-
 /**
  * A layer over the files of every image: the sandbox's own places that are not at the top of the root. Whatever an image
  * has there, a link or a device for example, is covered by it.
@@ -99,7 +96,7 @@ export function overImages(folder: string, etc: string, owner: Identity): string
   const target = join(folder, `${owner.uid}-${owner.gid}`);
   if (existsSync(target)) return target;
   const own = (path: string): void => lchownSync(path, owner.uid, owner.gid);
-  for (const path of ['', ...topsOverImages, 'home/build']) {
+  for (const path of ['', 'etc', 'home', 'home/build', 'var']) {
     mkdirSync(join(target, path), { recursive: true, mode: 0o755 });
     own(join(target, path));
   }

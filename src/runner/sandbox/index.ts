@@ -26,22 +26,6 @@ import {
   type Sandboxes,
 } from './types.ts';
 
-export type {
-  Ended,
-  Identity,
-  Inspection,
-  Job,
-  RunFiles,
-  Limits,
-  Mount,
-  Network,
-  Reason,
-  SandboxOptions,
-  Sandboxes,
-  Step,
-  Workspace,
-} from './types.ts';
-
 /** Checks the machine's features, sweeps the remains of a killed runner, and makes a trial run before any build. */
 export async function openSandboxes(options: SandboxOptions): Promise<Sandboxes> {
   if (options.isolation === 'required') await requirePrograms(options.network);

@@ -3,8 +3,8 @@
 # Node cannot call mount(2), and a mount(8) process per mount costs more than the mount itself. So this small process
 # lives as long as the runner. It makes the namespaces of every run, and enters them to mount the run's directories. One
 # process is forked for each run (starter.pl); it waits for the mounts and then becomes bubblewrap. When the run is over,
-# another process (cleaner.pl) closes its namespaces. The mounts of a run are visible in the run's namespaces only, and are
-# gone with them, in every case. A build can never reach anything in here.
+# another one closes its namespaces. The mounts of a run are visible in the run's namespaces only, and are gone with them, in
+# every case. A build can never reach anything in here.
 #
 # Everything ends when standard input closes, that is at the latest with the runner.
 #
@@ -17,8 +17,6 @@
 #       sets, once, the parts that all sandboxes share. Read-only: the machine's directories PROGRAMS, ETC as "etc", and
 #       "dev". In their roots: DIRECTORIES, and LINKS (path and target in turns). OWN: the directories that every run
 #       has for itself, each with its mode and its place in the root, or an empty place. Lists have \x01 as separator.
-#   remove PATH...                 small trees only; "no" for larger ones. These requests are answered in their order, but
-#                                  maybe after later requests of other kinds.
 # For a run:
 #   open NAMESPACES IDS UID GID ENTRANCES DESCRIPTORS COMMAND...
 #       makes namespaces and forks the process that will become COMMAND, as that user. NAMESPACES: "mount",
@@ -43,23 +41,21 @@
 #   bind SOURCE TARGET ro|rw OWNERS file|
 #       SOURCE is a directory, or a file to cover one that is there, without a link anywhere in its path. OWNERS: "files" for what
 #       belongs to whoever runs, "image" for the files of an image, which keep the owners that it gave them; empty for no translation.
-#   image DIRECTORY TREE PATH OVER
-#       the entries of this directory replace all of the root but the sandbox's own places. It is an overlay of TREE, where
-#       the unpacked files of an image are bound, whose path is PATH (empty if they are not known by it), and of OVER, a list of further directories at its top,
-#       with \x01 as separator. The sandbox must be open and wait.
+#   image DIRECTORY
+#       the entries of this directory replace all of the root but the sandbox's own places. The sandbox must be open and wait.
 #   sys TARGET                     shows there, read-only, what the kernel tells of the machine and of the run's network
 #   start                          the forked process becomes its command
 #   opened                         the other ends are open: those here are closed. It has no answer.
-#   close                          ends the run; "gone" follows when nothing is left
+#   close                          ends the run; "gone" follows when nothing is left, but for a FOLDER with much in it
 # A user id of -1 stands for this process's own user.
 use strict;
 use warnings;
 
-require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts messages ranges starter cleaner);
+require( __FILE__ =~ s{[^/]*$}{$_.pl}r ) for qw(mounts ranges starter);
 our ( $machine, $call, $run_directory, $root, $nook, $owners, $ids_in_range );
 our ( $MS_NOSUID, $MS_NODEV, $MNT_DETACH, $ELOOP, $EUSERS );
 
-my ( $EPERM, $ESRCH, $EPIPE, $ECONNRESET ) = ( 1, 3, 32, 104 );
+my ( $EPERM, $ESRCH ) = ( 1, 3 );
 my ( $SIG_BLOCK, $SIGCHLD, $WNOHANG ) = ( 0, 17, 1 );
 my $NEW_MOUNTS = 0x20000;
 my $PR_SET_CHILD_SUBREAPER = 36;
@@ -70,8 +66,8 @@ my ( %runs, %names );
 # The mount namespace in which this process is: that of a run, or "-" for its own.
 my ( $inside, $own_mounts ) = ('-');
 
-# The file that lists the children of this process; and those children that belong to no run, with their names.
-my ( $children, %beside );
+# The file that lists the children of this process; and those that close what a run left, with its name.
+my ( $children, %closing );
 umask 022;
 
 # Answers to requests that came together are sent together: every message wakes the runner.
@@ -124,10 +120,11 @@ sub many_owners {
 sub map_alone {
     my (%maps) = @_;
     pipe( my $told, my $tell ) && pipe( my $wait, my $go ) or return;
-    ask_for_users( fileno $tell, fileno $wait ) or return;
+    my $pid = fork_users( $tell, $wait ) // return;
     close $tell;
-    if ( !sysread $told, my $id, 4 ) { $! = $EPERM; return }
-    else                             { return map_ids( unpack( 'L', $id ), %maps ) }
+    return map_ids( $pid, %maps ) if sysread $told, my $word, 1;
+    $! = $EPERM;
+    return;
 }
 
 # Pipes without a name, each made for one process. They belong to its user, because commands open /dev/stdout.
@@ -186,13 +183,15 @@ sub open_run {
     syscall( $call->{unshare}, $NEW_MOUNTS ) == 0 or return 0;
     ( $inside, $owners ) = ($name);
     open $run->{mount}, '<', '/proc/self/ns/mnt' or return 0;
-    my @handed = ( $tell, $wait, $run->{mount}, $run->{net} // (), @entrances, values %$own );
-    my @how = ( @as, $run->{has_users} ? $nesting // 'range' : $ids ? 'one' : '', $run->{net} ? 'join' : $with_network ? 'make' : '', scalar @entrances, join ' ', keys %$own );
-    ask_for_process( [ map { fileno $_ } @handed ], @how, @command ) or return 0;
+    $run->{pid} = fork_run(
+        tell => $tell, wait => $wait, groups => \@entrances, own => $own, as => \@as, command => \@command,
+        users   => $run->{has_users} ? $nesting // 'range' : $ids ? 'one' : '',
+        network => $run->{net} // ( $with_network ? 'make' : '' ),
+    ) // return 0;
+    $names{ $run->{pid} } = $name;
     mount_at( 'run', $run_directory, 'tmpfs', $MS_NOSUID | $MS_NODEV, 'mode=0755,size=1m' ) && mkdir $nook or return 0;
     close $tell;
-    if ( !sysread $told, my $id, 4 ) { $! = $EPERM; return 0 }
-    else                             { $names{ $run->{pid} = unpack 'L', $id } = $name }
+    if ( !sysread $told, my $word, 1 ) { $! = $EPERM; return 0 }
     if ( $with_network && !defined $joined ) { open $run->{net}, '<', "/proc/$run->{pid}/ns/net" or return 0 }
     if ( defined $range ) {
         my $map = "0 $range $ids_in_range\n";
@@ -222,12 +221,6 @@ sub step_files {
     return join ' ', map { fileno $run->{other_ends}{$_} } qw(env secret-env);
 }
 
-sub hold_back {
-    my ( $how, $signals ) = @_;
-    my $set = pack 'Q', $signals;
-    syscall( $call->{rt_sigprocmask}, $how, $set, 0, 8 );
-}
-
 sub is_open { my $run = $runs{ $_[0] }; return $run && $run->{mount} }
 
 sub let_go {
@@ -238,16 +231,31 @@ sub let_go {
     return kill KILL => $run->{pid} if $run->{pid};    # the end of the process closes the run
     delete $runs{$name};
     give_back( $run->{range} ) if defined $run->{range};
-    send_answers();    # its end is told before
-    ask_to_let_go( $name, grep { $_ } @$run{qw(mount net)}, values %{ $run->{owners} // {} } ) or die_without_cleaner();
+    close_run( $name, $run );
 }
 
-# Its end may be noticed by a message that it does not take before this process is told of it.
-sub die_without_cleaner { die $! == $EPIPE || $! == $ECONNRESET ? "the cleaner ended\n" : "the cleaner: $!\n" }
+# Closing a mount namespace for the last time waits until everything in it is unmounted, and removing directories may wait for
+# the disk. So that other runs need not, another process does both: it is the last one that has the namespaces open.
+sub close_run {
+    my ( $name, $run ) = @_;
+    my @handles = ( grep { $_ } @$run{qw(mount net)}, values %{ $run->{owners} // {} } );
+    pipe my $wait, my $go or die "pipe: $!\n";
+    my $pid = fork_with(
+        [ $wait, @handles ],
+        sub {
+            sysread $wait, my $word, 1;
+            close $_ for @handles;
+            my $budget = 64;
+            remove_small( $run->{folder}, \$budget ) if defined $run->{folder};
+        }
+    ) // die "fork: $!\n";
+    $closing{$pid} = $name;
+    close $_ for @handles;
+}
 
 # A child that was not forked here belonged to a bubblewrap that died early. It would wait for that for ever.
 sub end_strangers {
-    kill KILL => grep { !$names{$_} && !$beside{$_} } children();
+    kill KILL => grep { !$names{$_} && !$closing{$_} } children();
 }
 
 sub children {
@@ -259,7 +267,7 @@ sub children {
 
 sub reap {
     while ( ( my $pid = waitpid -1, $WNOHANG ) > 0 ) {
-        die "the $beside{$pid} ended\n" if $beside{$pid};
+        if ( my $closed = delete $closing{$pid} ) { answer( $closed, 'gone' ); next }
         my $name = delete $names{$pid} // next;
         delete $runs{$name}{pid};
         answer( $name, "end $pid " . ( $? & 127 ? -1 : $? >> 8 ) );
@@ -273,6 +281,7 @@ my %for_run = (
         my ( $folder, @owner ) = @_;
         my $run = $runs{$inside};
         my $top = $run->{has_users} ? $run->{root} // \@owner : undef;
+        $run->{folder} = $folder;
         return furnish( $folder, @owner, $top ) ? step_files($run) : 0;
     },
     directory => \&make_directory,
@@ -281,9 +290,9 @@ my %for_run = (
     bind      => \&bind_at,
     sys       => sub { show_sys( @_, $runs{$inside}{net} ) },
     image     => sub {
-        my ( $image, @files ) = @_;
+        my ($image) = @_;
         my $run     = $inside;
-        my $entries = look_through(@files) or return 0;
+        my $entries = look_through($image) or return 0;
         opendir( my $place, $root ) && enter('-') or return 0;
         my $stays = clear_root( $place, $entries ) or return 0;
         return enter($run) && show_image( $image, $entries, $stays );
@@ -303,11 +312,6 @@ sub prepare {
     chdir '/';
     open $own_mounts, '<', '/proc/self/ns/mnt' or return "namespaces: $!";
     open $children, '<', "/proc/$$/task/$$/children" or return "children: $!";
-    for ( [ starter => \&open_starter ], [ cleaner => \&open_cleaner ] ) {
-        my ( $name, $open ) = @$_;
-        my $pid = $open->() or return "$name: $!";
-        $beside{$pid} = $name;
-    }
     return '';
 }
 
@@ -317,7 +321,6 @@ sub serve {
     my ( $name, $what, @fields ) = @_;
     return let_go($name) if $what eq 'close';
     if ( $what eq 'opened' ) { $runs{$name}{other_ends} = {} if $runs{$name}; return }
-    if ( $what eq 'remove' ) { ask_to_remove(@fields) or die_without_cleaner(); return }
     my $done =
         $what eq 'base' ? enter('-') && make_base(@fields)
       : $what eq 'open' ? open_run( $name, @fields )

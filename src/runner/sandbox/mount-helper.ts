@@ -12,8 +12,6 @@ export interface MountHelper {
   open(options: RunOptions): RunNamespaces;
   /** To be called once, before the first `furnish`. */
   base(base: Base): Promise<void>;
-  /** Removes small trees; rejects when they have more than a few entries. */
-  removeSmall(paths: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -64,11 +62,8 @@ export interface RunNamespaces {
    */
   furnish(folder: string, owner: Identity): Promise<string[]>;
   overlay(target: string, layers: OverlayLayers): Promise<void>;
-  /**
-   * Shows the entries of a directory in the root of the sandbox, instead of the machine's programs. It is an overlay of the
-   * unpacked files of an image, which are bound at `tree` and known by their path, and of further directories at its top.
-   */
-  image(directory: string, tree: string, path: string, over: readonly string[]): Promise<void>;
+  /** Shows the entries of a directory in the root of the sandbox, instead of the machine's programs. */
+  image(directory: string): Promise<void>;
   /**
    * `source` is a directory, or a file that covers another one, and no part of its path may be a link: strangers fill such
    * directories.
@@ -80,7 +75,7 @@ export interface RunNamespaces {
   start(): Promise<Started>;
   /** Tells the helper that the pipes of the started process were opened. */
   opened(): void;
-  /** Ends the process, and releases the namespaces. */
+  /** Ends the process, releases the namespaces, and removes the folder if there is little in it. */
   close(): Promise<void>;
 }
 
@@ -209,7 +204,7 @@ export async function openMountHelper({ onLost }: MountHelperOptions): Promise<M
       overlay: (target, layers) => request('overlay', target, overlayOptions(layers, root)),
       furnish: async (folder, { uid, gid }) =>
         (await ask(conversation, 'furnish', folder, `${uid}`, `${gid}`)).split(' ').map(descriptor),
-      image: (directory, tree, path, over) => request('image', directory, tree, path, over.join('\x01')),
+      image: (directory) => request('image', directory),
       bind: (source, target, mode, owners, kind) => request('bind', source, target, mode, owners ?? '', kind ?? ''),
       sys: (target) => request('sys', target),
       start: async () => {
@@ -234,7 +229,6 @@ export async function openMountHelper({ onLost }: MountHelperOptions): Promise<M
       const lists = [programs, directories, Object.entries(links).flat(), owned.flat()];
       await ask(self, 'base', etc, ...lists.map((list) => list.join('\x01')));
     },
-    removeSmall: async (paths) => void (await ask(self, 'remove', ...paths)),
     close: async () => {
       isClosing = true;
       child.stdin.end();

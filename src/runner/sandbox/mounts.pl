@@ -8,14 +8,12 @@ my %numbers = (
     arm64 => {
         mount => 40, umount2 => 39, statfs => 43, fstatfs => 44, prctl => 167, unshare => 97, keyctl => 219, setns => 268,
         ppoll => 73, close => 57, dup3 => 24, rt_sigprocmask => 135, setgroups => 159, setgid => 144, setuid => 146, exit_group => 94,
-        clone => 220, execve => 221, sendmsg => 211, recvmsg => 212, read => 63, write => 64, getppid => 173, geteuid => 175,
-        getegid => 177, mknodat => 33, unlinkat => 35, utimensat => 88,
+        mknodat => 33, unlinkat => 35, utimensat => 88,
     },
     x64 => {
         mount => 165, umount2 => 166, statfs => 137, fstatfs => 138, prctl => 157, unshare => 272, keyctl => 250, setns => 308,
         ppoll => 271, close => 3, dup3 => 292, rt_sigprocmask => 14, setgroups => 116, setgid => 106, setuid => 105, exit_group => 231,
-        clone => 56, execve => 59, sendmsg => 46, recvmsg => 47, read => 0, write => 1, getppid => 110, geteuid => 107,
-        getegid => 108, mknodat => 259, unlinkat => 263, utimensat => 280,
+        mknodat => 259, unlinkat => 263, utimensat => 280,
     },
 );
 our ($machine) = @ARGV;
@@ -25,7 +23,7 @@ our ( $MS_RDONLY, $MS_NOSUID, $MS_NODEV, $MS_NOEXEC, $MS_REMOUNT ) = ( 1, 2, 4, 
 our ( $MS_BIND, $MS_MOVE, $MS_REC, $MS_SHARED, $MNT_DETACH ) = ( 4096, 8192, 1 << 14, 1 << 20, 2 );
 my ( $ENOTDIR, $ENOTEMPTY, $NEW_NETWORK ) = ( 20, 39, 0x40000000 );
 our $ELOOP = 40;
-our $CLOSE_ON_EXEC = 0x80000;
+my $CLOSE_ON_EXEC = 0x80000;
 our ( $base, $run_directory ) = ( '/sys/base', '/sys/run' );
 our ( $root, $belongings, $nook ) = map { "$run_directory/$_" } qw(root own nook);
 
@@ -252,26 +250,18 @@ sub entries_of {
     return \@names;
 }
 
-# What a run in an image has at its top: the target of a link, and nothing for a directory or a file. Every look through an
-# overlay costs a run some time, and the unpacked files of an image never change: so they are looked through once.
-my $most_seen = 100;
-my %seen;
-
+# What a run in an image has at its top: the target of a link, and nothing for a directory or a file.
 sub look_through {
-    my ( $tree, $path, $over ) = @_;
-    my $known = "$over\0$path";
-    return $seen{$known} if $path ne '' && $seen{$known};
-    opendir my $place, $tree or return;
+    my ($image) = @_;
+    opendir my $place, $image or return;
     my $names = entries_of($place) or return;
     my %entries;
     for my $name (@$names) {
-        if    ( -l "$tree/$name" ) { $entries{$name} = [ 'link', readlink "$tree/$name" ] }
-        elsif ( -d _ )             { $entries{$name} = ['directory'] }
-        elsif ( -f _ )             { $entries{$name} = ['file'] }       # pipes, sockets and devices do not show
+        if    ( -l "$image/$name" ) { $entries{$name} = [ 'link', readlink "$image/$name" ] }
+        elsif ( -d _ )              { $entries{$name} = ['directory'] }
+        elsif ( -f _ )              { $entries{$name} = ['file'] }       # pipes, sockets and devices do not show
     }
-    $entries{$_} = ['directory'] for grep { !$own_place{$_} } split /\x01/, $over;
-    %seen = () if keys %seen >= $most_seen;
-    return $seen{$known} = \%entries;
+    return \%entries;
 }
 
 # Removes everything from a root, given as an open directory, but the directories that the image has too, which will be

@@ -1,6 +1,6 @@
 import { randomName } from '../../lib/random-name.ts';
 import type { Machine } from './machine.ts';
-import { openSandbox, type Probably, type Sandbox } from './sandbox.ts';
+import { openSandbox, type Who, type Sandbox } from './sandbox.ts';
 import { rootUser, type Job, type SandboxOptions } from './types.ts';
 
 /** Sandboxes that wait for their run. Each serves one run; the next sandbox is opened when it is over. */
@@ -24,7 +24,7 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
   const chores = new Set<Promise<unknown>>();
   let ahead = 0;
   let closing = false;
-  let usual: Probably = {};
+  let usual: Who = {};
 
   const chore = (work: Promise<unknown>): void => {
     const done = work.finally(() => chores.delete(done));
@@ -48,7 +48,7 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
     }
   };
   /** A waiting sandbox may have died meanwhile. */
-  const take = async (wanted: Probably): Promise<Sandbox> => {
+  const take = async (wanted: Who): Promise<Sandbox> => {
     const found = ready.find(({ who }) => who === nameOf(wanted));
     ready = ready.filter((one) => one !== found);
     const waiting = await found?.opening.catch(() => undefined);
@@ -57,8 +57,8 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
     return openSandbox(machine, randomName(), wanted);
   };
   return {
-    use: async ({ limits, user, image, buildsImages }, work) => {
-      const wanted = { limits, user, buildsImages };
+    use: async ({ user, image, buildsImages }, work) => {
+      const wanted = { user, buildsImages };
       // What the runner itself does as root, between runs, says nothing about them.
       if (user !== rootUser || image !== undefined) usual = wanted;
       const sandbox = await take(wanted);
@@ -83,6 +83,6 @@ export function openPool(machine: Machine, log: SandboxOptions['log']): Pool {
   };
 }
 
-function nameOf({ user, buildsImages }: Probably): string {
+function nameOf({ user, buildsImages }: Who): string {
   return user ? [buildsImages ? 'images' : '', user.uid, user.gid, ...user.groups].join(' ') : '';
 }

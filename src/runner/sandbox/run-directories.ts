@@ -9,8 +9,6 @@ import { sandboxPaths, type Identity } from './types.ts';
 export interface RunDirectories {
   /** The runner's path of an empty directory that belongs to the build. */
   make(name: RunDirectory): string;
-  /** The same directory in the run's namespaces, with the owner that the run sees. */
-  mapped(name: RunDirectory): string;
   /** Settles when all requested directories exist. */
   settled(): Promise<void>;
   /** The paths by which the files of the run's steps can be opened. */
@@ -41,7 +39,10 @@ interface Options {
   owner: Identity;
 }
 
-const mapped = (name: RunDirectory): string => join(ownDirectories, name);
+/** The same directory in the run's namespaces, with the owner that the run sees. */
+export function mapped(name: RunDirectory): string {
+  return join(ownDirectories, name);
+}
 
 export function openRunDirectories({ folder, namespaces, owner }: Options): RunDirectories {
   const requests: Promise<unknown>[] = [];
@@ -60,7 +61,6 @@ export function openRunDirectories({ folder, namespaces, owner }: Options): RunD
   };
   return {
     make,
-    mapped,
     stepFiles,
     settled: async () => void (await Promise.all(requests)),
   };

@@ -47,7 +47,7 @@ function layersOf({ folder }: Sandbox, { workspace, home = [] }: Job): RunLayers
 
 async function lookAt(machine: Machine, { folder }: Sandbox, job: Job, disk: DiskWatch, inspection: Inspection) {
   const machineWithout: Machine = { ...machine, paths: [], connect: undefined, network: 'none' };
-  const own = await openSandbox(machineWithout, randomName(), { limits: inspection.limits, user: rootUser });
+  const own = await openSandbox(machineWithout, randomName(), { user: rootUser });
   try {
     const home: Mount[] = inspection.home
       ? [{ at: sandboxPaths.home, layers: [...(job.home ?? []), join(folder, 'home')] }]

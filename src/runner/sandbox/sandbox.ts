@@ -1,15 +1,13 @@
-import { mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { removeTree } from '../../lib/remove-tree.ts';
 import { bubblewrapCommand, bubblewrapDescriptors, holdBubblewrap, type Bubblewrap } from './bubblewrap.ts';
 import type { Cgroup } from './cgroup-files.ts';
-import { rootOfImage } from './identity.ts';
 import type { Machine } from './machine.ts';
 import { sandboxRoot, type RunNamespaces } from './mount-helper.ts';
 import { openRunDirectories, type RunDirectories } from './run-directories.ts';
-import { openImageOverlay, type ImageOverlay } from './image-overlay.ts';
-import { openSandboxRoot, type SandboxRoot } from './sandbox-root.ts';
-import type { Identity, Limits, RunUser } from './types.ts';
+import { showPaths } from './sandbox-root.ts';
+import type { Identity, Job } from './types.ts';
 
 /**
  * A sandbox: everything for one run, made before the run is known, used by that run and by no other.
@@ -25,12 +23,10 @@ import type { Identity, Limits, RunUser } from './types.ts';
 export interface Sandbox {
   readonly folder: string;
   readonly namespaces: RunNamespaces;
-  readonly root: SandboxRoot;
   readonly directories: RunDirectories;
   readonly cgroup: Cgroup | null;
   /** Whether a control group has its limits: its own, or that of the run beside which it stands. */
   readonly isLimited: boolean;
-  readonly image: ImageOverlay;
   /** The user of the run on this machine. */
   readonly user: Identity;
   /** A shell that waits for the script of the run. */
@@ -40,14 +36,8 @@ export interface Sandbox {
   close(): Promise<void>;
 }
 
-/** What the run will probably be like: made ahead, it costs the run no time. */
-export interface Probably {
-  limits?: Limits;
-  /** Who runs: a sandbox that was opened for somebody serves nobody else. */
-  user?: RunUser | undefined;
-  /** Whether it builds images; one that does not gets no such sandbox either. */
-  buildsImages?: true | undefined;
-}
+/** A sandbox that was opened for somebody serves nobody else, and one for a build of images no other build. */
+export type Who = Pick<Job, 'user' | 'buildsImages'>;
 
 /** A run in whose network, and within whose limits, another one stands. */
 export interface Neighbour {
@@ -56,12 +46,7 @@ export interface Neighbour {
   cgroup: Cgroup | null;
 }
 
-export async function openSandbox(
-  machine: Machine,
-  name: string,
-  probably: Probably = {},
-  beside?: Neighbour,
-): Promise<Sandbox> {
+export async function openSandbox(machine: Machine, name: string, who: Who = {}, beside?: Neighbour): Promise<Sandbox> {
   const undo: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
     for (const step of undo.splice(0).toReversed()) await step();
@@ -69,12 +54,13 @@ export async function openSandbox(
   try {
     const folder = join(machine.stateDir, 'runs', name);
     mkdirSync(folder, { mode: 0o711 });
-    undo.push(() => machine.mountHelper.removeSmall([folder]).catch(() => removeTree(folder)));
+    undo.push(async () => {
+      if (existsSync(folder)) await removeTree(folder);
+    });
     const cgroup = beside ? null : machine.makeCgroup(name);
     const group = beside?.cgroup ?? cgroup;
     if (cgroup) undo.push(() => cgroup.remove());
-    if (probably.limits) cgroup?.limit(probably.limits);
-    const { user, buildsImages } = probably;
+    const { user, buildsImages } = who;
     const { ranges } = machine.users;
     const users = { user, hasManyIds: ranges !== undefined, buildsImages };
     const alone = machine.users.next();
@@ -90,7 +76,7 @@ export async function openSandbox(
     undo.push(() => namespaces.close());
     // All requests are sent at once, and answered in order.
     const directories = openRunDirectories({ folder, namespaces, owner: machine.users.files });
-    const root = openSandboxRoot(namespaces, machine.paths);
+    const shown = showPaths(namespaces, machine.paths);
     const started = holdBubblewrap(namespaces, directories.stepFiles);
     const outside = beside ? undefined : machine.connect && namespaces.paths.then(machine.connect);
     started.catch(() => {}); // thrown below, after an earlier error
@@ -104,23 +90,13 @@ export async function openSandbox(
       process?.output.destroy(); // the output of an unused sandbox is not read
       process?.stepFiles.close();
     });
-    const owner = rootOfImage(machine.users, user);
-    const image = openImageOverlay({
-      folder,
-      namespaces,
-      directories,
-      overImages: () => machine.overImages(owner),
-      owner,
-    });
-    await Promise.all([directories.settled(), root.made, outside]);
+    await Promise.all([directories.settled(), shown, outside]);
     const run = {
       folder,
       namespaces,
-      root,
       directories,
       cgroup,
       isLimited: group !== null,
-      image,
       user: await namespaces.user,
     };
     return { ...run, process: await started, refused: async () => (await outside)?.refused() ?? [], close };

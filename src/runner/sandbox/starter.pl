@@ -1,90 +1,86 @@
-# Forks the processes of runs, for mount-helper.pl. In Perl because Node cannot fork.
-#
-# After a fork both sides copy every page that they write to, and the helper writes to many. So this small process does
-# the forking: it writes to few pages, and only system calls lie between a fork and its program. The forked processes
-# are still the helper's children: it is told of their end, and they die with it. They also begin with the descriptors
-# of their own run only.
-#
-# A request is one message: fields with a NUL between them (user, group, "one" or "range" for a new user namespace with so many
-# IDs or nothing, or "nesting" for a range in which others can be made, what to do about a network namespace: "make", "join" or nothing, the number of control groups to enter, the numbers of the program's
-# descriptors, program, arguments). Descriptors come with it: a pipe for the process id, a pipe on which the process waits before
-# it begins, the namespace of mounts and that of a network to join, the control groups, and the descriptors for the program.
-#
-# Or it is "users", and has the two pipes only: for a process in a new user namespace, which ends when the second one is closed.
+# The processes that mount-helper.pl forks, and what the one of a run does until it becomes its program. In Perl because Node
+# cannot fork.
 use strict;
 use warnings;
 
-our ( $call, $CLOSE_ON_EXEC );
-my ( $CLONE_PARENT, $NEW_USERS, $NEW_NETWORK, $NEW_GROUPS ) = ( 0x8000, 0x10000000, 0x40000000, 0x2000000 );
+our $call;
+my ( $NEW_USERS, $NEW_NETWORK, $NEW_GROUPS ) = ( 0x10000000, 0x40000000, 0x2000000 );
 my ( $AF_INET, $SOCK_DGRAM, $SIOCSIFFLAGS, $IFF_UP ) = ( 2, 2, 0x8914, 1 );
-my ( $PR_SET_PDEATHSIG, $SIGKILL, $JOIN_SESSION_KEYRING, $ENOSYS ) = ( 1, 9, 1, 38 );
-my $out_of_the_way = 200;
-my ( $helper, $starter );
+my ( $PR_SET_PDEATHSIG, $SIGKILL, $JOIN_SESSION_KEYRING, $ENOSYS, $SIG_SETMASK ) = ( 1, 9, 1, 38, 2 );
+my ( $DUPLICATE, $out_of_the_way ) = ( 1030, 200 );    # to a free number from there on, closed by a program
 
-# Returns its process id.
-sub open_starter {
-    $helper = $$;
-    ( my $pid, $starter ) = open_process(
-        sub {
-            # The helper's own output belongs to the runner.
-            open( STDOUT, '>', '/dev/null' ) && await_requests(@_);
-        }
-    );
-    return $pid;
+# Forks a process for a function. It begins with these handles only, and standard error: what is open here belongs to other
+# runs, and to the runner. Returns its process id.
+sub fork_with {
+    my ( $handles, $work ) = @_;
+    my $pid = fork;
+    return $pid if !defined $pid || $pid;
+    my %kept = map { $_ => 1 } 0 .. 2, map { fileno $_ } @$handles;
+    open( STDIN, '<', '/dev/null' ) && open( STDOUT, '>', '/dev/null' ) && opendir( my $all, '/proc/self/fd' ) or leave(125);
+    my @others = grep { /^\d/ && !$kept{$_} } readdir $all;
+    syscall( $call->{close}, $_ + 0 ) for @others;
+    $SIG{$_} = 'DEFAULT' for qw(CHLD PIPE);
+    hold_back( $SIG_SETMASK, 0 );
+    $work->();
+    leave(0);
 }
 
-# Asks for a process. The reader of the given pipe gets its id, or end-of-file if there is none.
-sub ask_for_process { return send_message( $starter, @_ ) }
+# Ends this process only: no clean-up code of the parent's copy may run.
+sub leave { my ($status) = @_; syscall( $call->{exit_group}, $status + 0 ) }
 
-# The same for a process that only has a user namespace of its own.
-sub ask_for_users { return send_message( $starter, \@_, 'users' ) }
+sub hold_back {
+    my ( $how, $signals ) = @_;
+    my $set = pack 'Q', $signals;
+    syscall( $call->{rt_sigprocmask}, $how, $set, 0, 8 );
+}
 
-sub await_requests {
-    my ($from) = @_;
-    my $next        = receiver($from);
-    my @environment = map { "$_=$ENV{$_}" } keys %ENV;
-    my $environment = pack 'p*', @environment, undef;
-    my ( $command, $program, $arguments, @words ) = ('');
-    while ( my ( $text, @descriptors ) = $next->() ) {
-        if ( $text eq 'users' ) { hold_users(@descriptors); next }
-        my ( $uid, $gid, $own_users, $network, $groups, $numbers, $wanted ) = split /\0/, $text, 7;
-        if ( $wanted ne $command ) {    # it is nearly always the same
-            @words     = split /\0/, $command = $wanted, -1;
-            $arguments = pack 'p*', @words, undef;
-            $program   = ( grep { -x } map { "$_/$words[0]" } split /:/, $ENV{PATH} )[0] // $words[0];
-        }
-        if ( syscall( $call->{clone}, $CLONE_PARENT, 0, 0, 0, 0 ) == 0 ) {
-            my ( $tell, $wait, @rest ) = @descriptors;
-            my @namespaces = splice @rest, 0, $network eq 'join' ? 2 : 1;
-            my @entrances  = splice @rest, 0, $groups;
-            my %own;
-            @own{ split / /, $numbers } = @rest;
-            my $errors = $own{2} // 2;
-            for (@namespaces) { syscall( $call->{setns}, $_, 0 ) == 0 or give_up( $errors, 'cannot enter a namespace' ) }
+# Forks the process of a run in the namespace of mounts that this process is in. What it is given: who it becomes ("as", a user
+# and a group); "users", for a new user namespace: "one" or "range" for so many IDs, or "nesting" for a range in which others
+# can be made; a "network" to join, or "make"; the control groups to enter; its descriptors by number; and its program with
+# arguments. It writes to "tell" when it is there, and begins when it can read from "wait". Returns its process id.
+sub fork_run {
+    my (%run) = @_;
+    my ( $tell, $wait, $network, $groups, $own ) = @run{qw(tell wait network groups own)};
+    my $helper = $$;
+    my $errors = $own->{2} // *STDERR;
+    my $joined = ref $network ? $network : undef;
+    return fork_with(
+        [ $tell, $wait, $joined // (), @$groups, values %$own ],
+        sub {
+            !$joined || syscall( $call->{setns}, fileno $joined, $NEW_NETWORK ) == 0 or give_up( $errors, 'cannot enter a network' );
             $network ne 'make' || make_network() or give_up( $errors, 'cannot make a network' );
-            settle( $tell, $errors, $uid, $gid, $own_users );
-            for (@entrances) { write_to( $_, '0' ) or give_up( $errors, 'cannot enter a control group' ) }
-            my $word = ' ';
-            leave(0) if syscall( $call->{read}, $wait, $word, 1 ) != 1;    # closed before it began
-            forbid_namespaces($own_users) or give_up( $errors, 'cannot forbid namespaces' );
-            # Descriptors are first moved out of the way and then to their places: one may have the number that another
-            # needs.
-            for ( keys %own ) { syscall( $call->{dup3}, $own{$_}, $out_of_the_way + $_, $CLOSE_ON_EXEC ) }
-            for ( keys %own ) { syscall( $call->{dup3}, $out_of_the_way + $_, $_ + 0, 0 ) }
-            syscall( $call->{execve}, $program, $arguments, $environment );
-            give_up( 2, $program );
+            settle( $errors, $helper, $run{users}, @{ $run{as} } );
+            syswrite $tell, '.';
+            for (@$groups) { syswrite $_, '0' or give_up( $errors, 'cannot enter a control group' ) }
+            leave(0) if !sysread $wait, my $word, 1;    # closed before it began
+            forbid_namespaces( $run{users} ) or give_up( $errors, 'cannot forbid namespaces' );
+            # Descriptors are first moved out of the way and then to their places: one may have the number that another needs.
+            my %moved = map { $_ => fcntl $own->{$_}, $DUPLICATE, $out_of_the_way } keys %$own;
+            for ( keys %moved ) { syscall( $call->{dup3}, $moved{$_}, $_ + 0, 0 ) }
+            my @command = @{ $run{command} };
+            no warnings 'exec';
+            exec { $command[0] } @command;
+            give_up( *STDERR, $command[0] );
         }
-        syscall( $call->{close}, $_ ) for @descriptors;
-    }
+    );
+}
+
+# Forks a process that only has a user namespace of its own, until "wait" is closed.
+sub fork_users {
+    my ( $tell, $wait ) = @_;
+    return fork_with(
+        [ $tell, $wait ],
+        sub { syscall( $call->{unshare}, $NEW_USERS ) == 0 && syswrite( $tell, '.' ) && sysread $wait, my $word, 1 }
+    );
 }
 
 # Root in its own namespace could otherwise make others, in which it would have every capability again. A run that builds images
 # has to. Then it has none over a network or a control group: its own were made outside of them, or here, and there will be no
 # others. The kernel counts by user, so a limit of 1 would allow as many as the run has users.
 sub forbid_namespaces {
-    my ($own_users) = @_;
-    return 1 if $own_users eq '' || $own_users eq 'one';
-    return limit_of( user => 0 ) if $own_users eq 'range';
+    my ($users) = @_;
+    return 1 if $users eq '' || $users eq 'one';
+    return limit_of( user => 0 ) if $users eq 'range';
     return
          syscall( $call->{unshare}, $NEW_GROUPS ) == 0
       && limit_of( cgroup => 0 )
@@ -95,17 +91,6 @@ sub forbid_namespaces {
 
 sub limit_of { my ( $kind, $most ) = @_; return write_file( "/proc/sys/user/max_${kind}_namespaces", $most ) }
 
-sub hold_users {
-    my ( $tell, $wait ) = @_;
-    if ( syscall( $call->{clone}, $CLONE_PARENT | $NEW_USERS, 0, 0, 0, 0 ) == 0 ) {
-        my $word = ' ';
-        write_to( $tell, pack 'L', $$ );
-        syscall( $call->{read}, $wait, $word, 1 );
-        leave(0);
-    }
-    syscall( $call->{close}, $_ ) for $tell, $wait;
-}
-
 # The network belongs to no user namespace of a run, so no capability of a run counts there: all its ports are free instead,
 # unless the machine is a container whose /proc/sys is read-only.
 sub make_network {
@@ -115,31 +100,28 @@ sub make_network {
     return ioctl $any, $SIOCSIFFLAGS, $loopback;
 }
 
-# Enters the run's namespaces and groups, and reports the process id.
+# Becomes the user of the run, in a user namespace of its own if it has one.
 sub settle {
-    my ( $tell, $errors, $uid, $gid, $own_users ) = @_;
+    my ( $errors, $helper, $users, $uid, $gid ) = @_;
     if ( $uid >= 0 ) {
         my $groups = pack 'L', $gid;
         syscall( $call->{setgroups}, 1, $groups ) == 0
           && syscall( $call->{setgid}, $gid + 0 ) == 0
           && syscall( $call->{setuid}, $uid + 0 ) == 0
           or give_up( $errors, "cannot become $uid" );
-        syscall( $call->{geteuid} ) == $uid && syscall( $call->{getegid} ) == $gid or give_up( $errors, 'still root' );
+        $> == $uid && $) == $gid or give_up( $errors, 'still root' );
     }
     # A new session keyring without a name: the keys of the runner's session stay with the runner.
     syscall( $call->{keyctl}, $JOIN_SESSION_KEYRING, 0 ) >= 0
       or $! == $ENOSYS
       or give_up( $errors, 'cannot make a session keyring' );
     # As that user: the kernel counts resources by user, and also counts the maker of a namespace.
-    if ($own_users) { syscall( $call->{unshare}, $NEW_USERS ) == 0 or give_up( $errors, 'cannot make a user namespace' ) }
+    if ($users) { syscall( $call->{unshare}, $NEW_USERS ) == 0 or give_up( $errors, 'cannot make a user namespace' ) }
     # Bubblewrap asks for the same, but only after its start.
     syscall( $call->{prctl}, $PR_SET_PDEATHSIG, $SIGKILL, 0, 0, 0 );
-    leave(0) if syscall( $call->{getppid} ) != $helper;
-    write_to( $tell, pack 'L', $$ );
+    leave(0) if getppid() != $helper;
 }
 
-sub write_to { my ( $descriptor, $text ) = @_; return syscall( $call->{write}, $descriptor, $text, length $text ) == length $text }
-
-sub give_up { my ( $errors, $what ) = @_; write_to( $errors, "$what: $!\n" ); leave(125) }
+sub give_up { my ( $errors, $what ) = @_; syswrite $errors, "$what: $!\n"; leave(125) }
 
 1;

@@ -27,7 +27,6 @@ export async function openState(stateDir: string, log: SandboxOptions['log']): P
   const owner = join(folder, 'owner');
   await claim(owner);
   const groups = join(folder, 'groups');
-  const noted = new Set<string>();
   await sweep(folder, groups, log);
   const runs = join(folder, 'runs');
   await mkdir(runs, { recursive: true, mode: 0o711 });
@@ -37,11 +36,7 @@ export async function openState(stateDir: string, log: SandboxOptions['log']): P
   return {
     folder,
     name: createHash('sha256').update(folder).digest('hex').slice(0, 10),
-    noteGroups: async (paths) => {
-      const fresh = paths.filter((path) => !noted.has(path));
-      if (fresh.length > 0) await appendFile(groups, fresh.map((path) => `${path}\n`).join(''));
-      for (const path of fresh) noted.add(path);
-    },
+    noteGroups: (paths) => appendFile(groups, paths.map((path) => `${path}\n`).join('')),
     close: async () => {
       await sweep(folder, groups, log);
       await rm(owner, { force: true });

@@ -89,8 +89,6 @@ export interface Limits {
   memoryBytes: number;
   processes: number;
   timeoutMs: number;
-  /** The limit in processors; no limit if it is missing. */
-  cpus?: number;
 }
 
 export interface Job {

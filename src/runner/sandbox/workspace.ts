@@ -2,9 +2,12 @@ import { lchownSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node
 import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { run } from '../../lib/processes.ts';
+import { rootOfImage } from './identity.ts';
+import { showImage } from './image-overlay.ts';
 import type { Machine } from './machine.ts';
 import { helperDirectory, type Owners } from './mount-helper.ts';
-import type { RunDirectory } from './run-directories.ts';
+import { mapped, type RunDirectory } from './run-directories.ts';
+import { inRoot } from './sandbox-root.ts';
 import type { Sandbox } from './sandbox.ts';
 import { CannotMountError, sandboxPaths, type Job, type Mount } from './types.ts';
 
@@ -15,7 +18,7 @@ import { CannotMountError, sandboxPaths, type Job, type Mount } from './types.ts
  * with all its mounts.
  */
 export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Promise<void> {
-  const { namespaces, root, directories } = sandbox;
+  const { namespaces, directories } = sandbox;
   const owner = machine.users.files;
   const requests: Promise<void>[] = [];
   const mounting = (request: Promise<void>): void => {
@@ -29,13 +32,13 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     like('changes', job.like.workspace);
     like('home', job.like.home);
   }
-  await workspace(root.at(sandboxPaths.workspace));
-  if (job.home && job.home.length > 0) own(job.home, root.at(sandboxPaths.home), ['home', 'homeWork']);
-  if (job.tmp && job.tmp.length > 0) own(job.tmp, root.at('/tmp'), ['tmp', 'tmpWork']);
+  await workspace(inRoot(sandboxPaths.workspace));
+  if (job.home && job.home.length > 0) own(job.home, inRoot(sandboxPaths.home), ['home', 'homeWork']);
+  if (job.tmp && job.tmp.length > 0) own(job.tmp, inRoot('/tmp'), ['tmp', 'tmpWork']);
   if (needsLayers(mounts)) directories.make('layers');
   await directories.settled();
   for (const [index, mount] of mounts.entries()) {
-    const target = root.at(mount.at);
+    const target = inRoot(mount.at);
     if (mount.file !== undefined) mounting(namespaces.bind(mount.file, target, 'ro', 'files', 'file'));
     else if (mount.isSys) mounting(namespaces.sys(target));
     else if (mount.writable === undefined)
@@ -50,7 +53,9 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     const { below = [], above = [] } = job.imageLayers ?? {};
     const layers = { below: below.map(asImage), above: above.map(asImage) };
     const directories = mounts.filter(({ file }) => file === undefined).map(({ at }) => at);
-    (await sandbox.image.show({ tree, layers, directories })).forEach(mounting);
+    const owner = rootOfImage(machine.users, job.user);
+    const overImages = machine.overImages(owner);
+    (await showImage(sandbox, { tree, overImages, owner, layers, directories })).forEach(mounting);
   }
 
   /** Its owner can enter it in any case. */
@@ -64,7 +69,7 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
     if ('directory' in job.workspace) return writable(job.workspace.directory, target);
     if ('layers' in job.workspace) return layers({ at: sandboxPaths.workspace, ...job.workspace }, target, 0, null);
     if ('checkout' in job.workspace && machine.overlay) {
-      const upper = { directory: directories.mapped('changes'), work: directories.mapped('work') };
+      const upper = { directory: mapped('changes'), work: mapped('work') };
       const { checkout, over: above = [], changes } = job.workspace;
       if (changes !== undefined) {
         await directories.settled();
@@ -78,13 +83,13 @@ export async function mountAll(job: Job, sandbox: Sandbox, machine: Machine): Pr
       await directories.settled();
       await copyTree(job.workspace.checkout, copy);
     }
-    mounting(namespaces.bind(directories.mapped('workspace'), target, 'rw'));
+    mounting(namespaces.bind(mapped('workspace'), target, 'rw'));
   }
 
   /** A directory of the run's own, over layers. */
   function own(below: readonly string[], target: string, [name, work]: [RunDirectory, RunDirectory]): void {
     directories.make(work); // requests are done in their order
-    const upper = { directory: directories.mapped(name), work: directories.mapped(work) };
+    const upper = { directory: mapped(name), work: mapped(work) };
     mounting(namespaces.overlay(target, { lower: below.map((path) => layer(path)), upper }));
   }
 

@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { removeTree } from '../../../src/lib/remove-tree.ts';
 import type { Way } from '../../../src/runner/git/channel.ts';
-import { FrameError, frameReader } from '../../../src/runner/git/frames.ts';
 import { openSessions, type Sessions } from '../../../src/runner/git/sessions.ts';
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
 
@@ -157,12 +156,12 @@ test('output that is not in the protocol ends a session', async (t) => {
     const lying = sessions.use({ directory, access: 'read', signal }, ({ run }) =>
       run(['sh', '-c', `printf '${lie}' > /proc/$PPID/fd/1; exec sleep 1000`]),
     );
-    await assert.rejects(lying, FrameError, lie);
+    await assert.rejects(lying, /a frame is too large|a frame of unknown kind|a malformed end/, lie);
   }
   const more = sessions.use({ directory, access: 'read', signal }, ({ run }) =>
     run(['sh', '-c', `printf 'o\\000\\000\\000\\003abc' > /proc/$PPID/fd/1; exec sleep 1000`], { maxOutput: 2 }),
   );
-  await assert.rejects(more, FrameError);
+  await assert.rejects(more, /more output than allowed/);
 });
 
 test('memory and time that a session may not have end it in words', async (t) => {
@@ -190,13 +189,4 @@ test('a repository of an older runner is given to those who work on it now', asy
   });
   assert.equal((await lstat(join(directory, 'objects', 'a'))).uid, sessions.owner.uid);
   assert.equal(await readFile(join(folder, 'elsewhere'), 'utf8'), 'x');
-});
-
-test('frames are put together from any pieces', async () => {
-  const heard: string[] = [];
-  const read = frameReader((letter, bytes) => void heard.push(`${letter}:${bytes.toString()}`));
-  const bytes = Buffer.from('o\0\0\0\x03abce\0\0\0\0x\0\0\0\x030 0', 'latin1');
-  for (const byte of bytes) await read(Buffer.from([byte]));
-  await read(bytes);
-  assert.deepEqual(heard, ['o:abc', 'e:', 'x:0 0', 'o:abc', 'e:', 'x:0 0']);
 });

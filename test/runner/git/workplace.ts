@@ -5,7 +5,8 @@ import { removeTree } from '../../../src/lib/remove-tree.ts';
 import { FetchError, type FetchFailure } from '../../../src/runner/git/failures.ts';
 import type { FetchedCommit, FetchRequest } from '../../../src/runner/git/fetch.ts';
 import { openMirrors, type Mirrors, type MirrorsOptions } from '../../../src/runner/git/mirrors.ts';
-import { openSandboxes, type Sandboxes } from '../../../src/runner/sandbox/index.ts';
+import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
+import type { Sandboxes } from '../../../src/runner/sandbox/types.ts';
 import { createRepository, type Repository } from '../../support/repository.ts';
 import { makeKeyPair, startGitHost, type GitHost } from '../../support/sshd.ts';
 

@@ -5,13 +5,8 @@ import { mkdtemp, rm, mkdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import type { TestContext } from 'node:test';
-import {
-  openSandboxes,
-  type Ended,
-  type Job,
-  type SandboxOptions,
-  type Sandboxes,
-} from '../../../src/runner/sandbox/index.ts';
+import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
+import type { Ended, Job, SandboxOptions, Sandboxes } from '../../../src/runner/sandbox/types.ts';
 
 export const isRoot = process.getuid?.() === 0;
 

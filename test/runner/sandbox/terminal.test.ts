@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import test from 'node:test';
-import type { Job, Sandboxes } from '../../../src/runner/sandbox/index.ts';
 import type { Terminal } from '../../../src/runner/sandbox/terminal.ts';
-import { wholeRun } from '../../../src/runner/sandbox/types.ts';
+import { wholeRun, type Job, type Sandboxes } from '../../../src/runner/sandbox/types.ts';
 import { open, tree, usualLimits } from './support.ts';
 
 type Typing = Pick<Terminal, 'type' | 'resize'>;

@@ -1,5 +1,6 @@
 /** A runner to be killed: `node victim.ts STATE_DIR MARK NETWORK` starts a run that would go on for ten minutes. */
-import { openSandboxes, type Network } from '../../../src/runner/sandbox/index.ts';
+import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
+import type { Network } from '../../../src/runner/sandbox/types.ts';
 
 const [stateDir = '', mark = '', network = 'none'] = process.argv.slice(2);
 const sandboxes = await openSandboxes({
