@@ -3,7 +3,7 @@ import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
-import { ApiError, type FieldErrors } from '../errors.ts';
+import { ApiError, type ErrorCode, type FieldErrors } from '../errors.ts';
 import { columnsOf, described, flag } from '../records/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
@@ -68,7 +68,7 @@ async function checkVariables(
   const secrets = db
     .selectFrom('environment_variables')
     .leftJoin('suites', 'suites.id', 'environment_variables.suite_id')
-    .select('environment_variables.id')
+    .select('environment_variables.name')
     .where('secret', '=', 1)
     .where('environment_variables.name', 'in', names)
     .where((either) =>
@@ -77,7 +77,11 @@ async function checkVariables(
         either('suites.project_id', '=', projectId),
       ]),
     );
-  return (await secrets.executeTakeFirst()) ? { variables: ['invalid_format'] } : {};
+  const taken = (await secrets.execute()).map(({ name }): [string, ErrorCode[]] => [
+    `variables[${name}]`,
+    ['invalid_format'],
+  ]);
+  return Object.fromEntries(taken);
 }
 
 /** What is run again; in the body or in the query. */
