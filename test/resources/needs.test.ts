@@ -288,8 +288,12 @@ describeSuiteRuns(
       const statuses = (await forge.received(7)).map(
         ({ body }) => JSON.parse(body) as { state: string; context: string; description: string },
       );
-      const { state, description } = statuses.findLast(({ context }) => context === 'headrace/unit') ?? {};
-      assert.deepEqual([state, description], ['error', 'A suite that it needs did not pass, so it was not run.']);
+      const ofUnit = statuses.filter(({ context }) => context === 'headrace/unit');
+      assert.deepEqual(
+        ofUnit.map(({ state, description }) => `${state}: ${description}`),
+        ['pending: Waiting for suites that it needs.', 'error: A suite that it needs did not pass, so it was not run.'],
+      );
+      assert.equal(statuses[0]?.description, 'Waiting for a runner.');
     });
   },
   { settings: { webhook_allow: '127.0.0.0/8' } },
