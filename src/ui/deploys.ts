@@ -1,4 +1,5 @@
 import { ApiError } from '../errors.ts';
+import { reasonText } from '../lifecycle/reasons.ts';
 import { timeOfId } from '../lib/ids.ts';
 import type { DeployStrategy, FetchedDeploy } from '../records/deploy.ts';
 import type { Commit } from '../records/commit.ts';
@@ -11,7 +12,7 @@ import { empty, fact, pagination, shortSha, subjectOf, table } from './parts.ts'
 import { projectPage, type ProjectVisit } from './project-pages.ts';
 import { strategiesOf } from './settings-deploys.ts';
 import type { PageRoute } from './site.ts';
-import { isUnderWay, stateBadge } from './states.ts';
+import { buildBadge, isUnderWay, stateBadge } from './states.ts';
 
 /** The deploys of a project, and the page of each with its log. */
 
@@ -155,10 +156,7 @@ const one = projectPage({
           ${deploy.waiting_reason !== undefined && notice('bad', `It cannot start: ${deploy.waiting_reason}.`)}
           <dl class="facts">
             ${fact('State', stateBadge(state))} ${fact('Commit', commitLink(visit, commit))}
-            ${
-              deploy.build_id !== null &&
-              fact('Build', html`<a href="${projectPath}/builds/${deploy.build_id}">${deploy.build_id}</a>`)
-            }
+            ${build !== '' && fact('Build', await buildPart(visit, build))}
             ${
               strategy?.strategy_type === 'git' &&
               html`${fact('To', html`<code>${strategy.options.remote_branch}</code> of <code>${strategy.options.clone_url}</code>`)}`
@@ -177,6 +175,14 @@ const one = projectPage({
     },
   },
 });
+
+/** The build of a deploy by a suite: what it waits for, or why it did not run, is said nowhere else on the page. */
+async function buildPart({ api, projectPath }: ProjectVisit, id: string): Promise<Html> {
+  const build = await api.get('/projects/:project_id/builds/:build_id', { params: { build_id: id } });
+  const why = build.failure_reason === '' ? build.waiting_reason : reasonText(build.failure_reason);
+  return html`<a href="${projectPath}/builds/${id}">${build.suite_name}</a> ${buildBadge(build)}
+    ${why !== '' && html`<span class="aside">${why}</span>`}`;
+}
 
 async function strategyOf({ api }: ProjectVisit, deploy: FetchedDeploy): Promise<DeployStrategy | undefined> {
   const params = { deploy_strategy_id: deploy.deploy_strategy_id_str };
