@@ -40,8 +40,27 @@ describe('a file in a repository', () => {
         'suites:\n  - {name: "a", command: x}\n  - name: a][b [c]\n    command: x\n    retries: 9\n',
         /^a\.yml:5: suites\[a\]\[b \[c\]\]\[retries\]/,
       ],
-      ['a.yml', 'suites:\n  - {name: a, command: x, needs: [b]}\n', /^a\.yml:2: suites\[a\]\[needs\] is not there/],
-      ['a.yml', 'suites:\n  - {name: a, command: x, needs: [a]}\n', /^a\.yml:2: suites\[a\]\[needs\] is too large/],
+      [
+        'a.yml',
+        'suites:\n  - {name: a, command: x, needs: [b]}\n',
+        /^a\.yml:2: suites\[a\]\[needs\] names something that is not there/,
+      ],
+      [
+        'a.yml',
+        'suites:\n  - {name: a, command: x, needs: [a]}\n',
+        /^a\.yml:2: suites\[a\]\[needs\] is too large.*no circle/,
+      ],
+      ['a.yml', 'suites:\n  - {name: a, command: x, root: true}\n', /:2: suites\[a\]\[root\].*only in an image/],
+      [
+        'a.yml',
+        'suites:\n  - {name: a, command: x, steps: [{name: s, command: y}]}\n',
+        /:2: suites\[a\]\[command\].*either this or `steps`/,
+      ],
+      [
+        'a.yml',
+        'suites:\n  - {name: a, command: x}\n  - {name: b, command: x, files_from: a}\n',
+        /:3: suites\[b\]\[files_from\].*one of `needs`/,
+      ],
       [
         'a.yml',
         'suites:\n  - name: a\n    command: x\n  - name: b\n    retries: 9\n    command: x\n',
@@ -50,7 +69,7 @@ describe('a file in a repository', () => {
       [
         'a.yml',
         'suites:\n  - {name: a, command: x}\ndeploy_strategies:\n  - {name: d, strategy_type: suite, suite: a}\n',
-        /^a\.yml:4: deploy_strategies\[d\]\[suite\] is too large/,
+        /^a\.yml:4: deploy_strategies\[d\]\[suite\] is too large.*manual/,
       ],
       ['a.yml', 'suites: [\n  {name: a\n', /^a\.yml:\d: cannot be read/],
       [

@@ -6,7 +6,8 @@ const text: JsonSchema = { type: 'string' };
 /** In a document, suites are named where the API has their identifiers. */
 function schemaOf({ field, fallback, isApart }: DocumentField): JsonSchema {
   if (field && !isApart) return field.schema;
-  return Array.isArray(fallback) ? { type: 'array', items: text } : text;
+  const schema: JsonSchema = Array.isArray(fallback) ? { type: 'array', items: text } : text;
+  return field?.schema.description === undefined ? schema : { ...schema, description: field.schema.description };
 }
 
 function tableOf(fields: readonly DocumentField[], children: readonly Kind[] = []): JsonSchema {
@@ -31,9 +32,8 @@ export function wrongForm(path: readonly (string | number)[], value: unknown): s
   if (!schema) return 'is not known';
   const isFitting = [schema.type ?? []].flat().includes(typeOf(value));
   if (schema.enum && typeof value === 'string') return `has to be one of ${schema.enum.join(', ')}`;
-  return isFitting && schema.maximum === undefined
-    ? 'is too large, or not of the right form'
-    : `has to be ${inWords(schema)}`;
+  if (!isFitting || schema.maximum !== undefined) return `has to be ${inWords(schema)}`;
+  return `is too large, or not of the right form${schema.description === undefined ? '' : ` (${schema.description})`}`;
 }
 
 function typeOf(value: unknown): string {

@@ -1,6 +1,6 @@
 import { strategyFields } from '../records/deploy.ts';
 import { groupOf, type Raw } from '../http/raw.ts';
-import { columnName, Digits, pathOf, type Field, type FieldSet } from '../records/fields.ts';
+import { columnName, described, Digits, pathOf, type Field, type FieldSet } from '../records/fields.ts';
 import { notificationFields } from '../records/notification.ts';
 import { projectFields as projectRecordFields } from '../records/project.ts';
 import { ruleFields, suiteFields, variableFields, type Suite } from '../records/suite.ts';
@@ -152,7 +152,9 @@ export const strategies: Kind = {
   param: 'deploy_strategy_id',
   // In a document, a suite is named (resources/config-strategies.ts).
   fields: fieldsIn(strategyFields).map((field) =>
-    field.name === 'suite_id' ? { ...field, name: 'suite', fallback: '', field: strategyFields.name } : field,
+    field.name === 'suite_id'
+      ? { ...field, name: 'suite', fallback: '', field: described(strategyFields.name, 'a suite that is manual') }
+      : field,
   ),
   key: ['name'],
   isShort: true,

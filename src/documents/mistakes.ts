@@ -106,7 +106,7 @@ function entryAt(list: readonly unknown[], rest: string): [key: string | number,
 const wordsFor: Readonly<Record<string, string>> = {
   is_blank: 'is missing',
   already_exists: 'is there twice',
-  not_found: 'is not there',
+  not_found: 'names something that is not there',
   is_reserved: 'is a reserved name, or one more than there can be',
   too_long: 'is too long',
   payment_required: 'the owner of the project has to pay first',

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Queries } from '../db/open.ts';
 import type { BuildRow } from '../db/schema.ts';
+import { waitsForItsTurn } from '../domain/runner-slots.ts';
 import { enqueue, type NewJob } from '../queue/queue.ts';
 import { writeMove } from './build-moves.ts';
 import type { SuiteSettings } from './file-suites.ts';
@@ -171,7 +172,7 @@ export async function heldReasons(db: Queries, builds: readonly BuildRow[]): Pro
     if (build.build_state === 'waiting_for_approval') return forApproval;
     if (build.held === 'group') return `waits for the group ${build.concurrency_group}`;
     const awaited = notYetPassed(needing(build), standings.get(build.build_request_id) ?? new Map()).join(', ');
-    return `waits for ${awaited}`;
+    return awaited === '' ? waitsForItsTurn : `waits for ${awaited}`; // it was let go after it was read
   };
   return new Map(held.map((build) => [build.id, reason(build)]));
 }

@@ -24,7 +24,7 @@ export interface StatusReport {
 }
 
 type Told = Pick<BuildRow, 'id' | 'exit_status' | 'failure_reason' | 'started_at' | 'finished_at'> &
-  Pick<BuildRow, 'steps' | 'tests_failed'>;
+  Pick<BuildRow, 'steps' | 'tests_failed' | 'held' | 'needs'>;
 
 type Reported = Told &
   Pick<BuildRow, 'project_id' | 'attempt' | 'allow_failure' | 'suite_name' | 'variant' | 'retry'> &
@@ -40,7 +40,7 @@ const findReported = (trx: Transaction, id: bigint): Promise<Reported | undefine
     .innerJoin('commits', 'commits.id', 'builds.commit_id')
     .select(['builds.id', 'builds.project_id', 'builds.attempt', 'builds.exit_status', 'builds.failure_reason'])
     .select(['builds.started_at', 'builds.finished_at', 'builds.allow_failure', 'builds.steps', 'builds.tests_failed'])
-    .select(['builds.variant', 'builds.retry', 'builds.suite_name', 'commits.ref'])
+    .select(['builds.variant', 'builds.retry', 'builds.suite_name', 'builds.held', 'builds.needs', 'commits.ref'])
     .where('builds.id', '=', id)
     .where('builds.deploy_id', 'is', null)
     .where((where) =>
@@ -111,7 +111,7 @@ function asContext(name: string): string {
 
 /** How a build stands, in words: for forges, and on its page. */
 export async function sentence(db: Queries, build: Told, state: BuildState): Promise<string> {
-  if (state === 'enqueued') return 'Waiting for a runner.';
+  if (state === 'enqueued') return waitingSentence(build);
   if (state === 'waiting_for_approval') return 'Waiting for approval.';
   if (state === 'running') return 'Running.';
   if (state === 'passed') return `Passed${after(build)}.`;
@@ -123,6 +123,11 @@ export async function sentence(db: Queries, build: Told, state: BuildState): Pro
     return first === undefined ? `Failed ${how}` : `${first} failed, ${how}`;
   }
   return state === 'timed_out' ? reasonText('timed_out') : 'It could not be run.';
+}
+
+function waitingSentence({ held, needs }: Told): string {
+  if (held === 'group') return 'Waiting for its group.';
+  return held === 'needs' && needs !== '[]' ? 'Waiting for suites that it needs.' : 'Waiting for a runner.';
 }
 
 /** Of a longer name the beginning is told, so that the rest of the sentence fits too. */

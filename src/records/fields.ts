@@ -1,6 +1,6 @@
 import * as Type from 'typebox';
 import type { TUnsafe } from 'typebox';
-import { ApiError } from '../errors.ts';
+import { ApiError, type FieldErrors } from '../errors.ts';
 import { bytes, longest, most, type ListBound, type TextBound } from '../domain/bounds.ts';
 import { parseId } from '../lib/ids.ts';
 import { sentId, type JsonSchema } from './schema.ts';
@@ -320,7 +320,10 @@ export function lines({ check = () => true, isSet, description, ...bounds }: Lin
   return { ...optional([], { type: 'array', items, maxItems, description }, parse), ...asJson };
 }
 
-/** Texts by names that the caller chooses (`variables[NAME]=value`), stored as JSON. */
+/**
+ * Texts by names that the caller chooses (`variables[NAME]=value`), stored as JSON. A mistake is reported under its
+ * name.
+ */
 export function texts(
   name: Field<string>,
   value: Field<string>,
@@ -331,7 +334,17 @@ export function texts(
     if (typeof raw !== 'object' || raw === null || Array.isArray(raw) || raw instanceof Digits) throw invalid();
     const entries = Object.entries(raw);
     if (entries.length > most[bound]) throw invalid();
-    const read = Object.fromEntries(entries.map(([key, one]) => [name.parse(key), value.parse(one)]));
+    const errors: FieldErrors = {};
+    const read: Record<string, string> = {};
+    for (const [key, one] of entries) {
+      try {
+        read[name.parse(key)] = value.parse(one);
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error;
+        errors[`[${key}]`] = Object.values(error.fields).flat();
+      }
+    }
+    if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
     if (Buffer.byteLength(JSON.stringify(read)) > bytes[bound]) throw invalid();
     return read;
   };

@@ -1,6 +1,6 @@
 import { ApiError, type FieldErrors } from '../errors.ts';
 import { most, type ListBound } from '../domain/bounds.ts';
-import { isBlank, type Field, type FieldSet, type ValuesOf } from './fields.ts';
+import { Digits, isBlank, type Field, type FieldSet, type ValuesOf } from './fields.ts';
 import type { JsonSchema } from './schema.ts';
 
 type Table = Readonly<Record<string, unknown>>;
@@ -91,5 +91,5 @@ function readRecord<F extends FieldSet>(fields: F, raw: unknown, at: string, err
 }
 
 function isTable(raw: unknown): raw is Table {
-  return typeof raw === 'object' && raw !== null && !Array.isArray(raw);
+  return typeof raw === 'object' && raw !== null && !Array.isArray(raw) && !(raw instanceof Digits);
 }

@@ -77,7 +77,7 @@ export const suiteFields = {
   services,
   tags,
   image,
-  root: flagOrNone('whether the command is root in the image, or is not; null for whoever the image says'),
+  root: flagOrNone('whether the command is root, only in an image, or is not; null for whoever the image says'),
   builds_images: described(
     flag(),
     'whether a build may make user namespaces and mounts of its own, as buildah and podman do; only where the operator allows it',
@@ -93,8 +93,10 @@ export const suiteFields = {
   cache: cachePaths,
   cache_save: described(oneOf(['passed', 'always']), 'which builds save the cache: `always` for failed ones as well'),
   artifacts: globs('files in the workspace that are kept after a build, whatever its result'),
-  needs: storedIdentifiers('neededSuites', 'suites of the project that have to pass before it begins'),
-  files_from_id: identifierOrNone('one of `needs`, whose build’s files it begins with, in the place of the checkout'),
+  needs: storedIdentifiers('neededSuites', 'suites of the project that have to pass before it begins, in no circle'),
+  files_from_id: identifierOrNone(
+    'one of `needs`, without a matrix or with the same one: a build begins with its files in the place of the checkout',
+  ),
   approval: described(flag(), 'Whether each build waits until somebody approves it'),
   manual: described(flag(), 'Whether it runs only where a build request names it'),
   concurrency_group: text('name', {

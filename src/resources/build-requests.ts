@@ -3,8 +3,8 @@ import { onPage } from '../api/pages.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { BuildRequestRow, ProjectRow } from '../db/schema.ts';
-import { ApiError, type FieldErrors } from '../errors.ts';
-import { columnsOf, flag } from '../records/fields.ts';
+import { ApiError, type ErrorCode, type FieldErrors } from '../errors.ts';
+import { columnsOf, described, flag } from '../records/fields.ts';
 import { pageOf } from '../http/paging.ts';
 import { holdForBuilds } from '../lifecycle/apply-rollup.ts';
 import { heldRequests } from '../lifecycle/held-back.ts';
@@ -68,7 +68,7 @@ async function checkVariables(
   const secrets = db
     .selectFrom('environment_variables')
     .leftJoin('suites', 'suites.id', 'environment_variables.suite_id')
-    .select('environment_variables.id')
+    .select('environment_variables.name')
     .where('secret', '=', 1)
     .where('environment_variables.name', 'in', names)
     .where((either) =>
@@ -77,8 +77,15 @@ async function checkVariables(
         either('suites.project_id', '=', projectId),
       ]),
     );
-  return (await secrets.executeTakeFirst()) ? { variables: ['invalid_format'] } : {};
+  const taken = (await secrets.execute()).map(({ name }): [string, ErrorCode[]] => [
+    `variables[${name}]`,
+    ['invalid_format'],
+  ]);
+  return Object.fromEntries(taken);
 }
+
+/** What is run again; in the body or in the query. */
+const rerunFields = { failed_only: described(flag(), 'only the suites that did not pass') };
 
 export const logged = {
   table: 'build_requests',
@@ -179,16 +186,17 @@ export const routes = [
     scope: 'build_requests_create',
     startsWork: true,
     summary: 'Run a finished build request again: all its suites, or those that did not pass',
-    body: { failed_only: flag() },
+    query: rerunFields,
+    body: rerunFields,
     answer: buildRequestRecord,
     audit: 'nothing',
     async handle(call) {
-      const { db, project, params, input } = call;
+      const { db, project, params, input, query } = call;
       const context = writeContextOf(call);
       await findRequest(db, project.id, params.build_request_id);
       await holdForBuilds(context, params.build_request_id); // of two calls at the same time, the second finds the request begun
       const request = await findRequest(db, project.id, params.build_request_id);
-      const again = { failedOnly: input.failed_only, traceparent: call.headers.traceparent };
+      const again = { failedOnly: input.failed_only || query.failed_only, traceparent: call.headers.traceparent };
       if (!(await rerunRequest(context, project, request, again))) throw new ApiError('resource_temporary_unavailable');
       return shownRequest(call);
     },

@@ -103,15 +103,17 @@ export function pageForm(visit: FormVisit, action: string, of: Record<string, st
     sentAs = name,
   ): Html => {
     const id = idOf(name);
-    const codes = refused?.errors[name] ?? [];
-    const described = [hint !== undefined && `${id}-hint`, codes.length > 0 && `${id}-mistake`].filter(Boolean);
+    const wrongs = Object.entries(refused?.errors ?? {})
+      .filter(([at]) => at === name || isInside(at, name))
+      .map(([at, codes]) => mistake(at === name ? label : at.slice(name.length + 1, -1), codes, wrong));
+    const described = [hint !== undefined && `${id}-hint`, wrongs.length > 0 && `${id}-mistake`].filter(Boolean);
     const attributes = html`id="${id}" name="${sentAs}"
     ${described.length > 0 && html`aria-describedby="${described.join(' ')}"`}
-    ${codes.length > 0 && html`aria-invalid="true"`}`;
+    ${wrongs.length > 0 && html`aria-invalid="true"`}`;
     return html`<div class="field">
       <label for="${id}">${label}</label>
       ${hint !== undefined && html`<p class="hint" id="${id}-hint">${hint}</p>`} ${control(attributes)}
-      ${codes.length > 0 && html`<p class="mistake" id="${id}-mistake" role="alert">${mistake(label, codes, wrong)}</p>`}
+      ${wrongs.length > 0 && html`<p class="mistake" id="${id}-mistake" role="alert">${[...new Set(wrongs)].join(' ')}</p>`}
     </div>`;
   };
   const known = new Set<string>();
@@ -286,10 +288,16 @@ function listTyped(typed: RawGroup, name: string): string[] {
   return Array.isArray(list) ? list.filter((one) => typeof one === 'string') : [];
 }
 
+/** Whether a name is that of something that one field sends, such as one of several variables. */
+function isInside(name: string, field: string): boolean {
+  return name.startsWith(`${field}[`);
+}
+
 /** Errors that belong to no field of the form. */
 function general({ errors, message, words: told }: Refused, known: ReadonlySet<string>): Html | false {
   if (told !== undefined) return notice('bad', told);
-  const others = Object.entries(errors).filter(([name]) => !known.has(name));
+  const isShown = (name: string): boolean => known.has(name) || [...known].some((field) => isInside(name, field));
+  const others = Object.entries(errors).filter(([name]) => !isShown(name));
   if (others.length === 0) return false;
   const words = others.map(([name, codes]) =>
     name === 'generic' ? generic(codes) : mistake(name.replaceAll('_', ' '), codes),

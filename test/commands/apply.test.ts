@@ -312,7 +312,11 @@ describe('headrace check', () => {
     assert.deepEqual([good, JSON.parse(String(none))], [0, { file: '.headrace.yml', mistakes: [] }]);
 
     write('.headrace.toml', suite('lint', '"make"') + 'needs = ["none"]\n');
-    assert.deepEqual(await check(), [1, '.headrace.toml:5: suites[lint][needs] is not there.\n', '']);
+    assert.deepEqual(await check(), [
+      1,
+      '.headrace.toml:5: suites[lint][needs] names something that is not there.\n',
+      '',
+    ]);
     write('open.yml', 'suites:\n  - name: [\n');
     assert.match(String(await check('open.yml')), /^1,open\.yml:\d: cannot be read: /);
     write('bytes.toml', Buffer.from([0xff, 0xfe]));

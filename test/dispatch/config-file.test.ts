@@ -122,7 +122,10 @@ describeWithRunner('a project that is configured by a file in its repository', (
       [{ problem: '.headrace.toml is a link. It has to be a file.' }, /is a link/],
       [{ suites: [{ name: 'new', command: 'x' }, { name: 'other' }] }, /suites\[other\]\[command\] is missing/],
       [{ suites: [{ name: 'new', command: 'x', commnd: 'y' }] }, /suites\[new\]\[commnd\] is not known/],
-      [{ suites: [{ name: 'new', command: 'x', dependencies: ['none'] }] }, /dependencies\] is not there/],
+      [
+        { suites: [{ name: 'new', command: 'x', dependencies: ['none'] }] },
+        /dependencies\] names something that is not there/,
+      ],
       [{ suites: [{ name: 'new', command: 'x', needs: 'new' }] }, /suites\[new\]\[needs\] has to be a list of texts/],
       [{ suites: [{ name: 'new', command: 'x', files_from: ['a'] }] }, /\[files_from\] has to be text/],
       [{ suites: [{ name: 'new', command: 'x' }], schedules: [{ cron: 'never' }] }, /schedules\[0\]\[cron\]/],

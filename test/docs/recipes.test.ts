@@ -109,10 +109,10 @@ onOneDatabase((database) => {
     developer = await Developer.at(installation, installation.admin.email);
   });
   /** Applies a file under a name that no other project here has. */
-  const applied = async (file: string, name: string): Promise<void> => {
-    writeFileSync(join(developer.folder, 'headrace.toml'), file.replace(/^name = .*$/m, `name = "${name}"`));
+  const applied = async (file: string, name: string, kind = 'toml'): Promise<void> => {
+    writeFileSync(join(developer.folder, `headrace.${kind}`), file.replace(/^(name(?: =|:)).*$/m, `$1 "${name}"`));
     for (const mode of ['--create', '--check']) {
-      const ended = await developer.run(['apply', '-f', 'headrace.toml', mode]);
+      const ended = await developer.run(['apply', '-f', `headrace.${kind}`, mode]);
       assert.equal(ended.status, 0, ended.out + ended.err);
     }
   };
@@ -155,8 +155,10 @@ onOneDatabase((database) => {
     });
   }
 
-  const examples = readFileSync(join(folder, '../coming-from.md'), 'utf8').matchAll(/^```toml\n(.*?)^```$/gms);
+  const examples = readFileSync(join(folder, '../coming-from.md'), 'utf8').matchAll(
+    /^becomes\n\n```(\w+)\n(.*?)^```$/gms,
+  );
   test('the examples of docs/coming-from.md are taken by a server', async () => {
-    for (const [at, [, text = '']] of Array.from(examples).entries()) await applied(text, `example ${at}`);
+    for (const [at, [, kind, text = '']] of Array.from(examples).entries()) await applied(text, `example ${at}`, kind);
   });
 });

@@ -5,6 +5,7 @@ import { assertRefused, assertWrongFields } from '../support/expect.ts';
 import { Receiver, reply } from '../support/receiver.ts';
 import { aCommit, type Task } from '../support/runner.ts';
 import { describeSuiteRuns, type SuiteRuns } from '../support/suite-runs.ts';
+import { heldReasons } from '../../src/lifecycle/held-back.ts';
 import type { SuiteOrder } from '../../src/protocol/index.ts';
 
 const suiteOf = (task: Task<SuiteOrder>): string => task.order.work.environment.HEADRACE_SUITE ?? '';
@@ -106,7 +107,11 @@ describeSuiteRuns(
         pack: 'waits for compile, lint',
         ship: 'waits for pack, unit',
       });
+      const { db } = service.store;
+      const held = await db.read.selectFrom('builds').selectAll().where('suite_name', '=', 'unit').execute();
       await first.get('compile')?.exit(0);
+      // Somebody may have read the build just before it was let go.
+      assert.deepEqual([...(await heldReasons(db.read, held)).values()], ['waits for its turn']);
       const unit = await take();
       assert.equal(suiteOf(unit), 'unit');
       assert.deepEqual([(await waits()).pack, (await waits()).ship], ['waits for lint', 'waits for pack, unit']);
@@ -283,8 +288,12 @@ describeSuiteRuns(
       const statuses = (await forge.received(7)).map(
         ({ body }) => JSON.parse(body) as { state: string; context: string; description: string },
       );
-      const { state, description } = statuses.findLast(({ context }) => context === 'headrace/unit') ?? {};
-      assert.deepEqual([state, description], ['error', 'A suite that it needs did not pass, so it was not run.']);
+      const ofUnit = statuses.filter(({ context }) => context === 'headrace/unit');
+      assert.deepEqual(
+        ofUnit.map(({ state, description }) => `${state}: ${description}`),
+        ['pending: Waiting for suites that it needs.', 'error: A suite that it needs did not pass, so it was not run.'],
+      );
+      assert.equal(statuses[0]?.description, 'Waiting for a runner.');
     });
   },
   { settings: { webhook_allow: '127.0.0.0/8' } },

@@ -78,10 +78,21 @@ describeWithRunner('the variables of a build request', (service, runner) => {
       [{ '1A': 'x' }, 'invalid_format'],
       [{ NUL: 'a\0b' }, 'invalid_format'],
       [{ LARGE: 'x'.repeat(32_769) }, 'invalid_format'],
-      [{ ONE: 'x'.repeat(32_768), TWO: 'x'.repeat(32_768) }, 'invalid_format'],
-      [many(51), 'invalid_format'],
     ];
-    for (const [variables, code] of refused) assertWrongFields(await ask(variables), { variables: code });
+    for (const [variables, code] of refused) {
+      const [wrong] = Object.keys(variables).filter((name) => name !== 'GOOD');
+      assertWrongFields(await ask(variables), { [`variables[${wrong}]`]: code });
+    }
+    assertWrongFields(await ask({ CI: 'false', GOOD: 'x', '1A': 'x' }), {
+      'variables[CI]': 'is_reserved',
+      'variables[1A]': 'invalid_format',
+    });
+    assertWrongFields(await ask({ TOKEN: 'mine', GOOD: 'x', WIDE: 'mine' }), {
+      'variables[TOKEN]': 'invalid_format',
+      'variables[WIDE]': 'invalid_format',
+    });
+    for (const variables of [{ ONE: 'x'.repeat(32_768), TWO: 'x'.repeat(32_768) }, many(51)])
+      assertWrongFields(await ask(variables), { variables: 'invalid_format' });
     for (const form of [{ variables: 'A=b' }, { 'variables[]': 'A=b' }])
       assertWrongFields(await alice.post(`${path}/build_requests`, { commit_ref: 'main', ...form }), {
         variables: 'invalid_format',
@@ -89,7 +100,7 @@ describeWithRunner('the variables of a build request', (service, runner) => {
     for (const value of [1, true, null, ['x'], { A: 'x' }]) {
       const json = { commit_ref: 'main', variables: { A: value } };
       const answer = await service.api.post(`${path}/build_requests`, { as: alice.credentials, json });
-      assertWrongFields(answer, { variables: 'invalid_format' });
+      assertWrongFields(answer, { 'variables[A]': 'invalid_format' });
     }
     assert.ok([403, 413].includes((await ask({ HUGE: 'x'.repeat(1_048_576) })).status));
     await runner.assertIdle();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import type { Record_ } from '../support/client.ts';
-import { assertNotFound, assertRefused } from '../support/expect.ts';
+import { assertNotFound, assertRefused, assertWrongFields } from '../support/expect.ts';
 import { aCommit, describeWithRunner } from '../support/runner.ts';
 import type { User } from '../support/user.ts';
 
@@ -170,6 +170,9 @@ describeWithRunner('a build request', (service, runner) => {
     await alice.post(path);
     await (await runner.take('run_suite')).exit(0);
     await (await runner.take('run_suite')).exit(0);
+    // In the query it means the same as in the body.
+    assert.equal((await alice.post(`${path}?failed_only=true`)).record.build_state, 'passed');
+    assertWrongFields(await alice.post(`${path}?failed_only=perhaps`), { failed_only: 'invalid_format' });
     await runner.assertIdle();
     assert.equal((await buildsOf(project)).length, 5);
   });

@@ -5,6 +5,7 @@ import { assertNotFound, assertRefused } from '../support/expect.ts';
 import { Listener, logOf, statesOf } from '../support/firehose.ts';
 import { Receiver, reply } from '../support/receiver.ts';
 import { describeWithRunner } from '../support/runner.ts';
+import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
 describeWithRunner(
@@ -167,8 +168,14 @@ describeWithRunner(
       await alice.post(`${path}/deploys/${inVain.id}/cancel`);
       assert.equal((await look(inVain)).state, 'cancelled');
       const failing = await deploy();
-      await (await take('unit')).exit(1);
+      const tab = new Tab(service);
+      await tab.signIn(alice.credentials);
+      const page = async () => (await tab.get(`/ui${path}/deploys/${failing.id}`)).text.replaceAll(/\s+/g, ' ');
+      const unit = await take('unit');
+      assert.match(await page(), />ship<\/a> .*waiting<\/span> <span class="aside">waits for unit</);
+      await unit.exit(1);
       assert.equal((await look(failing)).state, 'failed');
+      assert.match(await page(), />ship<\/a> .*skipped<\/span> <span class="aside">A suite that it needs did not pass/);
       await alice.post(`${path}/suites/${ship.id}/rules`, { subject: 'commit.tags', operator: 'equals', value: 'v1' });
       const leftOut = await deploy({ commit_id: commit.id });
       await (await take('unit')).exit(0);

@@ -113,7 +113,10 @@ describeService('suites', (service, database) => {
       [{ steps: many }, { steps: 'invalid_format' }],
       [{ steps: 'make' }, { steps: 'invalid_format' }],
       [{ steps: { one: first } }, { steps: 'invalid_format' }],
-      [{ steps: [first, 'make', null] }, { 'steps[1]': 'invalid_format', 'steps[2]': 'invalid_format' }],
+      [
+        { steps: [first, 'make', null, 7] },
+        { 'steps[1]': 'invalid_format', 'steps[2]': 'invalid_format', 'steps[3]': 'invalid_format' },
+      ],
       [{ steps: [first, {}] }, { 'steps[1][name]': 'is_blank', 'steps[1][command]': 'is_blank' }],
       [{ steps: [{ ...first, when: 'never' }] }, { 'steps[0][when]': 'invalid_format' }],
       [

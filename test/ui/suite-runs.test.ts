@@ -180,6 +180,7 @@ describeWithRunnerOnOne('the pages of suites and their builds', (service, runner
       assert.equal(refused.status, 403, variables);
       assert.match(refused.text, /id="[^"]*variables[^"]*-mistake"/);
       assert.ok(refused.text.includes(`${variables}</textarea>`), 'what was typed stays');
+      assert.equal(/>CI is reserved: choose another\.</.test(refused.text), variables === 'CI=no');
     }
     const asked = await send(at, 'run', { commit_ref: 'main', variables: 'STAGE=<b>x</b>=y\r\n\r\nOTHER=\r\n' });
     assert.equal(asked.status, 303);
