@@ -335,16 +335,17 @@ export function texts(
     const entries = Object.entries(raw);
     if (entries.length > most[bound]) throw invalid();
     const errors: FieldErrors = {};
-    const read: Record<string, string> = {};
+    const parsed: [string, string][] = [];
     for (const [key, one] of entries) {
       try {
-        read[name.parse(key)] = value.parse(one);
+        parsed.push([name.parse(key), value.parse(one)]);
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
         errors[`[${key}]`] = Object.values(error.fields).flat();
       }
     }
     if (Object.keys(errors).length > 0) throw ApiError.ofFields(errors);
+    const read = Object.fromEntries(parsed); // also one that is called __proto__
     if (Buffer.byteLength(JSON.stringify(read)) > bytes[bound]) throw invalid();
     return read;
   };
