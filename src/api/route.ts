@@ -142,7 +142,7 @@ interface Definition<
 }
 
 /** Makes routes whose handlers get `Context` in addition to the call. */
-interface RouteConstructor<Context> {
+export interface RouteConstructor<Context> {
   <
     M extends Method,
     Path extends string,

@@ -3,7 +3,6 @@ import type { Client } from 'pg';
 import { messageOf } from '../lib/error-code.ts';
 import { randomName } from '../lib/random-name.ts';
 import { Listeners, type Announcements } from './announcements.ts';
-import { OtherServers, announceEveryMs } from './other-servers.ts';
 import type { Reach } from './reach.ts';
 
 const channel = 'headrace';
@@ -21,8 +20,7 @@ export interface NotifyAnnouncements extends Announcements {
  * This process hears of its own commits at once. Servers in other processes are told afterwards, with one message for
  * all commits since the last. A notification inside a transaction would make transactions take turns at the flush,
  * because PostgreSQL keeps notifications in the order of the commits. A server that dies between the commit and the
- * message has told no other server, so listeners also look in the store now and then. Where no other server listens,
- * nothing is sent.
+ * message has told no other server, so listeners also look in the store now and then.
  *
  * Listening takes its own connection, which is opened again when it breaks. Announcements in between are lost, so all
  * listeners are then told to look in the store.
@@ -39,24 +37,15 @@ export function announceOverNotify(
   let listening: Promise<void> | undefined;
   let client: Client | undefined;
   let hears = false;
-  let announcing: NodeJS.Timeout | undefined;
-  const neighbours = new OtherServers();
-  let isToSayThere = false;
 
   const onMessage = (message: string): void => {
     const [said = '', ...topics] = message.split('\n');
-    if (said === speaker) return;
-    if (neighbours.noteMessage(said)) {
-      sayThere();
-      listeners.miss(); // before it knew of this server, it may have sent no announcements
-    }
-    for (const topic of topics) listeners.notify(topic);
+    if (said !== speaker) for (const topic of topics) listeners.notify(topic);
   };
 
   const speak = async (): Promise<void> => {
-    while (unsent.size > 0 || isToSayThere) {
+    while (unsent.size > 0) {
       let message = speaker;
-      isToSayThere = false;
       for (const topic of unsent) {
         if (message.length + topic.length >= longestMessage) break;
         message += `\n${topic}`;
@@ -68,13 +57,8 @@ export function announceOverNotify(
   const speakSoon = (): void => {
     speaking ??= speak().finally(() => {
       speaking = undefined;
-      if (unsent.size > 0 || isToSayThere) speakSoon();
+      if (unsent.size > 0) speakSoon();
     });
-  };
-  /** Tells the other servers that this server listens. */
-  const sayThere = (): void => {
-    isToSayThere = true;
-    speakSoon();
   };
 
   /** Resolves when the connection has ended for any reason. */
@@ -89,15 +73,10 @@ export function announceOverNotify(
       await fresh.connect();
       await fresh.query(`listen ${channel}`);
       hears = true;
-      neighbours.listens();
-      sayThere();
-      announcing = setInterval(sayThere, announceEveryMs).unref();
       listeners.miss();
       await ended.promise;
     } finally {
       hears = false;
-      neighbours.isDeaf();
-      clearInterval(announcing);
       client = undefined;
       void fresh.end().catch(() => {}); // usually it has ended already
     }
@@ -116,15 +95,13 @@ export function announceOverNotify(
 
   return {
     committed(topics) {
-      const isAlone = neighbours.isAlone();
       for (const topic of topics) {
-        if (!isAlone) unsent.add(topic);
+        unsent.add(topic);
         listeners.notify(topic);
       }
       if (unsent.size > 0) speakSoon();
     },
     tellOthers(topic) {
-      if (neighbours.isAlone()) return;
       unsent.add(topic);
       speakSoon();
     },

@@ -165,7 +165,7 @@ async function checkProject(
   let kept: bigint | undefined;
   const { hook_id: hookId, hook_secret: secret } = project;
   if (found === '' && hookId !== null && secret !== null) {
-    const key = vault.openPublic(
+    const key = vault.open(
       project.ssh_public_key,
       sealedLocation({ table: 'projects', column: 'ssh_public_key' }, project.id),
     );

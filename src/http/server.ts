@@ -32,8 +32,6 @@ import { bytes } from '../domain/bounds.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Counts an answer that is written past Fastify; all others are counted by a hook. */
-    answered(request: FastifyRequest, status: number): void;
     connections: Connections;
     /** Answers that stay open while the client listens. */
     streams: Streams;
@@ -117,7 +115,6 @@ export function createServer(options: ServerOptions): FastifyInstance {
     },
   }) as unknown as FastifyInstance;
 
-  server.decorate('answered', ({ startedAt }, status) => options.onAnswered?.(status, performance.now() - startedAt));
   demandProofs(server);
   const served: Served[] = [];
   server.addHook('onRoute', ({ path, method }) => void served.push({ path, methods: [method].flat() }));
@@ -139,7 +136,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
   });
   // Not after the answer: a stream may last for days. Runners have requests that are held.
   server.addHook('onSend', (request, reply, payload, done) => {
-    if (request.routeOptions.config.provenBy !== 'runner') server.answered(request, reply.statusCode);
+    if (request.routeOptions.config.provenBy !== 'runner')
+      options.onAnswered?.(reply.statusCode, performance.now() - request.startedAt);
     done(null, payload);
   });
   if (options.log.level === 'debug' || options.log.level === 'trace') {

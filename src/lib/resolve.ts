@@ -2,6 +2,7 @@ import { promises as dns, type LookupAddress } from 'node:dns';
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { codeOf } from './error-code.ts';
+import { createLimiter } from './limiter.ts';
 
 /** Finds the addresses of a host. */
 export type Resolve = (host: string, signal: AbortSignal) => Promise<LookupAddress[]>;
@@ -15,7 +16,11 @@ const mostBySystem = 2;
  * names that the name servers do not know, a limited number at a time. `servers` replaces the system's name servers.
  */
 export function createResolve(servers?: string[]): Resolve {
-  const bySystem = limited(mostBySystem, (host: string) => dns.lookup(host, { all: true }));
+  const slots = createLimiter(mostBySystem);
+  const bySystem = async (host: string, signal: AbortSignal): Promise<LookupAddress[]> => {
+    const release = await slots.take('system', signal);
+    return dns.lookup(host, { all: true }).finally(release);
+  };
   return async (host, signal) => {
     const version = isIP(host);
     if (version !== 0) return [{ address: host, family: version }];
@@ -39,25 +44,4 @@ export function createResolve(servers?: string[]): Resolve {
 async function isInHostsFile(host: string): Promise<boolean> {
   const text = await readFile('/etc/hosts', 'utf8').catch(() => '');
   return text.toLowerCase().split(/\s+/).includes(host);
-}
-
-/** Runs a limited number at a time; the others wait, unless their signal is aborted. */
-function limited<T>(most: number, work: (host: string) => Promise<T>) {
-  const waiting: (() => void)[] = [];
-  let running = 0;
-  return async (host: string, signal: AbortSignal): Promise<T> => {
-    if (running >= most) {
-      const turn = Promise.withResolvers<void>();
-      waiting.push(turn.resolve);
-      await turn.promise;
-    } else running += 1;
-    try {
-      signal.throwIfAborted();
-      return await work(host);
-    } finally {
-      const next = waiting.shift();
-      if (next) next(); // the slot goes to the next caller without a gap
-      else running -= 1;
-    }
-  };
 }

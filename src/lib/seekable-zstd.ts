@@ -19,8 +19,6 @@ const seekableMagic = 0x8f92eab1;
 const headerSize = 8;
 const entrySize = 8;
 const footerSize = 9;
-const hasChecksums = 0x80;
-const reserved = 0x7c;
 
 /** Smaller frames compress worse, larger ones cost more for a small range; at this size both cost little. */
 const usualFrameSize = 256 * 1024;
@@ -45,24 +43,20 @@ export class CorruptSeekableError extends Error {
   override name = 'CorruptSeekableError';
 }
 
-export interface SeekableOptions {
-  /** Raw bytes per frame. */
-  frameSize?: number;
-  level?: number;
-}
-
-/** Compresses the raw chunks. Holds one frame in memory, and its table: 8 bytes per frame. */
+/**
+ * Compresses the raw chunks into frames of `frameSize` raw bytes. Holds one frame in memory, and its table: 8 bytes per
+ * frame.
+ */
 export async function* compressSeekable(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-  { frameSize = usualFrameSize, level = constants.ZSTD_CLEVEL_DEFAULT }: SeekableOptions = {},
+  { frameSize = usualFrameSize } = {},
 ): AsyncGenerator<Buffer, void, undefined> {
-  if (!(Number.isInteger(frameSize) && frameSize > 0 && frameSize <= largestFrame)) {
-    throw new RangeError(`a frame size of ${frameSize} bytes is not between 1 and ${largestFrame}`);
-  }
   const sizes: number[] = [];
   for await (const raw of piecesOf(chunks, frameSize)) {
-    const params = { [constants.ZSTD_c_compressionLevel]: level, [constants.ZSTD_c_checksumFlag]: 1 };
-    const frame = await compress(raw, { params, pledgedSrcSize: raw.length });
+    const frame = await compress(raw, {
+      params: { [constants.ZSTD_c_checksumFlag]: 1 },
+      pledgedSrcSize: raw.length,
+    });
     sizes.push(frame.length, raw.length);
     yield frame;
   }
@@ -143,11 +137,9 @@ async function readTable(read: ReadAt, size: number): Promise<Frames> {
   if (size < headerSize + footerSize) throw corrupt('it is too short');
   let tail = await read(Math.max(0, size - tailSize), Math.min(size, tailSize));
   if (tail.readUInt32LE(tail.length - 4) !== seekableMagic) throw corrupt('it does not end with a seek table');
-  const descriptor = tail.readUInt8(tail.length - 5);
-  if ((descriptor & reserved) !== 0) throw corrupt('its seek table is of an unknown kind');
+  if (tail.readUInt8(tail.length - 5) !== 0) throw corrupt('its seek table is of an unknown kind');
   const count = tail.readUInt32LE(tail.length - footerSize);
-  const entry = entrySize + (descriptor & hasChecksums ? 4 : 0);
-  const length = headerSize + count * entry + footerSize;
+  const length = headerSize + count * entrySize + footerSize;
   if (length > size) throw corrupt('its seek table is longer than the file');
   if (length > tail.length) tail = await read(size - length, length);
   const table = tail.subarray(tail.length - length);
@@ -156,7 +148,7 @@ async function readTable(read: ReadAt, size: number): Promise<Frames> {
   }
 
   const frames = { compressed: new Float64Array(count + 1), raw: new Float64Array(count + 1) };
-  for (let index = 0, at = headerSize; index < count; index++, at += entry) {
+  for (let index = 0, at = headerSize; index < count; index++, at += entrySize) {
     const rawSize = table.readUInt32LE(at + 4);
     if (rawSize > largestFrame) throw corrupt(`frame ${index} is said to unpack to ${rawSize} bytes`);
     frames.compressed[index + 1] = (frames.compressed[index] as number) + table.readUInt32LE(at);
@@ -173,7 +165,7 @@ async function* readRange(
   to: number,
 ): AsyncGenerator<Buffer, void, undefined> {
   const end = Math.min(to, raw.at(-1) as number);
-  let frame = frameAt(raw, from);
+  let frame = raw.findLastIndex((start) => start <= from);
   while ((raw[frame] as number) < end) {
     const start = compressed[frame] as number;
     let next = frame + 1;
@@ -195,18 +187,6 @@ async function* readRange(
       if (wanted.length > 0) yield wanted;
     }
   }
-}
-
-/** The last frame that begins at or before a raw position. */
-function frameAt(raw: Float64Array, position: number): number {
-  let low = 0;
-  let high = raw.length - 1;
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    if ((raw[middle] as number) <= position) low = middle;
-    else high = middle - 1;
-  }
-  return low;
 }
 
 async function unpack(frame: Buffer, size: number, index: number): Promise<Buffer> {

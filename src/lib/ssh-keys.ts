@@ -1,4 +1,5 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { wireString } from './ssh-private-key.ts';
 
 /**
  * An Ed25519 key pair in OpenSSH's own formats. Node writes PKCS#8, which the ssh of Debian 12 does not
@@ -9,7 +10,7 @@ export function generateSshKeyPair(comment: string): { publicKey: string; privat
   const { x = '', d = '' } = pair.privateKey.export({ format: 'jwk' });
   const point = Buffer.from(x, 'base64url');
   const seed = Buffer.from(d, 'base64url');
-  const publicBlob = Buffer.concat([field('ssh-ed25519'), field(point)]);
+  const publicBlob = Buffer.concat([wireString('ssh-ed25519'), wireString(point)]);
   return {
     publicKey: `ssh-ed25519 ${publicBlob.toString('base64')} ${comment}`,
     privateKey: privateKeyFile(publicBlob, point, seed, comment),
@@ -22,10 +23,10 @@ function privateKeyFile(publicBlob: Buffer, point: Buffer, seed: Buffer, comment
   const secrets = Buffer.concat([
     check,
     check,
-    field('ssh-ed25519'),
-    field(point),
-    field(Buffer.concat([seed, point])),
-    field(comment),
+    wireString('ssh-ed25519'),
+    wireString(point),
+    wireString(Buffer.concat([seed, point])),
+    wireString(comment),
   ]);
   const blockSize = 8;
   const padding = Buffer.from(
@@ -33,24 +34,13 @@ function privateKeyFile(publicBlob: Buffer, point: Buffer, seed: Buffer, comment
   );
   const body = Buffer.concat([
     Buffer.from('openssh-key-v1\0'),
-    field('none'), // cipher
-    field('none'), // key derivation
-    field(''),
-    uint32(1), // number of keys
-    field(publicBlob),
-    field(Buffer.concat([secrets, padding])),
+    wireString('none'), // cipher
+    wireString('none'), // key derivation
+    wireString(''),
+    Buffer.from([0, 0, 0, 1]), // number of keys
+    wireString(publicBlob),
+    wireString(Buffer.concat([secrets, padding])),
   ]);
   const lines = body.toString('base64').match(/.{1,70}/g) ?? [];
   return ['-----BEGIN OPENSSH PRIVATE KEY-----', ...lines, '-----END OPENSSH PRIVATE KEY-----', ''].join('\n');
-}
-
-function field(content: string | Buffer): Buffer {
-  const bytes = Buffer.from(content);
-  return Buffer.concat([uint32(bytes.length), bytes]);
-}
-
-function uint32(value: number): Buffer {
-  const bytes = Buffer.alloc(4);
-  bytes.writeUInt32BE(value);
-  return bytes;
 }

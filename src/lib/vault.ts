@@ -34,8 +34,6 @@ import { flushFolderOf } from './folders.ts';
 export interface Vault {
   seal(text: string, place: string): string;
   open(sealed: string, place: string): string;
-  /** Caches the opened values. For sealed values that are no secrets, such as keys that are published anyway. */
-  openPublic(sealed: string, place: string): string;
   /**
    * The prefix of every value sealed with the current key, by which a database finds the values sealed with another.
    */
@@ -54,7 +52,6 @@ const version = 1;
 const headerLength = 6;
 const ivLength = 16;
 const macLength = 32;
-const mostRemembered = 10_000;
 
 interface MasterKey {
   number: number;
@@ -70,7 +67,6 @@ interface WorkingKeys {
 export function openVault(file: string): Vault {
   let keys: WorkingKeys[] = [];
   let seen = '';
-  const opened = new Map<string, string>();
   const refresh = (): WorkingKeys => {
     const { mtimeMs, ino } = statSync(file);
     const stamp = `${ino}:${mtimeMs}`;
@@ -94,15 +90,6 @@ export function openVault(file: string): Vault {
       return Buffer.concat([body, authenticate(key, body, place)]).toString('base64');
     },
     open,
-    openPublic(sealed, place) {
-      const name = place + sealed;
-      const remembered = opened.get(name);
-      if (remembered !== undefined) return remembered;
-      const text = open(sealed, place);
-      if (opened.size >= mostRemembered) opened.clear();
-      opened.set(name, text);
-      return text;
-    },
     currentPrefix: () => headerOf(refresh()).toString('base64'),
   };
 

@@ -35,7 +35,7 @@ function webhookCall(delivery: Outgoing, vault: Vault, secret: string): HttpCall
   const { id, url, project_id: projectId } = delivery;
   const payload = parseExactJson(delivery.payload) as { project: Record<string, unknown> };
   const keyLocation = sealedLocation({ table: 'projects', column: 'ssh_public_key' }, projectId);
-  payload.project.ssh_public_key = vault.openPublic(delivery.ssh_public_key, keyLocation);
+  payload.project.ssh_public_key = vault.open(delivery.ssh_public_key, keyLocation);
   const body = exactJson(payload);
   return { url, body, headers: signedHeaders(secret, String(id), body, Date.now()), secrets: [] };
 }

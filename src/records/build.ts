@@ -72,7 +72,6 @@ export type Build = Static<typeof buildRecord>;
 
 /** A build that is fetched alone also says until when a shell can be opened in its files, if one can. */
 export const fetchedBuildRecord = record('FetchedBuild', { ...fields, files_kept_until: optional(dateTime) });
-export type FetchedBuild = Static<typeof fetchedBuildRecord>;
 
 export const artifactRecord = record('Artifact', {
   ...ownId,
@@ -81,7 +80,6 @@ export const artifactRecord = record('Artifact', {
   sha256: string,
   content_type: string,
 });
-export type Artifact = Static<typeof artifactRecord>;
 
 export const shellRecord = record('Shell', { ...ownId, expires_at: dateTime });
 export const shellInputRecord = record('ShellInput', { taken: integer });
@@ -104,7 +102,6 @@ export const flakyTestRecord = record('FlakyTest', {
   last_seen_at: dateTime,
   message: string,
 });
-export type FlakyTest = Static<typeof flakyTestRecord>;
 
 export const slowTestRecord = record('SlowTest', { ...named, duration_ms: integer, runs: integer });
 export type SlowTest = Static<typeof slowTestRecord>;

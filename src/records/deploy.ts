@@ -28,9 +28,7 @@ const fields = {
 };
 
 export const deployItemRecord = record('DeployItem', { ...itemFields, waiting_reason: reasonInVain });
-export type DeployItem = Static<typeof deployItemRecord>;
 export const deployRecord = record('Deploy', fields);
-export type Deploy = Static<typeof deployRecord>;
 /** A deploy that is fetched alone also says why no runner can take it. */
 export const fetchedDeployRecord = record('FetchedDeploy', { ...fields, waiting_reason: reasonInVain });
 export type FetchedDeploy = Static<typeof fetchedDeployRecord>;
@@ -51,7 +49,6 @@ export const strategyFields = {
 };
 const strategyItem = { ...ownId, ...answersOf(strategyItemFields) };
 export const strategyItemRecord = record('DeployStrategyItem', strategyItem);
-export type DeployStrategyItem = Static<typeof strategyItemRecord>;
 export const strategyRecord = record('DeployStrategy', {
   ...strategyItem,
   /** The options of its type. */

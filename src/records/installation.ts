@@ -87,4 +87,3 @@ export const auditEntryRecord = record('AuditEntry', {
   project_id_str: string,
   details: Type.Unsafe<object>({ type: 'object', additionalProperties: true }),
 });
-export type AuditEntry = Static<typeof auditEntryRecord>;

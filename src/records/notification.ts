@@ -16,7 +16,6 @@ export const notificationRecord = record('Notification', { ...own, ...idWithStri
 export type Notification = Static<typeof notificationRecord>;
 /** With its secret, which only the answer to its creation has. */
 export const createdNotificationRecord = record('CreatedNotification', { ...own, secret: string });
-export type CreatedNotification = Static<typeof createdNotificationRecord>;
 
 /** It becomes part of a path, so no segment of it can be `.` or `..`. */
 const repositoryForm = /^(?:\d{1,19}|(?!\.{1,2}\/)[\w.{}~-]+(?:\/(?!\.{1,2}(?:\/|$))[\w.{}~-]+)+)$/;

@@ -82,7 +82,6 @@ export const connectionCheckRecord = record('ConnectionCheck', {
   default_branch: nullable(string),
   branches: strings,
 });
-export type ConnectionCheck = Static<typeof connectionCheckRecord>;
 
 export const pollingRecord = record('Polling', {
   poll_interval: integer,

@@ -178,7 +178,6 @@ export const softwareRecord = record('Software', {
   launches: listOf(object({ name: string, command: string })),
   missing: strings,
 });
-export type Software = Static<typeof softwareRecord>;
 
 export const cacheRecord = record('Cache', {
   ...ownId,
@@ -188,4 +187,3 @@ export const cacheRecord = record('Cache', {
   created_at: dateTime,
   last_used_at: dateTime,
 });
-export type Cache = Static<typeof cacheRecord>;

@@ -15,7 +15,6 @@ import { artifactRecord } from '../records/build.ts';
 import { listOf, string } from '../records/schema.ts';
 import { logged } from './builds.ts';
 import { orNotFound, withIdString } from './common.ts';
-import { loggedId } from './logs.ts';
 
 function view({ id, path, size, sha256, content_type: contentType }: ArtifactRow) {
   return { ...withIdString('id', id), path, size: Number(size), sha256, content_type: contentType };
@@ -36,7 +35,7 @@ export const routes = [
       const kept = call.db
         .selectFrom('artifacts')
         .selectAll()
-        .where('build_id', '=', await loggedId(call, logged));
+        .where('build_id', '=', await logged.findLog(call));
       const rows = await onPage(kept, 'id', call.page).execute();
       return pageOf(call.page, rows.map(view));
     },
@@ -52,7 +51,7 @@ export const routes = [
     hasTag: true,
     answer: string,
     async handle(call) {
-      const build = await loggedId(call, logged);
+      const build = await logged.findLog(call);
       const kept = call.db.selectFrom('artifacts').selectAll().where('build_id', '=', build);
       return fileOf(call, orNotFound(await kept.where('id', '=', call.params.artifact_id).executeTakeFirst()));
     },
@@ -66,7 +65,7 @@ export const routes = [
     streams: ['application/zip'],
     answer: string,
     async handle(call) {
-      const build = await loggedId(call, logged);
+      const build = await logged.findLog(call);
       return archiveOf(call, build);
     },
   }),

@@ -17,7 +17,7 @@ import { listOf } from '../records/schema.ts';
 import { writeContextOf, orNotFound } from './common.ts';
 import { explain } from './explanations.ts';
 import { requestFirehose } from './firehoses.ts';
-import { logRoutes, type Logged } from './logs.ts';
+import { loggedInProject, logRoutes } from './logs.ts';
 import { reasonsToWait } from './waiting.ts';
 
 const mayWait = ({ build_state: state }: BuildRequestRow): boolean =>
@@ -87,13 +87,13 @@ async function checkVariables(
 /** What is run again; in the body or in the query. */
 const rerunFields = { failed_only: described(flag(), 'only the suites that did not pass') };
 
-export const logged = {
+export const logged = loggedInProject({
   table: 'build_requests',
   path: '/projects/:project_id/build_requests/:build_request_id',
   param: 'build_request_id',
   scope: 'build_requests',
   name: 'the fetch of a build request',
-} as const satisfies Logged;
+});
 
 export const routes = [
   projectRoute({

@@ -19,7 +19,7 @@ import { writeContextOf, orNotFound } from './common.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedBuild } from './followed.ts';
 import { keptUntil } from './kept-files.ts';
-import { logRoutes, type Logged } from './logs.ts';
+import { loggedInProject, logRoutes } from './logs.ts';
 import { reasonsToWait } from './waiting.ts';
 
 const mayWait = ({ build_state: state, held }: BuildRow): boolean =>
@@ -50,22 +50,22 @@ async function countedBuilds(db: Queries, commitId: bigint): Promise<bigint[]> {
   return ofLastSeries(newestAttempts(rows)).map(({ id }) => id);
 }
 
-export const logged = {
+export const logged = loggedInProject({
   table: 'builds',
   path: '/projects/:project_id/builds/:build_id',
   param: 'build_id',
   scope: 'commits',
   name: 'a build',
-} as const satisfies Logged;
+});
 
 /** A service of a build: its states are those of the build, and its log is its own. */
-export const loggedService = {
+export const loggedService = loggedInProject({
   table: 'services',
   path: '/projects/:project_id/builds/:build_id/services/:service_name',
   param: 'build_id',
   scope: 'commits',
   name: 'a service of a build',
-} as const satisfies Logged;
+});
 
 export const routes = [
   projectRoute({

@@ -17,7 +17,7 @@ import { writeContextOf, orNotFound, withIdString, type InProject } from './comm
 import { findStrategy } from './deploy-strategies.ts';
 import { recordFirehose } from './firehoses.ts';
 import { followedDeploy } from './followed.ts';
-import { logRoutes, type Logged } from './logs.ts';
+import { loggedInProject, logRoutes } from './logs.ts';
 import { reasonsInVain } from './waiting.ts';
 
 const mayWait = ({ state }: DeployRow): boolean => state === 'enqueued';
@@ -113,13 +113,13 @@ async function isCommitComing(db: Queries, projectId: bigint): Promise<boolean> 
   return (await unfinished.limit(1).executeTakeFirst()) !== undefined;
 }
 
-export const logged = {
+export const logged = loggedInProject({
   table: 'deploys',
   path: '/projects/:project_id/deploys/:deploy_id',
   param: 'deploy_id',
   scope: 'deploys',
   name: 'a deploy',
-} as const satisfies Logged;
+});
 
 const fields = {
   deploy_strategy_id: required(identifier()),

@@ -25,7 +25,6 @@ import { findBuild, showing } from './builds.ts';
 import { loadCommit } from './commits.ts';
 import { withIdString } from './common.ts';
 import { keptUntil } from './kept-files.ts';
-import { loggedId } from './logs.ts';
 import { flakyView } from './tests.ts';
 
 /** Records with the data that belongs to them, where a record alone is not enough to show it. */
@@ -153,7 +152,7 @@ export const routes = [
       const builds = db
         .selectFrom('builds')
         .selectAll()
-        .where('build_request_id', '=', await loggedId(call, ofRequests));
+        .where('build_request_id', '=', await ofRequests.findLog(call));
       const rows = await onPage(builds, 'id', page).execute();
       const view = await showing(call, rows);
       const newest = newestAttempts(rows).slice(0, mostLastLines);

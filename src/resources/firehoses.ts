@@ -1,4 +1,4 @@
-import type { Call } from '../api/call.ts';
+import type { Call, WithCaller, WithProject } from '../api/call.ts';
 import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { EventRow } from '../db/schema.ts';
@@ -6,18 +6,16 @@ import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
 import { text } from '../records/fields.ts';
 import type { StreamAnswer } from '../http/route.ts';
-import type { StreamWriter } from '../lib/stream-writer.ts';
 import { projectTopic } from '../lifecycle/write-context.ts';
-import { followTogether } from '../streams/broadcast.ts';
-import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
-import { isStillOver, readAgainMs, type Followed, type TailParts } from '../streams/tail.ts';
+import { follow, wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
+import { isStillOver, readAgainMs, type Followed, type ReadPosition, type TailParts } from '../streams/tail.ts';
 import { eventRecord } from '../records/log.ts';
 import { followedRequest } from './followed.ts';
-import { loggedId, namedIn, type Logged } from './logs.ts';
+import { namedIn, shared, type Logged } from './logs.ts';
 import { followRequest, formOfPosition, readPosition, writePosition } from './request-stream.ts';
 
-export const streams = ['text/event-stream', 'application/x-ndjson'] as const;
-export const plainOffset = /^\d{1,15}$/;
+const streams = ['text/event-stream', 'application/x-ndjson'] as const;
+const plainOffset = /^\d{1,15}$/;
 
 interface Resumption {
   /** The position from which the reader wants to continue. */
@@ -42,61 +40,65 @@ function streamed({ contentType, keepAlive }: Wire, texts: AsyncGenerator<string
   return { contentType, body: withKeepAlive(texts, keepAlive) };
 }
 
+const fromPosition = {
+  offset: text('position', {
+    pattern: plainOffset,
+    description: 'From where to go on: the identifier of the last event',
+  }),
+};
+
+const live = { query: fromPosition, streams, hasEvents: true, answer: eventRecord } as const;
+
 /** The stream of a record that has one log. */
-export function recordFirehose<const Path extends string>(
-  logged: Logged<Path>,
+export function recordFirehose<const Path extends string, Context extends WithCaller>(
+  logged: Logged<Path, Context>,
   followed: (db: Queries, id: bigint, log: bigint) => Followed,
+  name = logged.name,
 ) {
-  return projectRoute({
-    method: 'GET',
+  return logged.route({
+    ...shared(logged),
+    ...live,
     path: `${logged.path}/firehose`,
-    access: 'both',
-    scope: logged.scope,
-    summary: `Follow ${logged.name} live, from the start of its log or from an offset`,
-    query: {
-      offset: text('position', {
-        pattern: plainOffset,
-        description: 'From where to go on: the identifier of the last event',
-      }),
-    },
-    streams,
-    hasEvents: true,
-    answer: eventRecord,
+    summary: `Follow ${name} live, from the start of its log or from an offset`,
     async handle(call) {
       const id = namedIn(call.params, logged.param);
-      return tailOf(call, (log) => followed(call.db, id, log), await loggedId(call, logged));
+      return tailOf(call, (log) => followed(call.db, id, log), await logged.findLog(call));
     },
   });
 }
 
-type Following = TailParts & Pick<Call, 'broadcasts' | 'headers' | 'signal'> & { query: { offset: string } };
+type Following = TailParts & Pick<Call, 'headers' | 'signal'> & { query: { offset: string } };
 
 /** A record's states and its log, from the caller's position. A log that takes the place of another is told from its start. */
-export async function tailOf(
-  call: Following,
-  following: (log: bigint) => Followed,
-  first: bigint,
-): Promise<StreamAnswer> {
+async function tailOf(call: Following, following: (log: bigint) => Followed, first: bigint): Promise<StreamAnswer> {
   const { from = 0, ended } = resumption(call, plainOffset);
   const subject = following(first);
   if (ended !== undefined && (await isStillOver(subject, ended))) return nothingMore;
   const wire = wireFor(call.headers.accept);
-  const write = async (writer: StreamWriter): Promise<void> => {
-    let place = await followTogether(call, subject, wire, { at: BigInt(from) }, writer);
-    while (place?.movedTo !== undefined) {
-      const { movedTo: log, ...seen } = place;
-      place = await followTogether(call, following(log), wire, { ...seen, at: 0n }, writer);
-    }
-  };
-  return { contentType: wire.contentType, write };
+  return streamed(wire, followLogs(call, following, wire, { first, at: BigInt(from) }));
 }
 
-export function requestFirehose<const Path extends string>(logged: Logged<Path>) {
+async function* followLogs(
+  call: Following,
+  following: (log: bigint) => Followed,
+  wire: Wire,
+  { first, at }: { first: bigint; at: bigint },
+): AsyncGenerator<string> {
+  let position: ReadPosition = { at };
+  for (let log = first; ;) {
+    yield* follow(call, following(log), wire, position, call.signal);
+    const { movedTo, ...seen } = position;
+    if (movedTo === undefined) return;
+    log = movedTo;
+    position = { ...seen, at: 0n };
+  }
+}
+
+export function requestFirehose<const Path extends string>(logged: Logged<Path, WithProject>) {
   return projectRoute({
-    method: 'GET',
+    ...shared(logged),
+    ...live,
     path: `${logged.path}/firehose`,
-    access: 'both',
-    scope: logged.scope,
     summary:
       'Follow a build request live: its fetch and all its builds. The identifier of an event says how far each log was ' +
       'told: the offset in the log of the fetch, and for each build a comma, its identifier, a colon and the offset',
@@ -106,11 +108,8 @@ export function requestFirehose<const Path extends string>(logged: Logged<Path>)
         description: 'From where to go on: the identifier of the last event',
       }),
     },
-    streams,
-    hasEvents: true,
-    answer: eventRecord,
     async handle(call) {
-      const id = await loggedId(call, logged);
+      const id = await logged.findLog(call);
       const { from = '0', ended } = resumption(call, formOfPosition);
       if (ended !== undefined && (await isStillOver(followedRequest(call.db, id), ended))) return nothingMore;
       const position = readPosition(from);
@@ -134,15 +133,7 @@ export const projectFirehose = projectRoute({
   access: 'both',
   scope: 'projects',
   summary: 'Follow everything that happens in a project, from now on or from an event on',
-  query: {
-    offset: text('position', {
-      pattern: plainOffset,
-      description: 'From where to go on: the identifier of the last event',
-    }),
-  },
-  streams,
-  hasEvents: true,
-  answer: eventRecord,
+  ...live,
   async handle(call) {
     const { db, project } = call;
     const { from } = resumption(call, plainOffset);

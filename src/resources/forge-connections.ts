@@ -117,7 +117,7 @@ export async function connectionFor(
   const repository = await usableRepository(client, row, name);
   if (!leadsTo(project.clone_url, repository))
     throw wrong(`The repository of the project is ${project.clone_url}, and not ${repository.full_name}.`);
-  const publicKey = vault.openPublic(project.ssh_public_key, keyLocation(project.id));
+  const publicKey = vault.open(project.ssh_public_key, keyLocation(project.id));
   const hook = await forgeHookOf(db, project.id);
   const wanted = { name: project.name, publicKey, hook, isNew: false };
   return { made: await atForge(call, { row, client, repository }, wanted) };
@@ -182,7 +182,7 @@ export async function leaveForge({ vault, ...context }: Keeping, project: Linked
   const { id, forge_id: forgeId, forge_repository: repository } = project;
   if (forgeId === null) return;
   const { forge_url: hookUrl = '' } = (await forgeHookOf(context.trx, id)) ?? {};
-  const publicKey = vault.openPublic(project.ssh_public_key, keyLocation(id));
+  const publicKey = vault.open(project.ssh_public_key, keyLocation(id));
   await addRemoval(context, { forge_id: forgeId, repository, public_key: publicKey, hook_url: hookUrl });
 }
 

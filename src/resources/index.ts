@@ -102,7 +102,10 @@ export const routes = [
 ];
 
 /** Routes for our own pages only, served only below `/ui/data`. */
-export const pageRoutes = logViewRoutes([builds.logged, builds.loggedService, buildRequests.logged, deploys.logged]);
+export const pageRoutes = [
+  ...logViewRoutes([builds.logged, builds.loggedService, buildRequests.logged, deploys.logged]),
+  ...logViewRoutes([dependencyLogs.logged]),
+];
 
 /** The answer of each route, by its name: for the pages and the command line, which call them. */
 export type Answers = AnswersOf<typeof routes> & AnswersOf<typeof pageRoutes>;

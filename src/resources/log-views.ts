@@ -1,5 +1,4 @@
 import type { Call, WithCaller } from '../api/call.ts';
-import { accountRoute, projectRoute } from '../api/route.ts';
 import { flag, text, wholeNumber } from '../records/fields.ts';
 import type { StreamAnswer } from '../http/route.ts';
 import { failureExpression } from '../streams/failures.ts';
@@ -10,9 +9,8 @@ import { isExpression } from '../streams/line-matcher.ts';
 import { lineNumber, readLines } from '../streams/lines.ts';
 import { logMatchesRecord, logViewRecord } from '../records/log.ts';
 import { string } from '../records/schema.ts';
-import { loadDependency } from './dependency-views.ts';
 import { line, searchFairly, type LineCall } from './log-lines.ts';
-import { loggedId, type Logged } from './logs.ts';
+import { shared, type Logged } from './logs.ts';
 
 /**
  * The routes of the log viewer, in addition to those of the API: the styles and groups of lines, the positions of
@@ -78,70 +76,34 @@ function growing(call: Pick<Call, 'subscriptions' | 'signal'> & LineCall, id: bi
   return { contentType: `${eventStream}; charset=utf-8`, body: withKeepAlive(words(), ': still here\n\n') };
 }
 
-function viewRoutes<const Path extends string>(logged: Logged<Path>) {
-  const { path, scope, name } = logged;
-  const common = { method: 'GET', access: 'both', scope, summary: `Shows the log of ${name}` } as const;
-  return [
-    projectRoute({
-      ...common,
-      path: `${path}/log/view`,
-      query: viewQuery(),
-      answer: logViewRecord,
-      handle: async (call) => viewOf(call, await loggedId(call, logged), call.query),
-    }),
-    projectRoute({
-      ...common,
-      path: `${path}/log/matches`,
-      query: matchesQuery(),
-
-      answer: logMatchesRecord,
-      handle: async (call) => matchesIn(call, await loggedId(call, logged), call.query),
-    }),
-    projectRoute({
-      ...common,
-      path: `${path}/log/growth`,
-      streams: [eventStream],
-      answer: string,
-      handle: async (call) => growing(call, await loggedId(call, logged)),
-    }),
-  ];
-}
-
-const dependencyLog = '/dependencies/:dependency_id/log';
-const ofDependencies = {
-  method: 'GET',
-  access: 'users',
-  scope: 'dependencies',
-  summary: 'Shows the log of the newest compile',
-} as const;
-
-export function logViewRoutes<const Path extends string>(logged: readonly Logged<Path>[]) {
-  return [
-    ...logged.flatMap(viewRoutes),
-    accountRoute({
-      ...ofDependencies,
-      path: `${dependencyLog}/view`,
-      query: viewQuery(),
-      answer: logViewRecord,
-      load: loadDependency,
-      handle: (call) => viewOf(call, call.dependency.id, call.query),
-    }),
-    accountRoute({
-      ...ofDependencies,
-      path: `${dependencyLog}/matches`,
-      query: matchesQuery(),
-
-      answer: logMatchesRecord,
-      load: loadDependency,
-      handle: (call) => matchesIn(call, call.dependency.id, call.query),
-    }),
-    accountRoute({
-      ...ofDependencies,
-      path: `${dependencyLog}/growth`,
-      streams: [eventStream],
-      answer: string,
-      load: loadDependency,
-      handle: async (call) => growing(call, call.dependency.id),
-    }),
-  ];
+export function logViewRoutes<const Path extends string, Context extends WithCaller>(
+  all: readonly Logged<Path, Context>[],
+) {
+  return all.flatMap((logged) => {
+    const { route, path, name } = logged;
+    const common = { ...shared(logged), summary: `Shows the log of ${name}` };
+    return [
+      route({
+        ...common,
+        path: `${path}/log/view`,
+        query: viewQuery(),
+        answer: logViewRecord,
+        handle: async (call) => viewOf(call, await logged.findLog(call), call.query),
+      }),
+      route({
+        ...common,
+        path: `${path}/log/matches`,
+        query: matchesQuery(),
+        answer: logMatchesRecord,
+        handle: async (call) => matchesIn(call, await logged.findLog(call), call.query),
+      }),
+      route({
+        ...common,
+        path: `${path}/log/growth`,
+        streams: [eventStream],
+        answer: string,
+        handle: async (call) => growing(call, await logged.findLog(call)),
+      }),
+    ];
+  });
 }

@@ -1,5 +1,5 @@
-import type { Call, WithProject } from '../api/call.ts';
-import { projectRoute } from '../api/route.ts';
+import type { Call, WithCaller, WithProject } from '../api/call.ts';
+import { projectRoute, type RouteConstructor } from '../api/route.ts';
 import type { Blobs } from '../db/blobs.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
@@ -16,14 +16,36 @@ import { orNotFound } from './common.ts';
 import { begun, nothing } from '../lib/begun.ts';
 import { linesOf, linesQuery, matchesOf, searchQuery } from './log-lines.ts';
 
-/** A project's record that has a log with the same identifier. */
-export interface Logged<Path extends string = string> {
-  table: 'builds' | 'build_requests' | 'deploys' | 'services';
+/** A record that has a log, of a project or of the caller's account. */
+export interface Logged<Path extends string, Context extends WithCaller> {
+  route: RouteConstructor<Context>;
   /** The path of the record, and the name of its parameter. */
   path: Path;
   param: string;
-  scope: 'commits' | 'build_requests' | 'deploys';
+  access: 'both' | 'users';
+  scope: 'commits' | 'build_requests' | 'deploys' | 'dependencies';
   name: string;
+  /** Refuses a record that is not the caller's before the fields of the request are judged. */
+  load?(this: void, call: never): Promise<object>;
+  /** The identifier of the log. For most records it is the record's own. */
+  findLog(call: { db: Queries; params: object } & Context): Promise<bigint>;
+}
+
+interface LoggedInProject<Path extends string> extends Pick<
+  Logged<Path, WithProject>,
+  'path' | 'param' | 'scope' | 'name'
+> {
+  table: 'builds' | 'build_requests' | 'deploys' | 'services';
+}
+
+export function loggedInProject<const Path extends string>(of: LoggedInProject<Path>): Logged<Path, WithProject> {
+  return { ...of, route: projectRoute, access: 'both', findLog: (call) => findInProject(call, of) };
+}
+
+/** What the routes of one log have in common. */
+export function shared<Path extends string, Context extends WithCaller>(logged: Logged<Path, Context>) {
+  const { access, scope, load } = logged;
+  return { method: 'GET', access, scope, ...(load && { load }) } as const;
 }
 
 const megabyte = 1024 * 1024;
@@ -32,74 +54,54 @@ export const largestOffset = 10 ** 15 - 1;
 export const offset = () => wholeNumber({ min: 0, max: largestOffset, fallback: 0 });
 
 /** The part of a log that a caller asks for. */
-export const logRange = () => ({
+const logRange = () => ({
   offset: described(offset(), 'The byte from which on'),
   limit: described(wholeNumber({ min: 1, max: 4 * megabyte, fallback: megabyte }), 'How many bytes at most'),
 });
 
-export function logRoutes<const Path extends string>(logged: Logged<Path>) {
-  const { path, scope, name } = logged;
+export function logRoutes<const Path extends string, Context extends WithCaller>(logged: Logged<Path, Context>) {
+  const { route, path, name } = logged;
   return [
-    projectRoute({
-      method: 'GET',
+    route({
+      ...shared(logged),
       path: `${path}/log`,
-      access: 'both',
-      scope,
       summary: `Read a part of the log of ${name} as text; offsets and the limit count bytes`,
       query: logRange(),
       answer: logRecord,
-      async handle(call) {
-        return textOf(call, await loggedId(call, logged), call.query);
-      },
+      handle: async (call) => textOf(call, await logged.findLog(call), call.query),
     }),
-    projectRoute({
-      method: 'GET',
+    route({
+      ...shared(logged),
       path: `${path}/log/lines`,
-      access: 'both',
-      scope,
       summary: `Read lines of the log of ${name}`,
       query: linesQuery(),
       answer: logLinesRecord,
-      async handle(call) {
-        return linesOf(call, await loggedId(call, logged), call.query);
-      },
+      handle: async (call) => linesOf(call, await logged.findLog(call), call.query),
     }),
-    projectRoute({
-      method: 'GET',
+    route({
+      ...shared(logged),
       path: `${path}/log/search`,
-      access: 'both',
-      scope,
       summary: `Search the log of ${name} line by line`,
       query: searchQuery(),
-
       answer: logSearchRecord,
-      async handle(call) {
-        return matchesOf(call, await loggedId(call, logged), call.query);
-      },
+      handle: async (call) => matchesOf(call, await logged.findLog(call), call.query),
     }),
-    projectRoute({
-      method: 'GET',
+    route({
+      ...shared(logged),
       path: `${path}/log.txt`,
-      access: 'both',
-      scope,
       summary: `Read the log of ${name} byte for byte; a range of it where one is asked for`,
       streams: ['text/plain'],
       hasRanges: true,
       answer: string,
-      async handle(call) {
-        return bytesOf(call, await loggedId(call, logged));
-      },
+      handle: async (call) => bytesOf(call, await logged.findLog(call)),
     }),
   ];
 }
 
-/**
- * The identifier of the log of the record in the path, if that belongs to the project. For most records it is the
- * record's own.
- */
-export async function loggedId(
-  { db, project, params }: Pick<Call, 'params'> & WithProject & { db: Queries },
-  { table, param }: Logged,
+/** The identifier of the log of the record in the path, if that belongs to the project. */
+async function findInProject(
+  { db, project, params }: { db: Queries; params: object } & WithProject,
+  { table, param }: LoggedInProject<string>,
 ): Promise<bigint> {
   if (table === 'services') return idOfService(db, { project: project.id, params });
   const [record] = await recordsOf[table](db, { project: project.id, id: namedIn(params, param) });
@@ -119,7 +121,7 @@ async function idOfService(db: Queries, { project, params }: { project: bigint; 
 }
 
 const recordsIn =
-  (table: Exclude<Logged['table'], 'services'>) =>
+  (table: Exclude<LoggedInProject<string>['table'], 'services'>) =>
   (db: Queries, { project, id }: { project: bigint; id: bigint }): Promise<{ id: bigint }[]> =>
     db.selectFrom(table).select('id').where('project_id', '=', project).where('id', '=', id).execute();
 
@@ -174,7 +176,7 @@ async function rangeOf({ db, blobs }: Storage, id: bigint, from: bigint, size: b
 }
 
 /** The present content. The firehose follows a growing log. */
-export async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint): Promise<StreamAnswer> {
+async function bytesOf(call: Storage & Pick<Call, 'headers'>, id: bigint): Promise<StreamAnswer> {
   const { size, complete } = (await findLog(call.db, id)) ?? noLog;
   const contentType = 'text/plain; charset=utf-8';
   if (isDownload(call.headers)) {

@@ -37,7 +37,7 @@ import { checkName, orTaken } from './names.ts';
 function view(project: VisibleProject, vault: Vault): Project {
   return {
     ...projectView(project, project.owned),
-    ssh_public_key: vault.openPublic(project.ssh_public_key, publicKeyLocation(project.id)),
+    ssh_public_key: vault.open(project.ssh_public_key, publicKeyLocation(project.id)),
   };
 }
 

@@ -32,28 +32,11 @@ export function thinned(marks: readonly Mark[], every: number): Mark[] {
   return kept;
 }
 
-/** Each mark is stored as the difference to the one before. */
+type Packed = [start: number, breaks: number, at: number, state: string];
+
 export async function packMarks(marks: readonly Mark[]): Promise<Buffer> {
-  const bytes: number[] = [];
-  const states: Buffer[] = [];
-  const put = (value: number): void => {
-    let left = value;
-    for (; left >= 128; left = Math.floor(left / 128)) bytes.push((left % 128) | 128);
-    bytes.push(left);
-  };
-  let last = origin;
-  for (const mark of marks) {
-    const state = Buffer.from(mark.state);
-    put(mark.start - last.start);
-    put(mark.breaks - last.breaks);
-    put(mark.at - last.at);
-    put(state.length);
-    states.push(state);
-    last = mark;
-  }
-  const head = Buffer.alloc(4);
-  head.writeUInt32LE(bytes.length);
-  return promisify(zstdCompress)(Buffer.concat([head, Buffer.from(bytes), ...states]));
+  const list = marks.map(({ start, breaks, at, state }): Packed => [start, breaks, at, state]);
+  return promisify(zstdCompress)(JSON.stringify(list));
 }
 
 /** More than the longest log can need. */
@@ -61,30 +44,5 @@ const largestIndex = 64 * 1024 * 1024;
 
 export async function unpackMarks(packed: Uint8Array): Promise<Mark[]> {
   const bytes = await promisify(zstdDecompress)(packed, { maxOutputLength: largestIndex });
-  const end = 4 + bytes.readUInt32LE();
-  const numbers = numbersIn(bytes.subarray(4, end));
-  const marks: Mark[] = [];
-  let last = origin;
-  let states = end;
-  for (let at = 0; at + 3 < numbers.length; at += 4) {
-    const [start = 0, breaks = 0, time = 0, length = 0] = numbers.slice(at, at + 4);
-    const state = bytes.toString('utf8', states, states + length);
-    last = { start: last.start + start, breaks: last.breaks + breaks, at: last.at + time, state };
-    states += length;
-    marks.push(last);
-  }
-  return marks;
-}
-
-function numbersIn(bytes: Uint8Array): number[] {
-  const numbers: number[] = [];
-  let [value, scale] = [0, 1];
-  for (const byte of bytes) {
-    value += (byte & 127) * scale;
-    scale *= 128;
-    if (byte >= 128) continue;
-    numbers.push(value);
-    [value, scale] = [0, 1];
-  }
-  return numbers;
+  return (JSON.parse(bytes.toString()) as Packed[]).map(([start, breaks, at, state]) => ({ start, breaks, at, state }));
 }

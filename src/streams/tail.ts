@@ -62,8 +62,6 @@ export interface ReadPosition {
   movedTo?: bigint;
 }
 
-type Reading = Pick<TailParts, 'db' | 'blobs'>;
-
 /** The topics that are announced when a record changes. */
 export function topicsOf({ id, log = id }: Pick<Followed, 'id' | 'log'>): string[] {
   return [logTopic(log), `subject:${id}`];
@@ -71,16 +69,7 @@ export function topicsOf({ id, log = id }: Pick<Followed, 'id' | 'log'>): string
 
 /** The events since the reader's position, except the final state. Advances the position. */
 export async function* newEvents(
-  parts: Reading,
-  subject: Followed,
-  position: ReadPosition,
-): AsyncGenerator<StreamEvent> {
-  yield* newEventsIn(parts, subject, position, await subject.read(position.seen));
-}
-
-/** The same, with data that was already read. */
-export async function* newEventsIn(
-  parts: Reading,
+  parts: TailParts,
   subject: Pick<Followed, 'id' | 'log' | 'isFinal'>,
   position: ReadPosition,
   snapshot: Snapshot | undefined,
@@ -107,7 +96,7 @@ export async function* newEventsIn(
 }
 
 async function* piecesFrom(
-  parts: Reading,
+  parts: TailParts,
   subject: Pick<Followed, 'id' | 'log'>,
   position: ReadPosition,
   size: bigint,
@@ -143,7 +132,7 @@ export function* finalState(position: ReadPosition): Generator<StreamEvent> {
 
 /** The stored bytes of a log from an offset on, up to the given size, cut between characters. */
 async function* pieces(
-  { db, blobs }: Reading,
+  { db, blobs, subscriptions }: TailParts,
   { id, log = id }: Pick<Followed, 'id' | 'log'>,
   [from, size]: [bigint, bigint],
   complete: boolean,
@@ -151,7 +140,13 @@ async function* pieces(
   let at = from;
   while (at < size) {
     const before = at;
-    for await (const bytes of gathered(readLog(db, blobs, log, at, size))) {
+    const rest = (): AsyncGenerator<Buffer> => readLog(db, blobs, log, before, size);
+    // A little more is what many readers wait for; a reader that is far behind reads for itself.
+    const isLittle = size - at <= largestPiece;
+    const read = isLittle
+      ? await subscriptions.share(`log ${log} ${at} ${size}`, () => Array.fromAsync(rest()))
+      : rest();
+    for await (const bytes of gathered(read)) {
       const isLast = at + BigInt(bytes.length) >= size;
       const whole = isLast && complete ? bytes : bytes.subarray(0, wholeCharacters(bytes));
       if (whole.length === 0) break;
@@ -165,7 +160,7 @@ async function* pieces(
 }
 
 /** Joins small pieces and splits large ones. */
-async function* gathered(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+async function* gathered(pieces: Iterable<Buffer> | AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let gathering: Buffer[] = [];
   let length = 0;
   for await (const piece of pieces) {
