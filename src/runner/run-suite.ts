@@ -5,7 +5,7 @@ import { keepTail } from '../lib/tail.ts';
 import type { Access, Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { imageBuild, refuseImageBuilds, secretsIn } from './image-builds.ts';
-import { ImageError } from './images/failures.ts';
+import { CannotRunError } from './cannot-run.ts';
 import { inImage } from './images/images.ts';
 import { CannotMountError, type Ended, type RunFiles } from './sandbox/types.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
@@ -14,7 +14,6 @@ import { untilAnswered } from './retry.ts';
 import { refusedText } from './refused-addresses.ts';
 import { findable } from './search-paths.ts';
 import { maskedLog } from './masked-log.ts';
-import { ServiceError } from './services/service-error.ts';
 import { unkept } from './services/service-log.ts';
 import { openSuiteServices } from './services/suite-services.ts';
 import { openSuiteCache } from './suite-cache.ts';
@@ -207,16 +206,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       await log.push(tail.bytes());
       return { kind: 'unfetchable', reason: error.kind };
     }
-    if (error instanceof ServiceError) {
+    if (error instanceof CannotRunError) {
       await log.newLine();
       await print(`${error.message}\n`);
       return { kind: 'unrunnable', reason: error.reason };
     }
     if (error instanceof FilesGoneError) return { kind: 'files_gone' };
-    if (error instanceof ImageError) {
-      await print(`${error.message}\n`);
-      return { kind: 'unrunnable', reason: error.reason };
-    }
     if (error instanceof EnvironmentFileError) {
       await print(`The variables that the operator of this runner sets for builds cannot be read: ${error.message}\n`);
       return { kind: 'unrunnable', reason: 'environment_unreadable' };

@@ -10,7 +10,7 @@ import { buildUser, type Beside, type Job, type JobLayers } from '../sandbox/typ
 import { findable } from '../search-paths.ts';
 import { runService, withLastLines, type RunningService, type ServiceParts } from './run-service.ts';
 import { digestOfData, findData, keepData } from './service-data.ts';
-import { ServiceError } from './service-error.ts';
+import { CannotRunError } from '../cannot-run.ts';
 import { serviceLog, type LogSink, type ServiceLog } from './service-log.ts';
 
 /**
@@ -29,7 +29,7 @@ export interface SuiteServices extends AsyncDisposable {
   /** The build is over, and they go. */
   over: () => void;
   /** Why the build was ended, if a service did so. */
-  failure(): ServiceError | undefined;
+  failure(): CannotRunError | undefined;
   /** Masks these too, from now on. */
   hide(secrets: readonly string[]): Promise<void>;
 }
@@ -69,7 +69,7 @@ interface Service {
 export async function openSuiteServices(using: Using, options: ServicesOptions): Promise<SuiteServices> {
   const { orders, project, isFork, limits, secrets, openLog, print, onStates = () => {}, takeImage, signal } = options;
   if (!using.sandboxes.hasOwnNetwork)
-    throw new ServiceError(
+    throw new CannotRunError(
       'services_need_own_network',
       'This runner gives builds the network of its machine, and services need one of their own.',
     );
@@ -99,7 +99,7 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
   const dying = new AbortController();
   const ending = new AbortController();
   const everything = AbortSignal.any([signal, ending.signal, dying.signal]);
-  let failure: ServiceError | undefined;
+  let failure: CannotRunError | undefined;
   let isOver = false;
 
   const mounts: NonNullable<Job['mounts']> = [{ at: '/etc/hosts', file: hosts }];
@@ -129,7 +129,7 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
     change(service, { state: isAwaited ? 'stopped' : 'failed', to: elapsed(), ...status });
     if (isAwaited) return;
     const how = exitStatus === null ? 'was ended' : `ended with status ${exitStatus}`;
-    failure ??= new ServiceError(
+    failure ??= new CannotRunError(
       'service_died',
       `The service ${order.name} ${how} while the build ran.${withLastLines(log)}`,
     );
@@ -152,7 +152,7 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
     if (exitStatus === 0) return;
     const how =
       exitStatus === null ? `was ended (${reason?.replaceAll('_', ' ')})` : `failed with status ${exitStatus}`;
-    throw new ServiceError(
+    throw new CannotRunError(
       'service_prepare_failed',
       `What fills the service ${order.name} ${how}.${withLastLines(log)}`,
     );
