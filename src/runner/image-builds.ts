@@ -8,8 +8,6 @@ import { idsOfRun, rootUser, type Job, type Sandboxes } from './sandbox/types.ts
  */
 export type ImageBuild = Required<Pick<Job, 'buildsImages' | 'files' | 'environment'>> & Pick<Job, 'user'>;
 
-export type ImageBuildsFailure = 'image_builds_off' | 'image_builds_not_possible';
-
 /** Throws where this runner cannot do it, or its operator does not allow it. */
 export function refuseImageBuilds(
   { hasManyUsers, translatesOwners }: Pick<Sandboxes, 'hasManyUsers' | 'translatesOwners'>,
