@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import * as fc from 'fast-check';
 import { removeTree } from '../src/lib/remove-tree.ts';
-import { ImageError } from '../src/runner/images/failures.ts';
+import { CannotRunError } from '../src/runner/cannot-run.ts';
 import { layoutOf, type Descriptor } from '../src/runner/images/manifest.ts';
 import { openImageTools } from '../src/runner/images/tools.ts';
 import { openSandboxes } from '../src/runner/sandbox/index.ts';
@@ -223,7 +223,7 @@ export const imageTrees: Target = {
         try {
           await tools.unpack(layout, tree, { mostBytes: 64 * 1024 * 1024, signal });
         } catch (error) {
-          assert.ok(error instanceof ImageError, String(error));
+          assert.ok(error instanceof CannotRunError, String(error));
           assert.match(error.message, /^The image cannot be unpacked: ./);
         }
         bench.isUntouched('');

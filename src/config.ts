@@ -1,5 +1,4 @@
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
-import { isIP } from 'node:net';
 import { cpus, totalmem } from 'node:os';
 import { isAbsolute, join, normalize, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,6 +7,7 @@ import { most } from './domain/bounds.ts';
 import { readEnvironmentFile } from './domain/environment-file.ts';
 import { messageOf } from './lib/error-code.ts';
 import { isLoopback } from './lib/networks.ts';
+import { readRanges } from './lib/address-filter.ts';
 import { readCertificates } from './lib/tls-trust.ts';
 import { readTags, tagRule } from './domain/tags.ts';
 
@@ -206,11 +206,6 @@ function isEndpoint(text: string): boolean {
   return username + password + search + hash === '' && pathname === '/';
 }
 
-function readRanges(value: string): string[] | undefined {
-  const ranges = value.split(/[\s,]+/).filter((range) => range !== '');
-  return ranges.every(isRange) ? ranges : undefined;
-}
-
 function readTrustFile(value: string): string | undefined {
   try {
     readCertificates(value);
@@ -258,12 +253,6 @@ function whyNotShown(path: string, config: Config): string | undefined {
 
 function isWithin(inner: string, outer: string): boolean {
   return inner === outer || inner.startsWith(outer === '/' ? outer : `${outer}/`);
-}
-
-function isRange(range: string): boolean {
-  const [address = '', prefix = '', ...more] = range.split('/');
-  const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1;
-  return more.length === 0 && !address.includes('%') && /^[0-9]{1,3}$/.test(prefix) && Number(prefix) <= bits;
 }
 
 /** The environment of a build. A Headrace that is tested inside a build must not take these for settings. */

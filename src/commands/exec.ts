@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { Failure } from '../client/failure.ts';
+import { readRanges } from '../lib/address-filter.ts';
 import { messageOf } from '../lib/error-code.ts';
 import type { Answered, Project } from '../client/operations.ts';
 import { variablesIn, variantsOf } from '../domain/matrix.ts';
@@ -30,6 +31,9 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
   const isWritten = options.write === true;
   if (isWritten && process.getuid?.() === 0)
     throw new WrongUse('--write is not for root, whose files a sandbox cannot have. Run it as the owner of the files.');
+  const registryAllow = readRanges(call.env.HEADRACE_REGISTRY_ALLOW ?? '');
+  if (!registryAllow)
+    throw new WrongUse('HEADRACE_REGISTRY_ALLOW has to be a list of CIDR ranges: 10.0.0.0/8,fd00::/8');
   const project = await call.project();
   const inProject = { project_id: project.id_str };
   const { id_str: id } = choose(project, 'suite', await client.call('suites', inProject), named);
@@ -63,12 +67,17 @@ export async function run(call: Call<Options>, named: string): Promise<number> {
         ...(await factsOf(call.cwd, project, suite.name, variant)),
       },
       secrets: variables.filter(({ secret }) => secret).map(({ content }) => content),
-      software: software.layers.map(({ digest, prefix }) => ({ digest, prefix })),
+      software: software.layers.map(mountOf),
       prefixes: software.prefixes,
-      services: suite.services.map((service) => serviceOrder(service, variables)),
+      services: suite.services.map((service) => serviceOrder(service, variables, software.services)),
+      registryAllow,
       buildsImages: suite.builds_images,
       image: { reference: options.image ?? suite.image, isChosen: options.image !== undefined, root: suite.root },
-      read: keptResults(client, { folder: join(folder, 'results'), suite: suite.id_str, layers: software.layers }),
+      read: keptResults(client, {
+        folder: join(folder, 'results'),
+        suite: suite.id_str,
+        layers: [...software.layers, ...software.services.flatMap(({ layers }) => layers)],
+      }),
       timeoutSeconds: suite.timeout,
       writeLog: (chunk) => writer.write(chunk),
       log: options.verbose ? (message) => screen.hint(clean(message)) : () => {},
@@ -103,6 +112,7 @@ async function variablesFor({ client }: Call, params: { project_id: string; suit
 function readableError(error: unknown): string {
   return messageOf(error)
     .replace('run builds without a network (HEADRACE_BUILD_NETWORK=none)', 'add --offline')
+    .replace('the operator of this runner has not allowed it', 'your environment does not allow it')
     .replace(/^builds cannot/, 'Suites cannot');
 }
 
@@ -118,21 +128,28 @@ function resultOf({ exitStatus: status, reason, launch, steps }: EndedSuite, too
 }
 
 type Suite = Answered<'suite'>;
+type Software = Answered<'software'>;
+
+function mountOf({ digest, prefix }: Software['layers'][number]): { digest: string; prefix: string } {
+  return { digest, prefix };
+}
 
 /** What comes from a variable of the suite is blank, unless variables were asked for. */
 function serviceOrder(
   service: Suite['services'][number],
   variables: readonly { name: string; content: string }[],
+  software: Software['services'],
 ): ServiceOrder {
   const { name, image } = service;
-  if (image === '')
-    throw new Failure('unavailable', words`The service ${name} runs a dependency, which only builds on a server can.`);
+  const own = software.find((one) => one.name === name);
+  if (image === '' && !own)
+    throw new Failure('unavailable', words`The dependency of the service ${name} is gone. Choose another one.`);
   const ofSuite = new Map(variables.map((variable) => [variable.name, variable.content]));
   return {
     name,
-    image: { reference: image, accountId: 'exec' },
-    software: [],
-    prefixes: [],
+    ...(image !== '' && { image: { reference: image, accountId: 'exec' } }),
+    software: own?.layers.map(mountOf) ?? [],
+    prefixes: own ? [...own.prefixes] : [],
     command: service.command,
     environment: Object.fromEntries(
       service.variables.map(({ name: key, content, from }) => [key, from === '' ? content : (ofSuite.get(from) ?? '')]),

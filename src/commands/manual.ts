@@ -38,6 +38,7 @@ const variables: [string, string][] = [
   ['HEADRACE_TOKEN', 'a token for it'],
   ['HEADRACE_CA_FILE', 'the certificates that the server’s is checked against'],
   ['HEADRACE_PROJECT', 'the project, by its name or identifier'],
+  ['HEADRACE_REGISTRY_ALLOW', 'private addresses of registries that exec may call for images of a suite, as CIDR'],
   ['NO_COLOR', 'no colours, if it is set'],
   ['XDG_CONFIG_HOME', 'where servers.json is kept, in the folder headrace'],
 ];

@@ -3,6 +3,7 @@ import {
   combined,
   dependenciesNow,
   launchesOf,
+  ownDependencyNow,
   relatedStacks,
   type Combined,
   type Stack,
@@ -61,9 +62,8 @@ export async function suiteSoftware(
 
 /** The present result of a dependency of the account, with what it was compiled against; undefined where it is gone. */
 export async function ownSoftware({ trx }: JobContext, accountId: bigint, id: bigint): Promise<Needed | undefined> {
-  const own = trx.selectFrom('dependencies').select('id').where('owner_id', '=', accountId);
-  const found = await own.where('id', '=', id).executeTakeFirst();
-  return found && neededBy(await dependenciesNow(trx, [found.id]));
+  const found = await ownDependencyNow(trx, accountId, id);
+  return found && neededBy([found]);
 }
 
 /** The dependencies that a dependency is compiled against, and theirs. */

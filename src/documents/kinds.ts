@@ -27,7 +27,8 @@ export interface Kind {
   children?: readonly Kind[];
 }
 
-export type Value = string | number | boolean | readonly (string | ListedRecord)[];
+/** null is for a setting that says neither yes nor no. */
+export type Value = string | number | boolean | null | readonly (string | ListedRecord)[];
 /** An entry of a list of records, such as a step of a suite. */
 export type ListedRecord = Readonly<Record<string, string | number | boolean | readonly unknown[]>>;
 export type Entry = Readonly<Record<string, Value>>;

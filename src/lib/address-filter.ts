@@ -38,6 +38,18 @@ export function outsideAddressFilter(allowed: readonly string[]): (address: stri
   };
 }
 
+/** A list of ranges in CIDR form; undefined where it has something else. */
+export function readRanges(value: string): string[] | undefined {
+  const ranges = value.split(/[\s,]+/).filter((range) => range !== '');
+  return ranges.every(isRange) ? ranges : undefined;
+}
+
+function isRange(range: string): boolean {
+  const [address = '', prefix = '', ...more] = range.split('/');
+  const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1;
+  return more.length === 0 && !address.includes('%') && /^[0-9]{1,3}$/.test(prefix) && Number(prefix) <= bits;
+}
+
 type Family = 'ipv4' | 'ipv6';
 
 /** An IPv4 address written as IPv6 reaches the IPv4 address, and is checked as one. */

@@ -67,6 +67,13 @@ export async function dependenciesNow(db: Queries, ids: bigint[]): Promise<Stack
   );
 }
 
+/** The same for one of an account; undefined where it has none such. */
+export async function ownDependencyNow(db: Queries, accountId: bigint, id: bigint): Promise<Stack | undefined> {
+  const own = db.selectFrom('dependencies').select('id').where('owner_id', '=', accountId);
+  const found = await own.where('id', '=', id).executeTakeFirst();
+  return found && (await dependenciesNow(db, [found.id]))[0];
+}
+
 async function stacksOf(db: Queries, named: Used[]): Promise<Stack[]> {
   const relations = new Map<bigint, Used[]>();
   for (let edge = followed(named, relations); edge.length > 0;) {

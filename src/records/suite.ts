@@ -171,13 +171,19 @@ export const suiteDependencyRecord = record('SuiteDependency', {
 });
 export type SuiteDependency = Static<typeof suiteDependencyRecord>;
 
-/** The compiled software that builds of a suite use. */
-export const softwareRecord = record('Software', {
+const mountedSoftware = {
   layers: listOf(object({ ...idWithString('dependency_id'), name: string, prefix: string, digest: string })),
   prefixes: strings,
+};
+
+/** The compiled software that builds of a suite use. */
+export const softwareRecord = record('Software', {
+  ...mountedSoftware,
+  services: listOf(object({ name: string, ...mountedSoftware })),
   launches: listOf(object({ name: string, command: string })),
   missing: strings,
 });
+export type Software = Static<typeof softwareRecord>;
 
 export const cacheRecord = record('Cache', {
   ...ownId,

@@ -315,7 +315,7 @@ function shownChange(field: DocumentField, record: object, entry: Entry): { name
 }
 
 function shown(value: Value | undefined): string {
-  if (typeof value !== 'object') return String(value ?? '');
+  if (typeof value !== 'object' || value === null) return String(value ?? '');
   const texts = value.filter((one) => typeof one === 'string');
   const records = value.filter((one) => typeof one === 'object');
   const lines = records.flatMap((one) => Object.entries(one).map(([name, stated]) => `${name}: ${textOf(stated)}`));

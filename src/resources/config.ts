@@ -39,7 +39,7 @@ function withoutDefaults(fields: readonly DocumentField[], entry: Entry): Record
 
 /** The same for the records of a list. */
 function withoutRecordDefaults({ read, field }: DocumentField, value: Value | undefined): unknown {
-  if (!read || typeof value !== 'object') return value;
+  if (!read || typeof value !== 'object' || value === null) return value;
   const required = field?.schema.items?.required ?? [];
   return value.map((record) => {
     const isStated = (name: string): boolean => {

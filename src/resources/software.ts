@@ -4,8 +4,9 @@ import type { Caller } from '../auth/callers.ts';
 import type { Queries } from '../db/open.ts';
 import { ApiError } from '../errors.ts';
 import { described, identifier, text } from '../records/fields.ts';
-import { attachedStacks, combined, launchesOf } from '../lifecycle/software.ts';
-import { softwareRecord } from '../records/suite.ts';
+import { servicesIn } from '../lifecycle/build-services.ts';
+import { attachedStacks, combined, launchesOf, ownDependencyNow, type Stack } from '../lifecycle/software.ts';
+import { softwareRecord, type Software } from '../records/suite.ts';
 import { string } from '../records/schema.ts';
 import { fileOf } from './artifacts.ts';
 import { orNotFound, withIdString } from './common.ts';
@@ -21,13 +22,38 @@ interface Wanted {
   query: { suite_id: bigint | undefined; digest: string };
 }
 
+/** What services of a suite run that have no image. */
+async function stacksOfServices(
+  db: Queries,
+  { services }: { services: string },
+  ownerId: bigint,
+): Promise<{ name: string; stack: Stack }[]> {
+  const found: { name: string; stack: Stack }[] = [];
+  for (const { name, dependency_id: id } of servicesIn(services)) {
+    const stack = id === '' ? undefined : await ownDependencyNow(db, ownerId, BigInt(id));
+    if (stack) found.push({ name, stack });
+  }
+  return found;
+}
+
+function mounted(stacks: readonly Stack[]): Pick<Software, 'layers' | 'prefixes'> {
+  const { layers, prefixes } = combined(stacks);
+  return {
+    layers: layers.flatMap(({ id, name, prefix, digest }) =>
+      digest === null ? [] : [{ ...withIdString('dependency_id', id), name, prefix, digest }],
+    ),
+    prefixes,
+  };
+}
+
 /** The result that a suite uses, if the caller may see the suite. It may belong to any account, and be an older one. */
 async function ofSuite({ db, caller, params, query }: Wanted): Promise<string | null> {
   if (query.suite_id === undefined) return null;
-  const suites = db.selectFrom('suites').select(['id', 'project_id']).where('id', '=', query.suite_id);
+  const suites = db.selectFrom('suites').select(['id', 'project_id', 'services']).where('id', '=', query.suite_id);
   const suite = orNotFound(await suites.executeTakeFirst());
-  await admitToProject(db, caller, suite.project_id, { access: 'both' });
-  const { layers } = combined(await attachedStacks(db, suite.id));
+  const { owner_id: owner } = await admitToProject(db, caller, suite.project_id, { access: 'both' });
+  const beside = await stacksOfServices(db, suite, owner);
+  const { layers } = combined([...(await attachedStacks(db, suite.id)), ...beside.map(({ stack }) => stack)]);
   const named = layers.filter(({ id }) => id === params.dependency_id);
   const found = query.digest === '' ? named[0] : named.find(({ digest }) => digest === query.digest);
   return orNotFound(found).digest;
@@ -53,17 +79,16 @@ export const routes = [
     scope: 'suites',
     summary:
       'The compiled software that builds of a suite stand on: its layers, lower ones first; the prefixes in the order of ' +
-      'search paths; the launch commands; and what is not compiled yet',
+      'search paths; the launch commands; the same of services that run software; and what is not compiled yet',
     answer: softwareRecord,
     load: loadSuite,
-    async handle({ db, suite }) {
+    async handle({ db, suite, project }) {
       const stacks = await attachedStacks(db, suite.id);
-      const { layers, prefixes, missing } = combined(stacks);
+      const beside = await stacksOfServices(db, suite, project.owner_id);
+      const { missing } = combined([...stacks, ...beside.map(({ stack }) => stack)]);
       return {
-        layers: layers.flatMap(({ id, name, prefix, digest }) =>
-          digest === null ? [] : [{ ...withIdString('dependency_id', id), name, prefix, digest }],
-        ),
-        prefixes,
+        ...mounted(stacks),
+        services: beside.map(({ name, stack }) => ({ name, ...mounted([stack]) })),
         launches: launchesOf(stacks),
         missing: missing.map(({ name }) => name),
       };

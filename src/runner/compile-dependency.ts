@@ -4,7 +4,7 @@ import { EnvironmentFileError } from '../domain/environment-file.ts';
 import { removeTree, sweepTree } from '../lib/remove-tree.ts';
 import type { CompileOrder, Outcome } from '../protocol/index.ts';
 import { inspect, RefusedArchiveError, unpack } from './archives.ts';
-import { ImageError } from './images/failures.ts';
+import { CannotRunError } from './cannot-run.ts';
 import { inImage } from './images/images.ts';
 import { packTree } from './packages.ts';
 import { quote } from './sandbox/steps.ts';
@@ -31,7 +31,7 @@ export const compileDependency: JobRunner<CompileOrder> = async (services, order
     return await compile(services, order, task, pathOf);
   } catch (error) {
     if (error instanceof RefusedArchiveError) await task.writeLog(`The archive is refused: ${error.message}\n`);
-    else if (error instanceof ImageError) await task.writeLog(`${error.message}\n`);
+    else if (error instanceof CannotRunError) await task.writeLog(`${error.message}\n`);
     else if (error instanceof TooLargeError) await task.writeLog(`\n${tooLarge(order)}\n`);
     else if (error instanceof EnvironmentFileError)
       await task.writeLog(`The variables that the operator of this runner sets cannot be read: ${error.message}\n`);

@@ -39,6 +39,8 @@ export interface ExecOptions {
   image: { reference: string; isChosen: boolean; root?: boolean | null | undefined };
   /** Whether it may make user namespaces and mounts, as programs do that build images. */
   buildsImages: boolean;
+  /** Private addresses at which registries may be called for images that somebody else chose, as CIDR. */
+  registryAllow: readonly string[];
   /** What runs beside it. */
   services: readonly ServiceOrder[];
   /** Reads compiled software. */
@@ -234,8 +236,8 @@ async function openImagesFor(sandboxes: Sandboxes, run: string, options: ExecOpt
         ...(await opened),
         // The server keeps its credentials to itself.
         link: { registry: async () => ({ host: parseImageReference(order.reference)?.host ?? '' }) },
-        // What somebody else wrote into the suite does not reach into the developer's own network.
-        allow: isChosen ? ['0.0.0.0/0', '::/0'] : [],
+        // What somebody else wrote into the suite does not reach into the developer's own network by itself.
+        allow: isChosen ? ['0.0.0.0/0', '::/0'] : options.registryAllow,
       });
       return images.take(order, { id: 'exec', writeLog: (text) => writeLog(Buffer.from(text)), signal });
     },

@@ -1,5 +1,5 @@
 import type { ImageBuildsOrder } from '../protocol/index.ts';
-import { ImageError } from './images/failures.ts';
+import { CannotRunError } from './cannot-run.ts';
 import { idsOfRun, rootUser, type Job, type Sandboxes } from './sandbox/types.ts';
 
 /**
@@ -14,12 +14,12 @@ export function refuseImageBuilds(
   isForbidden?: boolean,
 ): void {
   if (isForbidden)
-    throw new ImageError(
+    throw new CannotRunError(
       'image_builds_off',
       'The operator of this runner does not let builds make images (HEADRACE_IMAGE_BUILDS).',
     );
   if (!hasManyUsers || !translatesOwners)
-    throw new ImageError(
+    throw new CannotRunError(
       'image_builds_not_possible',
       'This runner cannot run builds that make images: it has no user IDs of their own to give them. For that it has to be root, and to isolate builds.',
     );

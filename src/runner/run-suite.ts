@@ -5,16 +5,15 @@ import { keepTail } from '../lib/tail.ts';
 import type { Access, Link, Outcome, SuiteOrder } from '../protocol/index.ts';
 import { FetchError } from './git/failures.ts';
 import { imageBuild, refuseImageBuilds, secretsIn } from './image-builds.ts';
-import { ImageError } from './images/failures.ts';
+import { CannotRunError } from './cannot-run.ts';
 import { inImage } from './images/images.ts';
-import { CannotMountError, type Ended, type RunFiles } from './sandbox/types.ts';
+import { CannotMountError, TimedOutError, type Ended, type RunFiles } from './sandbox/types.ts';
 import { keepArtifacts } from './keep-artifacts.ts';
 import { collectReports } from './reports/collect-reports.ts';
 import { untilAnswered } from './retry.ts';
 import { refusedText } from './refused-addresses.ts';
 import { findable } from './search-paths.ts';
 import { maskedLog } from './masked-log.ts';
-import { ServiceError } from './services/service-error.ts';
 import { unkept } from './services/service-log.ts';
 import { openSuiteServices } from './services/suite-services.ts';
 import { openSuiteCache } from './suite-cache.ts';
@@ -38,6 +37,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
   order,
   { id, writeLog, signal, steps, logLines, onSteps, openLog, onServices, onKept, onWaiting, onOutput },
 ) => {
+  const began = performance.now();
   const { checkouts, sandboxes, dependencyCache, images, link } = services;
   const secrets = [...order.secrets, ...(order.imageBuilds ? secretsIn(order.imageBuilds) : [])];
   const log = maskedLog({ writeLog, secrets, lines: logLines });
@@ -118,6 +118,7 @@ export const runSuite: JobRunner<SuiteOrder> = async (
         openLog: openLog ?? (() => ({ write: unkept })),
         print,
         onStates: onServices,
+        began,
         signal,
       }));
     await log.flush();
@@ -127,9 +128,14 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       log: beside ? { ...log, hide: (more) => log.hide(more).then(() => beside.hide(more)) } : log,
       onSpan: (name) => (name === undefined ? steps.end() : steps.begin(name)),
       ...(onSteps && { onChange: onSteps }),
+      began,
     });
-    await suite.begin();
-    onOutput?.('from');
+    /** The first step's part of the log begins. */
+    const begin = async (): Promise<void> => {
+      await suite.begin();
+      onOutput?.('from');
+    };
+    if (!beside) await begin();
     const build = {
       environment: findable(variables, order.prefixes, software.directoriesAt),
       isBuild: true as const,
@@ -147,7 +153,12 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       ...(making && { buildsImages: making.buildsImages, files: making.files }),
       workspace: { ...workspaceLayers, changes: cache?.changes },
       ...(order.files && { like: tops }),
-      before: beside && ((around) => beside.start(around, { ...build, workspace: workspaceLayers })),
+      before:
+        beside &&
+        (async (around) => {
+          await beside.start(around, { ...build, workspace: workspaceLayers });
+          await begin();
+        }),
       onOver: beside?.over,
       output: (chunk) => log.push(chunk),
       onLeft: async (left, ended) => {
@@ -207,16 +218,16 @@ export const runSuite: JobRunner<SuiteOrder> = async (
       await log.push(tail.bytes());
       return { kind: 'unfetchable', reason: error.kind };
     }
-    if (error instanceof ServiceError) {
+    if (error instanceof CannotRunError) {
       await log.newLine();
       await print(`${error.message}\n`);
       return { kind: 'unrunnable', reason: error.reason };
     }
-    if (error instanceof FilesGoneError) return { kind: 'files_gone' };
-    if (error instanceof ImageError) {
+    if (error instanceof TimedOutError) {
       await print(`${error.message}\n`);
-      return { kind: 'unrunnable', reason: error.reason };
+      return { kind: 'timed_out' };
     }
+    if (error instanceof FilesGoneError) return { kind: 'files_gone' };
     if (error instanceof EnvironmentFileError) {
       await print(`The variables that the operator of this runner sets for builds cannot be read: ${error.message}\n`);
       return { kind: 'unrunnable', reason: 'environment_unreadable' };

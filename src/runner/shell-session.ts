@@ -11,7 +11,7 @@ import { quote } from './sandbox/steps.ts';
 import type { Terminal } from './sandbox/terminal.ts';
 import { wholeRun, type Ended, type Job } from './sandbox/types.ts';
 import { findable } from './search-paths.ts';
-import { ServiceError } from './services/service-error.ts';
+import { CannotRunError } from './cannot-run.ts';
 import { unkept } from './services/service-log.ts';
 import { openSuiteServices } from './services/suite-services.ts';
 import { layersOf } from './suite-files.ts';
@@ -74,7 +74,7 @@ export async function runShell(
     return io.signal.aborted ? 'client_gone' : 'exited';
   } catch (error) {
     if (io.signal.aborted) return 'client_gone';
-    if (error instanceof ServiceError) {
+    if (error instanceof CannotRunError) {
       await finish(error.message, noStatus);
       return 'failed';
     }

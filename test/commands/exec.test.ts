@@ -7,6 +7,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -16,8 +17,6 @@ import { compiling } from '../support/compiling.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import type { Record_ } from '../support/client.ts';
 import { Developer } from '../support/developer.ts';
-import type { ServiceOrder } from '../../src/protocol/index.ts';
-import { execSuite } from '../../src/runner/exec-suite.ts';
 import { imageOf, shellLayer, startRegistry } from '../support/registry.ts';
 import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { archiveOf } from '../support/software.ts';
@@ -164,57 +163,51 @@ describeWithRunnerOnOne('headrace exec', (service, runner) => {
     assert.match(first ?? ran.err, new RegExp(`^Image ${image} \\(sha256:[0-9a-f]{64}\\)$`));
     assert.deepEqual(rest, ['greetings', 'green in an image', 'as it is', 'ls: /usr: No such file or directory', '']);
     assert.equal(ran.status, 1);
-    await suite('with a service', 'true', { 'services[0][name]': 'web', 'services[0][image]': image });
+    await suite('with a service', 'echo ran', {
+      'services[0][name]': 'web',
+      'services[0][image]': image,
+      'services[0][command]': 'greet; exec sleep 1000',
+      'services[0][ready_command]': 'test "$COLOUR" = green',
+    });
     const without = await exec('with a service');
     assert.deepEqual([without.status, without.out], [3, '']);
-    assert.match(without.err, /has, or leads to, an address that is not public/);
+    assert.match(without.err, /an address that is not public, and your environment does not allow it/);
+    const asking = (HEADRACE_REGISTRY_ALLOW: string) =>
+      developer.run(['exec', 'with a service', '--offline'], '', { HEADRACE_REGISTRY_ALLOW });
+    const allowed = await asking('127.0.0.0/8');
+    assert.match(allowed.out, /\nweb: greetings\nThe service web is ready\.\nran\n$/, allowed.err);
+    assert.equal(allowed.status, 0);
+    assert.equal((await asking('127.0.0.1')).status, 2);
     assert.deepEqual(left(), []);
   });
 
   test('has the services of a suite beside it, and shows what they say, line by line', async () => {
     const perl = 'exec perl -MIO::Socket::INET -e';
-    const web: ServiceOrder = {
-      name: 'web',
-      software: [],
-      prefixes: [],
-      command: `echo "up for $WHOM"; printf %070000d 0; echo; ${perl} '$s = IO::Socket::INET->new(LocalAddr => "127.0.0.1:7070", Listen => 5) or die; while ($c = $s->accept) { print $c "hello\n"; close $c }'`,
-      environment: { WHOM: 'ultramarine' },
-      readyPort: 7070,
-      readyCommand: '',
-      readyTimeoutSeconds: 30,
-      prepare: 'echo filled in; cat source',
-      prepareInputs: [],
-      data: [],
-    };
-    let text = '';
-    const ended = await execSuite({
-      folder: cache(),
-      tree: developer.folder,
-      isWritten: false,
-      buildsImages: false,
-      network: 'none',
-      launches: [],
-      steps: [
-        { name: '', command: `${perl} '$s = IO::Socket::INET->new("web:7070") or die; print <$s>'`, when: 'passed' },
-      ],
-      environment: {},
-      secrets: ['ultramarine'],
-      software: [],
-      prefixes: [],
-      image: { reference: '', isChosen: false },
-      services: [web],
-      read: () => assert.fail('nothing is read'),
-      timeoutSeconds: 60,
-      writeLog: async (chunk) => void (text += chunk.toString()),
-      log: () => {},
-      signal: new AbortController().signal,
+    const [tool] = (await alice.get('/dependencies')).list;
+    const served = await suite('served', `${perl} '$s = IO::Socket::INET->new("web:7070") or die; print <$s>'`, {
+      'services[0][name]': 'web',
+      'services[0][dependency_id]': tool?.id_str ?? '',
+      'services[0][command]': `tool "for $WHOM"; printf %070000d 0; echo; ${perl} '$s = IO::Socket::INET->new(LocalAddr => "127.0.0.1:7070", Listen => 5) or die; while ($c = $s->accept) { print $c "hello\n"; close $c }'`,
+      'services[0][variables][0][name]': 'WHOM',
+      'services[0][variables][0][from]': 'COLOUR',
+      'services[0][ready_port]': '7070',
+      'services[0][prepare]': 'echo filled in; cat source',
     });
-    assert.equal(ended.exitStatus, 0, text);
-    assert.match(
-      text,
-      /^web: up for \[masked\]\n(web: 0+\n)+web: filled in\nweb: as it is\nThe service web is ready\.\nhello\n$/,
-    );
+    const variables = `/projects/${project.id}/suites/${served.id}/environment_variables`;
+    await alice.post(variables, { name: 'COLOUR', content: 'ultramarine' });
+    const ran = await exec('served', '--with-variables');
+    assert.equal(ran.status, 0, ran.err);
+    const said =
+      /^web: tool for \[masked\]\n(web: 0+\n)+web: filled in\nweb: as it is\nThe service web is ready\.\nhello\n$/;
+    assert.match(ran.out, said);
     assert.deepEqual(left(), []);
+    // Somebody who may see the suite, and not the dependency.
+    const bob = await service.user();
+    await alice.invite(project, bob);
+    const { HEADRACE_TOKEN = '' } = (await Developer.of(service, bob)).env;
+    rmSync(join(cache(), 'results'), { recursive: true });
+    const other = await developer.run(['exec', 'served', '--offline'], '', { HEADRACE_TOKEN });
+    assert.match(other.out, /^web: tool for \n/, other.err);
   });
 
   test('says in one line what is missing', async () => {

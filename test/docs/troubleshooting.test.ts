@@ -43,9 +43,8 @@ describe('docs/troubleshooting.md', () => {
       ...words('runner/run-suite.ts', /\breason: '(\w+)'/g),
       ...words('dispatch/run-suite.ts', /reason: '(\w+)', message/g),
       ...words('dispatch/services.ts', /\breason: '(\w+)'/g),
-      ...union('runner/services/service-error.ts', 'ServiceReason'),
       ...union('runner/sandbox/types.ts', 'Reason'),
-      ...union('runner/images/failures.ts', 'ImageFailure'),
+      ...union('runner/cannot-run.ts', 'CannotRunReason'),
       ...cutReasons,
     ];
     // A cancelled build has no reason, and a full disk has one name.

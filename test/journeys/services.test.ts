@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { onOneDatabase } from '../support/databases.ts';
 import { Developer } from '../support/developer.ts';
 import { startInstallation, type Installation, type Project } from '../support/installation.ts';
+import { growingPauses } from '../support/pauses.ts';
 import { imageOf, shellLayer, startRegistry, type TestRegistry } from '../support/registry.ts';
 import { servedBuilds, type ServedBuilds } from '../support/served-builds.ts';
 
@@ -67,6 +69,8 @@ onOneDatabase((database) => {
     assert.equal(result?.build.build_state, 'passed', result?.log);
     assert.match(result?.log ?? '', /The service web is ready\.\n/);
     assert.match(result?.log ?? '', /the page\nhello\n127\.0\.0\.1 localhost build web other\n/);
+    // What was said of them before is no part of the first step.
+    assert.equal(result?.log.split('\n')[(result.build.steps[0]?.line ?? 0) - 1], 'the page');
     assert.match((await result?.said('web')) ?? '', /^serving \[masked\] in \/www\n/);
     assert.equal(await result?.said('other'), '');
     assert.deepEqual(
@@ -80,6 +84,24 @@ onOneDatabase((database) => {
       const times = [one.started_at, one.ready_at, one.finished_at];
       assert.deepEqual(times, times.filter((time) => time !== null).toSorted());
     }
+  });
+
+  test('their times are those of the clock, also after a pull that took long', async (t) => {
+    const id = await suite(t, 'slow', 'true', [{ name: 'web', image: web() }]);
+    registry.freeze();
+    const building = built(id);
+    for (const wait = growingPauses(); ; await wait()) {
+      const newest = await project.builds((await project.commits())[0]);
+      if (newest.some((build) => build.suite_id_str === id && build.build_state === 'running')) break;
+    }
+    await pause(2100);
+    const thawed = Date.now();
+    registry.thaw();
+    const [result] = await building;
+    assert.equal(result?.build.build_state, 'passed', result?.log);
+    const times = [result?.build.services[0]?.started_at, result?.build.steps[0]?.started_at];
+    // Whole seconds, and counted from when the runner was given the build.
+    for (const time of times) assert.ok(Date.parse(time ?? '') > thawed - 2000, `${time} ${thawed}`);
   });
 
   test('a shell in a failed build has them too, filled by who the build was', async (t) => {
@@ -148,6 +170,7 @@ onOneDatabase((database) => {
   test('one that is not ready, dies, or cannot be had makes an errored build, in words', async (t) => {
     const never = await suite(t, 'never', 'echo ran', [
       { name: 'deaf', image: web(), command: 'seq 60; exec sleep 1000', ready_port: '7', ready_timeout: '1' },
+      { name: 'other', image: web(), command: 'exec sleep 1000', ready_port: '8' },
     ]);
     const taken = await suite(t, 'taken', 'echo ran', [
       { name: 'first', image: web() },
@@ -165,7 +188,13 @@ onOneDatabase((database) => {
     const variable = await suite(t, 'variable', 'echo ran', [
       { name: 'web', image: web(), 'variables[0][name]': 'A', 'variables[0][from]': 'NOBODY_HAS' },
     ]);
-    const results = await built(never, taken, ends, dies, gone, variable);
+    // The time that they take is the build's.
+    const late = await suite(t, 'late', 'echo ran', [{ name: 'web', image: web(), ready_command: 'false' }], {
+      timeout: '1',
+    });
+    const slow = { name: 'web', image: web(), ready_command: 'sleep 3' };
+    const longer = await suite(t, 'longer', 'sleep 4; echo ran', [slow], { timeout: '6' });
+    const results = await built(never, taken, ends, dies, gone, variable, late, longer);
     assert.deepEqual(
       results.map(({ build }) => [build.build_state, build.failure_reason]),
       [
@@ -175,11 +204,13 @@ onOneDatabase((database) => {
         ['errored', 'service_died'],
         ['errored', 'image_not_found'],
         ['errored', 'variable_missing'],
+        ['timed_out', 'timed_out'],
+        ['timed_out', 'timed_out'],
       ],
       results.map(({ log }) => log).join('\n---\n'),
     );
     const logs = results.map(({ log }) => log);
-    for (const log of [0, 1, 2, 4, 5].map((at) => logs[at] ?? '')) assert.doesNotMatch(log, /ran/);
+    for (const log of [0, 1, 2, 4, 5, 6, 7].map((at) => logs[at] ?? '')) assert.doesNotMatch(log, /ran/);
     const last = Array.from({ length: 50 }, (_, at) => at + 11).join('\n');
     assert.match(
       logs[0] ?? '',
@@ -195,10 +226,20 @@ onOneDatabase((database) => {
       /begun\n.*The service mortal .* while the build ran\. Its last lines:\nup\nfarewell\n/s,
     );
     assert.match(logs[5] ?? '', /The service web has A from the variable NOBODY_HAS/);
-    assert.deepEqual(
-      results[3]?.build.services.map(({ name, state }) => [name, state]),
-      [['mortal', 'failed']],
+    assert.match(logs[6] ?? '', /\nThe time was over before all services were ready\.\n$/);
+    const became = results.map(({ build }) =>
+      build.services.map(({ name, state, exit_status: status }) => `${name} ${state} ${status}`),
     );
+    assert.deepEqual(became, [
+      ['deaf failed null', 'other stopped null'],
+      ['first stopped null', 'second failed 1'],
+      ['short failed 4'],
+      ['mortal failed 143'],
+      ['none stopped null'],
+      [],
+      ['web stopped null'],
+      ['web stopped null'],
+    ]);
   });
 
   test('what fills one is run once, and what it holds is kept: for branches by branches alone', async (t) => {

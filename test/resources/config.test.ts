@@ -443,6 +443,29 @@ describeServiceOnOne('a project as a document', (service) => {
     assert.deepEqual((await exported()).suites, [one]);
   });
 
+  test('has what is yes, no or neither, which goes without saying', async () => {
+    const own = await alice.createProject({ name: 'Rooted' });
+    const at = `/projects/${own.id}/config`;
+    const document = { name: 'Rooted', repository_url: String(own.repository_url) };
+    const plain = { name: 'unit', command: 'make', image: 'debian:12' };
+    for (const [suite, change] of [
+      [plain, undefined],
+      [
+        { ...plain, root: false },
+        { name: 'root', from: '', to: 'false' },
+      ],
+      [
+        { ...plain, root: true },
+        { name: 'root', from: 'false', to: 'true' },
+      ],
+      [plain, { name: 'root', from: 'true', to: '' }],
+    ] as const) {
+      const { changes } = (await alice.put(at, { document: JSON.stringify({ ...document, suites: [suite] }) })).record;
+      assert.deepEqual((changes as { fields: object[] }[])[0]?.fields, change === undefined ? [] : [change]);
+      assert.deepEqual(JSON.parse(String((await alice.get(at)).record.document)).suites, [suite]);
+    }
+  });
+
   test('has what suites need by their names, in whatever order', async () => {
     const own = await alice.createProject({ name: 'Needy' });
     const put = (suites: object[], fields: Record<string, string> = {}): Promise<Answer> => {

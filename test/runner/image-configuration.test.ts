@@ -48,7 +48,7 @@ describe("an image's configuration", () => {
     for (const config of wrong)
       assert.throws(
         () => read(config),
-        { name: 'ImageError', reason: 'image_invalid' },
+        { name: 'CannotRunError', reason: 'image_invalid' },
         JSON.stringify(config).slice(0, 80),
       );
     const other = Buffer.from(JSON.stringify({ os: 'linux', architecture: 'pdp11' }));

@@ -155,20 +155,20 @@ test('a fork begins with what branches made, and leaves nothing [promise: servic
 
 test('it ends with its build, is heard within bounds, and is its build’s alone [promise: service-isolation]', async (t) => {
   const { build, sh } = await stage(t);
-  const deaf = "trap '' TERM; sleep 1000 & while :; do wait; done";
+  const deaf = "trap 'echo asked' TERM; sleep 1000 & while :; do wait; done";
   // Who cancels a build does not wait for as long as a database may take to write out its data.
   const cancelling = new AbortController();
   const orders = [
     service('deaf', {
       command: `(${deaf}) & (setsid sh -c "${deaf}") & ${deaf}`,
-      prepare: 'sleep 1000',
+      prepare: 'echo filled',
       data: ['/home/build/data'],
     }),
   ];
   const began = performance.now();
   const cancelled = build('true', orders, {
     signal: cancelling.signal,
-    onStates: ([state]) => state?.state === 'preparing' && cancelling.abort(),
+    openLog: () => ({ write: (bytes) => void (bytes.includes('asked') && cancelling.abort()) }),
   });
   await assert.rejects(cancelled, { name: 'AbortError' });
   assert.ok(performance.now() - began < 20_000, 'a service that does not end has held up its build');
@@ -197,6 +197,14 @@ test('it ends with its build, is heard within bounds, and is its build’s alone
     signal: new AbortController().signal,
     onGone: () => {},
   });
+  // The processes of both are counted together.
+  const many = service('many', {
+    command: 'for i in $(seq 180); do sleep 1000 & done; touch /tmp/up; wait',
+    readyCommand: 'test -e /tmp/up',
+  });
+  const more = await build('for i in $(seq 180); do sleep 1000 & done; echo all', [many]);
+  assert.doesNotMatch(more.text, /^all$/m, 'each may have as many as a build');
+
   const loud = service('loud', { command: 'echo Its secret is ultramarine; exec yes' });
   const { text, exitStatus } = await build(`${asks('web')}; sleep 2`, [listens, loud], {
     secrets: ['ultramarine'],

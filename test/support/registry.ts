@@ -27,6 +27,9 @@ export interface TestRegistry {
   push(name: string, tag: string, image: TestImage): Promise<string>;
   /** Stores any document as a manifest. */
   pushManifest(name: string, tag: string, type: string, text: string): Promise<string>;
+  /** It takes connections and says nothing, until it thaws. */
+  freeze(): void;
+  thaw(): void;
   /** It does not answer until it is started again. */
   stop(): Promise<void>;
   start(): Promise<void>;
@@ -173,6 +176,8 @@ export async function startRegistry({ isOpen = false, isTrusted = true } = {}): 
       }
       return pushManifest(name, tag, manifestType, manifest.toString());
     },
+    freeze: () => void child?.kill('SIGSTOP'),
+    thaw: () => void child?.kill('SIGCONT'),
     stop,
     start,
     async close() {

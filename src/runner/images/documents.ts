@@ -1,4 +1,4 @@
-import { ImageError } from './failures.ts';
+import { CannotRunError } from '../cannot-run.ts';
 
 /** What reading the documents of images has in common. */
 
@@ -21,12 +21,12 @@ export function group(value: unknown): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-export function invalid(why: string): ImageError {
-  return new ImageError('image_invalid', `The image cannot be used: ${why}.`);
+export function invalid(why: string): CannotRunError {
+  return new CannotRunError('image_invalid', `The image cannot be used: ${why}.`);
 }
 
-export function wrongArchitecture(what: string): ImageError {
-  return new ImageError(
+export function wrongArchitecture(what: string): CannotRunError {
+  return new CannotRunError(
     'image_wrong_architecture',
     `The image is for another kind of machine: ${what.slice(0, 100)}, and this runner is linux/${architecture}.`,
   );

@@ -1,36 +1,8 @@
+import { CannotRunError, type CannotRunReason } from '../cannot-run.ts';
 import type { ProxyTrouble } from '../filtering-proxy.ts';
 
-/** Why a run cannot have its image, or cannot make images. `reason` is the one word that the API shows, the message is for the log. */
-export class ImageError extends Error {
-  override name = 'ImageError';
-  readonly reason: ImageFailure;
-
-  constructor(reason: ImageFailure, message: string) {
-    super(message);
-    this.reason = reason;
-  }
-}
-
-export type ImageFailure =
-  | 'images_not_possible'
-  | 'image_builds_off'
-  | 'image_builds_not_possible'
-  | 'image_invalid'
-  | 'image_not_found'
-  | 'image_access_refused'
-  | 'image_digest_mismatch'
-  | 'image_wrong_architecture'
-  | 'image_without_shell'
-  | 'image_too_large'
-  | 'image_rejected'
-  | 'image_pull_failed'
-  | 'registry_unreachable'
-  | 'registry_untrusted'
-  | 'registry_not_allowed'
-  | 'disk_full';
-
 /** Words of skopeo, and of registries as it repeats them. The first that fits decides. */
-const meanings: readonly [RegExp, ImageFailure, string][] = [
+const meanings: readonly [RegExp, CannotRunReason, string][] = [
   [
     /x509:|tls: |certificate|server gave HTTP response to HTTPS client/i,
     'registry_untrusted',
@@ -65,18 +37,18 @@ const meanings: readonly [RegExp, ImageFailure, string][] = [
 ];
 
 /** Says what the end of skopeo means. */
-export function pullFailure(host: string, output: string, troubles: readonly ProxyTrouble[]): ImageError {
+export function pullFailure(host: string, output: string, troubles: readonly ProxyTrouble[]): CannotRunError {
   const at = `The registry ${host}`;
   if (troubles.includes('forbidden'))
-    return new ImageError(
+    return new CannotRunError(
       'registry_not_allowed',
       `${at} has, or leads to, an address that is not public, and the operator of this runner has not allowed it (HEADRACE_REGISTRY_ALLOW).`,
     );
   const [, reason, words] = meanings.find(([form]) => form.test(output)) ?? [];
-  if (reason !== undefined && reason !== 'registry_unreachable') return new ImageError(reason, `${at}: ${words}.`);
+  if (reason !== undefined && reason !== 'registry_unreachable') return new CannotRunError(reason, `${at}: ${words}.`);
   if (troubles.includes('unreachable') || reason !== undefined)
-    return new ImageError('registry_unreachable', `${at}: ${words ?? 'it does not answer'}.`);
-  return new ImageError('image_pull_failed', `${at}: the image could not be pulled. ${lastLine(output)}`);
+    return new CannotRunError('registry_unreachable', `${at}: ${words ?? 'it does not answer'}.`);
+  return new CannotRunError('image_pull_failed', `${at}: the image could not be pulled. ${lastLine(output)}`);
 }
 
 /** The end of what a program said, fit for a log. */

@@ -14,7 +14,7 @@ import { present } from '../sandbox/machine.ts';
 import { watchSize } from '../size-watch.ts';
 import type { Job, RunUser, Sandboxes } from '../sandbox/types.ts';
 import { readConfiguration, whoRuns, withUsers } from './configuration.ts';
-import { ImageError } from './failures.ts';
+import { CannotRunError } from '../cannot-run.ts';
 import { openImageStore, treeOf, type Brought, type HeldImage } from './image-store.ts';
 import {
   digestOf,
@@ -120,7 +120,8 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
     if ('other' in first) digest = first.other;
     const pinned = { ...source, address: imageAddress(source.reference, digest) };
     const found = 'other' in first ? readManifest(await checked(pinned, digest, signal)) : first;
-    if ('other' in found) throw new ImageError('image_invalid', 'The image cannot be used: an index leads to another.');
+    if ('other' in found)
+      throw new CannotRunError('image_invalid', 'The image cannot be used: an index leads to another.');
     const { manifest } = found;
     const packed = manifest.layers.reduce((sum, { size }) => sum + size, manifest.config.size);
     if (packed > imageBytes) throw tooLarge(imageBytes);
@@ -146,7 +147,10 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       const accounts = await tools.unpack(layout, tree, bounds);
       await removeTree(layout);
       if (!(await tools.hasShell(tree, bounds.signal)))
-        throw new ImageError('image_without_shell', 'The image has no /bin/sh that runs here, and builds need one.');
+        throw new CannotRunError(
+          'image_without_shell',
+          'The image has no /bin/sh that runs here, and builds need one.',
+        );
       return { configuration: withUsers(read, accounts), bytes: await treeSize(making) };
     });
   };
@@ -173,7 +177,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
 
   const take: Images['take'] = async (order, { id, service, writeLog, signal }) => {
     const parsed = parseImageReference(order.reference);
-    if (!parsed) throw new ImageError('image_invalid', 'That is no reference to an image.');
+    if (!parsed) throw new CannotRunError('image_invalid', 'That is no reference to an image.');
     const reference = parsed;
     refuseIf(options.sandboxes.whyNoImages);
     const { accountId: account } = order;
@@ -201,7 +205,7 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       return await logged(image);
     } catch (error) {
       if (isNoSpace(error)) throw diskFull();
-      if (!(error instanceof ImageError)) throw error;
+      if (!(error instanceof CannotRunError)) throw error;
       if (error.reason !== 'registry_unreachable') {
         if (error.reason === 'image_access_refused' || error.reason === 'image_not_found')
           await store.forgetLast(account, order.reference);
@@ -238,15 +242,15 @@ export async function openImages(options: ImagesOptions): Promise<Images> {
       try {
         return await take(order, task);
       } catch (error) {
-        if (!(error instanceof ImageError)) throw error;
-        throw new ImageError(error.reason, `Image ${order.reference}: ${error.message}`);
+        if (!(error instanceof CannotRunError)) throw error;
+        throw new CannotRunError(error.reason, `Image ${order.reference}: ${error.message}`);
       }
     },
   };
 }
 
 function refuseIf(why: string | null): void {
-  if (why !== null) throw new ImageError('images_not_possible', `This runner cannot use images: ${why}.`);
+  if (why !== null) throw new CannotRunError('images_not_possible', `This runner cannot use images: ${why}.`);
 }
 
 const programs = ['skopeo', 'umoci'];
@@ -284,7 +288,7 @@ async function decompressedIn(blobs: string, digests: readonly string[]): Promis
   const found = digests.map(async (digest) => {
     const file = await lstat(join(blobs, hexOf(digest))).catch(() => undefined);
     if (!file?.isFile())
-      throw new ImageError('image_invalid', 'The image cannot be used: a layer is not what it says.');
+      throw new CannotRunError('image_invalid', 'The image cannot be used: a layer is not what it says.');
     return plainLayerOf(digest, file.size);
   });
   return Promise.all(found);
@@ -304,25 +308,25 @@ async function withinBytes<T>(
     return result;
   } catch (error) {
     // A single file that is too large ends the program that writes it, before this has measured anything.
-    if (error instanceof ImageError && /file too large/i.test(error.message)) throw tooLarge(mostBytes);
+    if (error instanceof CannotRunError && /file too large/i.test(error.message)) throw tooLarge(mostBytes);
     throw error;
   } finally {
     size.close();
   }
 }
 
-function mismatch({ host }: ImageReference): ImageError {
-  return new ImageError(
+function mismatch({ host }: ImageReference): CannotRunError {
+  return new CannotRunError(
     'image_digest_mismatch',
     `The registry ${host}: what it sent does not have the digest that it should have.`,
   );
 }
 
-function tooLarge(mostBytes: number): ImageError {
+function tooLarge(mostBytes: number): CannotRunError {
   const megabytes = Math.floor(mostBytes / 1024 / 1024);
-  return new ImageError('image_too_large', `The image is larger than ${megabytes} MB (HEADRACE_IMAGE_SIZE).`);
+  return new CannotRunError('image_too_large', `The image is larger than ${megabytes} MB (HEADRACE_IMAGE_SIZE).`);
 }
 
-function diskFull(): ImageError {
-  return new ImageError('disk_full', "The runner's disk has not enough room for the image.");
+function diskFull(): CannotRunError {
+  return new CannotRunError('disk_full', "The runner's disk has not enough room for the image.");
 }

@@ -20,7 +20,8 @@ import {
   type RunUser,
   type Sandboxes,
 } from '../sandbox/types.ts';
-import { ImageError, lastLine, pullFailure } from './failures.ts';
+import { CannotRunError } from '../cannot-run.ts';
+import { lastLine, pullFailure } from './failures.ts';
 import type { ImageAccounts } from './configuration.ts';
 import { mostBytesOfDocument } from './documents.ts';
 import { layoutName } from './manifest.ts';
@@ -198,7 +199,7 @@ export function openImageTools({
       }
       const why = ended.reason?.replaceAll('_', ' ') ?? lastLine(bytes.toString());
       const reason = /digest|hash|checksum/i.test(why) ? 'image_digest_mismatch' : 'image_invalid';
-      throw new ImageError(reason, `The image cannot be unpacked: ${why}`);
+      throw new CannotRunError(reason, `The image cannot be unpacked: ${why}`);
     },
     async giveTo({ uid, gid }, tree, into, { mostBytes, signal }) {
       const copy = `${fileLimit(mostBytes)}cp -a --reflink=auto ${treePlace}/. /build`;
@@ -239,7 +240,7 @@ interface Skopeo extends Bounds {
   timeoutMs: number;
 }
 
-function failureOf(host: string, ended: Ended, said: string, troubles: FilteringProxy['troubles']): ImageError {
+function failureOf(host: string, ended: Ended, said: string, troubles: FilteringProxy['troubles']): CannotRunError {
   if (ended.reason === 'timed_out') return pullFailure(host, 'timeout', troubles);
   return pullFailure(host, said, troubles);
 }

@@ -1,4 +1,5 @@
 import { open, readdir, readlink } from 'node:fs/promises';
+import { orAborted } from '../../lib/or-aborted.ts';
 import { randomName } from '../../lib/random-name.ts';
 import { descendants } from './descendants.ts';
 import type { DiskWatch } from './disk.ts';
@@ -6,7 +7,7 @@ import type { Machine } from './machine.ts';
 import { runInSandbox } from './run.ts';
 import { filesOfRun } from './run-files.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
-import type { Beside, Ended, Job } from './types.ts';
+import { TimedOutError, type Beside, type Ended, type Job } from './types.ts';
 
 /**
  * A run, and what is started beside it: each in a sandbox of its own, with its own processes, files and user, in the run's
@@ -18,8 +19,9 @@ export async function withNeighbours(
   job: Job,
   { disk, discard }: { disk: DiskWatch; discard: (sandbox: Sandbox) => void },
 ): Promise<Ended> {
-  const { before } = job;
+  const { before, limits } = job;
   if (!before) return runInSandbox(machine, sandbox, job, disk);
+  const began = performance.now();
   const over = new AbortController();
   const running = new Set<Promise<unknown>>();
   const opened: Sandbox[] = [];
@@ -39,16 +41,30 @@ export async function withNeighbours(
     return { ended, listens: async (port) => isOpenAt((await opening).process.init(), port) };
   };
   try {
-    sandbox.cgroup?.limit(job.limits);
-    await before({ start });
-    return await runInSandbox(machine, sandbox, job, disk);
+    sandbox.cgroup?.limit(limits);
+    await inTime(before({ start }), limits.timeoutMs);
+    const timeoutMs = Math.max(1, limits.timeoutMs - (performance.now() - began));
+    return await runInSandbox(machine, sandbox, { ...job, limits: { ...limits, timeoutMs } }, disk);
   } finally {
+    job.onOver?.();
     over.abort();
     // They are not asked to end, as nothing in the run's control group is.
     for (const { process } of opened) process.kill();
     await Promise.allSettled(running);
     // Not earlier: one that still ran could have got hold of another's directories, and change them while they are removed.
     opened.forEach(discard);
+  }
+}
+
+/** What is started beside a run takes of the run's own time. */
+async function inTime(work: Promise<void>, timeoutMs: number): Promise<void> {
+  const late = new AbortController();
+  // Node fires timers beyond 2^31 ms at once.
+  const timer = setTimeout(() => late.abort(new TimedOutError()), Math.min(timeoutMs, 2 ** 31 - 1));
+  try {
+    await orAborted(work, late.signal);
+  } finally {
+    clearTimeout(timer);
   }
 }
 

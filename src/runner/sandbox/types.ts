@@ -280,3 +280,9 @@ export function buildPath(home: string = sandboxPaths.home): string {
 export class CannotMountError extends Error {
   override name = 'CannotMountError';
 }
+
+/** The time of a run was over before its first step. */
+export class TimedOutError extends Error {
+  override name = 'TimedOutError';
+  override message = 'The time was over before all services were ready.';
+}

@@ -13,12 +13,12 @@ import {
   type Neighbour,
   type Step,
 } from '../sandbox/types.ts';
-import { ServiceError } from './service-error.ts';
+import { CannotRunError } from '../cannot-run.ts';
 import type { ServiceLog } from './service-log.ts';
 
 /** One service while it runs. */
 export interface RunningService {
-  /** Settles when it takes requests; rejects with a ServiceError when it will not. */
+  /** Settles when it takes requests; rejects with a CannotRunError when it will not. */
   readonly ready: Promise<void>;
   readonly ended: Promise<Ended>;
   /** Asks it to end, and waits for that. */
@@ -120,7 +120,7 @@ function commandOf({ name, command }: ServiceOrder, image: TakenImage | undefine
   const { entrypoint = [], command: words = [] } = image?.configuration ?? {};
   const all = [...entrypoint, ...words];
   if (all.length === 0)
-    throw new ServiceError('service_not_ready', `The service ${name} has no command, and its image names none.`);
+    throw new CannotRunError('service_not_ready', `The service ${name} has no command, and its image names none.`);
   return inDirectory(image, `exec ${all.map(quote).join(' ')}`);
 }
 
@@ -157,18 +157,18 @@ async function becomesReady({ parts, running, ended, layers, begun, probed }: Be
   };
   const isOver = ended.then(({ exitStatus, reason }) => {
     const how = exitStatus === null ? `was ended (${reason?.replaceAll('_', ' ')})` : `ended with status ${exitStatus}`;
-    throw new ServiceError('service_not_ready', `The service ${name} ${how} before it was ready.`);
+    throw new CannotRunError('service_not_ready', `The service ${name} ${how} before it was ready.`);
   });
   try {
     const holds = Promise.all([begun, ...(readyCommand === '' ? [] : [probed]), listens()]);
     await orAborted(Promise.race([holds, isOver]), AbortSignal.any([late, signal]));
   } catch (error) {
     signal.throwIfAborted();
-    const isLate = late.aborted && !(error instanceof ServiceError);
+    const isLate = late.aborted && !(error instanceof CannotRunError);
     const words = isLate ? `The service ${name} was not ready within ${seconds} seconds.` : (error as Error).message;
-    if (!isLate && !(error instanceof ServiceError)) throw error;
+    if (!isLate && !(error instanceof CannotRunError)) throw error;
     await log.flush();
-    throw new ServiceError('service_not_ready', `${words}${withLastLines(log)}`);
+    throw new CannotRunError('service_not_ready', `${words}${withLastLines(log)}`);
   } finally {
     waiting.abort();
   }

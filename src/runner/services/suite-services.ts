@@ -10,7 +10,7 @@ import { buildUser, type Beside, type Job, type JobLayers } from '../sandbox/typ
 import { findable } from '../search-paths.ts';
 import { runService, withLastLines, type RunningService, type ServiceParts } from './run-service.ts';
 import { digestOfData, findData, keepData } from './service-data.ts';
-import { ServiceError } from './service-error.ts';
+import { CannotRunError } from '../cannot-run.ts';
 import { serviceLog, type LogSink, type ServiceLog } from './service-log.ts';
 
 /**
@@ -29,7 +29,7 @@ export interface SuiteServices extends AsyncDisposable {
   /** The build is over, and they go. */
   over: () => void;
   /** Why the build was ended, if a service did so. */
-  failure(): ServiceError | undefined;
+  failure(): CannotRunError | undefined;
   /** Masks these too, from now on. */
   hide(secrets: readonly string[]): Promise<void>;
 }
@@ -51,6 +51,8 @@ export interface ServicesOptions {
   /** A line for the log of the build. */
   print: (text: string) => Promise<void>;
   onStates?: ((states: readonly ServiceState[]) => void) | undefined;
+  /** When the build began, by `performance.now()`. Times are counted from then. */
+  began?: number;
   signal: AbortSignal;
 }
 
@@ -67,9 +69,10 @@ interface Service {
 
 /** Brings what they are made of. */
 export async function openSuiteServices(using: Using, options: ServicesOptions): Promise<SuiteServices> {
-  const { orders, project, isFork, limits, secrets, openLog, print, onStates = () => {}, takeImage, signal } = options;
+  const { orders, project, isFork, limits, secrets, openLog, print, takeImage, signal } = options;
+  const { onStates = () => {}, began = performance.now() } = options;
   if (!using.sandboxes.hasOwnNetwork)
-    throw new ServiceError(
+    throw new CannotRunError(
       'services_need_own_network',
       'This runner gives builds the network of its machine, and services need one of their own.',
     );
@@ -86,7 +89,6 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
     }),
   );
   const resources = held.move();
-  const began = performance.now();
   const elapsed = (): number => Math.round(performance.now() - began);
   const services = orders.map((order): Service => {
     const log = serviceLog(openLog(order.name), secrets);
@@ -99,7 +101,7 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
   const dying = new AbortController();
   const ending = new AbortController();
   const everything = AbortSignal.any([signal, ending.signal, dying.signal]);
-  let failure: ServiceError | undefined;
+  let failure: CannotRunError | undefined;
   let isOver = false;
 
   const mounts: NonNullable<Job['mounts']> = [{ at: '/etc/hosts', file: hosts }];
@@ -125,11 +127,10 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
     const { order, log } = service;
     const { exitStatus } = await running.ended;
     const isAwaited = isOver || everything.aborted;
-    const status = exitStatus === null ? {} : { status: exitStatus };
-    change(service, { state: isAwaited ? 'stopped' : 'failed', to: elapsed(), ...status });
+    change(service, { state: isAwaited ? 'stopped' : 'failed', to: elapsed() });
     if (isAwaited) return;
     const how = exitStatus === null ? 'was ended' : `ended with status ${exitStatus}`;
-    failure ??= new ServiceError(
+    failure ??= new CannotRunError(
       'service_died',
       `The service ${order.name} ${how} while the build ran.${withLastLines(log)}`,
     );
@@ -152,7 +153,7 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
     if (exitStatus === 0) return;
     const how =
       exitStatus === null ? `was ended (${reason?.replaceAll('_', ' ')})` : `failed with status ${exitStatus}`;
-    throw new ServiceError(
+    throw new CannotRunError(
       'service_prepare_failed',
       `What fills the service ${order.name} ${how}.${withLastLines(log)}`,
     );
@@ -175,6 +176,10 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
     /** Its sandbox is opened while its data are looked for. */
     const begin = async (finding: Promise<JobLayers | undefined>, onLeft?: Job['onLeft']) => {
       const running = runService(beside, parts, { layers: finding.then((layers = {}) => layers), onLeft });
+      running.ended.then(
+        ({ exitStatus }) => void (exitStatus !== null && (service.state.status = exitStatus)),
+        () => {}, // `ready` tells
+      );
       const [known] = await Promise.all([finding, running.ready]);
       return { running, known };
     };
@@ -209,7 +214,8 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
       await print(`The service ${service.order.name} is ready.\n`);
       watch(service, running).catch((error: unknown) => dying.abort(error));
     } catch (error) {
-      change(service, { state: 'failed', to: elapsed() });
+      // It may have been ended because another one failed, or with its build.
+      change(service, { state: isOver || everything.aborted ? 'stopped' : 'failed', to: elapsed() });
       throw error;
     }
   };

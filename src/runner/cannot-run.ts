@@ -1,0 +1,33 @@
+/** Why a run cannot begin, or cannot go on: the one word that the API shows. */
+export type CannotRunReason =
+  | 'images_not_possible'
+  | 'image_builds_off'
+  | 'image_builds_not_possible'
+  | 'image_invalid'
+  | 'image_not_found'
+  | 'image_access_refused'
+  | 'image_digest_mismatch'
+  | 'image_wrong_architecture'
+  | 'image_without_shell'
+  | 'image_too_large'
+  | 'image_rejected'
+  | 'image_pull_failed'
+  | 'registry_unreachable'
+  | 'registry_untrusted'
+  | 'registry_not_allowed'
+  | 'disk_full'
+  | 'service_not_ready'
+  | 'service_died'
+  | 'service_prepare_failed'
+  | 'services_need_own_network';
+
+/** Something that a run needs is not to be had: an image, or a service. The message is for the log of the run, which masks it. */
+export class CannotRunError extends Error {
+  override name = 'CannotRunError';
+  readonly reason: CannotRunReason;
+
+  constructor(reason: CannotRunReason, message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
