@@ -29,9 +29,10 @@ const endings: Record<string, { interfere: Interference; words: RegExp }> = {
     interfere: () => ({ status: 429, headers: { 'retry-after': '30' }, body: { message: 'Slow down' } }),
     words: /429: Slow down/,
   },
+  // Something in between that says yes to everything, such as the page of a network where one signs in first.
   'answers no JSON': {
-    interfere: (_, response) => (response.writeHead(502).end('<html>Bad gateway'), 'answered'),
-    words: /answered 502/,
+    interfere: (_, response) => (response.writeHead(200).end('<html>Welcome'), 'answered'),
+    words: /is not this kind of forge/,
   },
   'answers without end': {
     interfere: (_, response) => {
