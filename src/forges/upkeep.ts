@@ -173,7 +173,7 @@ async function checkProject(
       url: project.forge_url ?? '',
       secret: vault.open(secret, sealedLocation({ table: 'hooks', column: 'secret' }, hookId)),
     };
-    const parts = { repository: project.forge_repository, title: titleOf(project.name), publicKey: key, hook };
+    const parts = { repository: project.forge_repository, title: titleOf(project), publicKey: key, hook };
     const missing = await missingParts(client, parts);
     if (project.forge_mends !== mends.none)
       kept = await putInPlace({ db, ids }, client, { forgeId: forge.id, parts, missing });
@@ -193,7 +193,9 @@ async function checkProject(
   });
 }
 
-export const titleOf = (name: string): string => `Headrace ${name}`.slice(0, 100).toWellFormed();
+/** At Gitea no two keys of a repository have one name, and projects of several accounts or servers may be on it. */
+export const titleOf = ({ id, name }: { id: bigint; name: string }): string =>
+  `Headrace ${name.slice(0, 60).toWellFormed()} (${id})`;
 
 export function missingInWords({ key, hook }: { key: boolean; hook: boolean }): string {
   if (key && hook) return 'The key and the hook are missing at the forge.';

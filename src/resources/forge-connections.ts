@@ -73,6 +73,7 @@ export interface MadeAtForge {
 
 /** A new project, or the one that is there. */
 interface Wanted {
+  id: bigint;
   name: string;
   publicKey: string;
   /** The hook that the project has already. */
@@ -85,13 +86,13 @@ const allIsMissing: MissingParts = { key: true, hook: true, stale: [] };
 export async function atForge(
   call: Asking,
   { row, client, repository }: { row: ForgeRow; client: Forge; repository: ForgeRepository },
-  { name, publicKey, hook: present, isNew }: Wanted,
+  { publicKey, hook: present, isNew, ...project }: Wanted,
 ): Promise<MadeAtForge> {
   const { database: db, ids, vault, origin } = call;
   const id = present?.id ?? ids.next();
   const secret = present ? vault.open(present.secret, secretLocation(id)) : randomHookSecret();
   const hook = { id, url: `${origin}/hooks/${id}`, secret };
-  const parts: ProjectParts = { repository: repository.full_name, title: titleOf(name), publicKey, hook };
+  const parts: ProjectParts = { repository: repository.full_name, title: titleOf(project), publicKey, hook };
   try {
     const missing = isNew ? allIsMissing : await missingParts(client, parts);
     const intent = await putInPlace({ db, ids }, client, { forgeId: row.id, parts, missing });
@@ -119,7 +120,7 @@ export async function connectionFor(
     throw wrong(`The repository of the project is ${project.clone_url}, and not ${repository.full_name}.`);
   const publicKey = vault.openPublic(project.ssh_public_key, keyLocation(project.id));
   const hook = await forgeHookOf(db, project.id);
-  const wanted = { name: project.name, publicKey, hook, isNew: false };
+  const wanted = { id: project.id, name: project.name, publicKey, hook, isNew: false };
   return { made: await atForge(call, { row, client, repository }, wanted) };
 }
 
