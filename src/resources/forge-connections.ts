@@ -2,7 +2,6 @@ import type { Call, WithCaller } from '../api/call.ts';
 import type { VisibleProject } from '../auth/projects.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import { sealedLocation, type ForgeRow, type HookRow } from '../db/schema.ts';
-import { locationOf } from '../domain/git-address.ts';
 import { ApiError } from '../errors.ts';
 import type { Forge, ForgeRepository } from '../forges/forge.ts';
 import { providers } from '../forges/index.ts';
@@ -25,7 +24,7 @@ import { createStatusTarget, deleteNotification } from '../lifecycle/notificatio
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { forgeRepository } from '../records/forge.ts';
 import { orNotFound } from './common.ts';
-import { leadsTo } from './forge-projects.ts';
+import { leadsTo, nameAt } from './forge-projects.ts';
 import { forgeRefusal, opened } from './open-forge.ts';
 import { dropForgeHooks, forgeHookOf, keepForgeHook, randomHookSecret } from './hooks.ts';
 
@@ -110,8 +109,7 @@ export async function connectionFor(
   const { forge_id: forgeId, repository: asked } = input;
   const row = await forgeNamed(call, forgeId);
   const own = project.forge_id === forgeId ? project.forge_repository : '';
-  const path = locationOf(project.clone_url)?.path ?? '';
-  const name = asked || own || path;
+  const name = asked || own || nameAt(row, project.clone_url);
   if (!new RegExp(forgeRepository.schema.pattern ?? '', 'u').test(name))
     throw wrong(`The address of the project does not tell the name of its repository at the forge.`);
   const client = opened(call, row);
