@@ -222,7 +222,7 @@ async function wrongWith(client: Forge, project: Checked): Promise<string> {
 
 /** Keeps what an error tells of a forge, and leaves it alone for a while. False where it tells nothing. */
 async function noteTrouble({ db, ids, vault }: UpkeepParts, forge: ForgeRow, error: unknown): Promise<boolean> {
-  const seen = stateAfter(forge.provider, error);
+  const seen = stateAfter(forge, error);
   if (!seen || !(error instanceof ForgeError)) return false;
   const wait = seen.state === 'refused' ? day : Math.max(error.retryAfterMs ?? 0, awayMs);
   await db.transaction(async (trx) => {

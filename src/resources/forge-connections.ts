@@ -47,7 +47,7 @@ function wrong(words: string): ApiError {
 /** The repository, if a project can be made on it. */
 export async function usableRepository(forge: Forge, row: ForgeRow, name: string): Promise<ForgeRepository> {
   const found = await forge.repository(name).catch((error: unknown) => {
-    throw forgeRefusal(error, 'repository', row.provider);
+    throw forgeRefusal(error, 'repository', row);
   });
   // A forge that answers for another one may have followed a new name, or be up to something.
   if (found.full_name.toLowerCase() !== name.toLowerCase())
@@ -97,7 +97,7 @@ export async function atForge(
     const intent = await putInPlace({ db, ids }, client, { forgeId: row.id, parts, missing });
     return { forge: row, repository, publicKey, hook, intent };
   } catch (error) {
-    throw forgeRefusal(error, 'repository', row.provider);
+    throw forgeRefusal(error, 'repository', row);
   }
 }
 

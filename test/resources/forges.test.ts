@@ -137,6 +137,9 @@ describeService(
       const sent = forge.fields;
       const wrongUrl = { url: 'invalid_format' };
       assertInWords(await alice.post('/forges', { ...sent, token: 'wrong' }), { token: 'invalid_format' }, /scope api/);
+      await using center = await FakeForge.start('center');
+      const refused = await alice.post('/forges', { ...center.fields, token: 'wrong' });
+      assertInWords(refused, { token: 'invalid_format' }, /A token needs the scope Repository admin\.$/);
       assertInWords(await alice.post('/forges', { ...sent, url: 'http://10.1.2.3' }), wrongUrl, /not public/);
       assertInWords(await alice.post('/forges', { ...sent, url: `${forge.url}/elsewhere` }), wrongUrl, /404/);
       assertInWords(

@@ -79,7 +79,7 @@ export class FakeForge implements AsyncDisposable {
       github: 'repo, read:org',
       gitlab: 'api',
       gitea: 'all',
-      cloud: 'repository:admin, webhook',
+      cloud: 'repository, repository:admin, webhook',
       center: '',
     }[dialect];
   }
