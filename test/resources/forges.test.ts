@@ -265,6 +265,12 @@ describeService(
         async () => app.hooks,
         (hooks) => hooks.length === 0,
       );
+      const lacks = (reason: string) => until(shown, ({ forge_state_reason: told }) => told === reason);
+      assert.equal((await lacks('The hook was deleted here.')).forge_state, 'incomplete');
+      assert.deepEqual(link((await alice.post(path, { forge_id: forgeId })).record), connected);
+      const targets = `/projects/${project.id}/status_targets`;
+      assertDestroyed(await alice.delete(`${targets}/${(await alice.get(targets)).list[0]?.id}`));
+      await lacks('The status target was deleted here.');
       assert.equal((await alice.post(path, { forge_id: forgeId })).status, 200);
       const [newHook] = app.hooks;
       assert.deepEqual([app.hooks.length, newHook?.url === hook?.url], [1, false]);
