@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { recordAudit } from '../auth/audit.ts';
 import type { Database } from '../db/open.ts';
+import { startWorkLoop } from '../db/work-loop.ts';
 import { sealedLocation, type ForgeRemovalRow, type ForgeRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
-import { startWorkLoop } from '../lib/work-loop.ts';
 import {
   claimForge,
   dueAt,
@@ -48,6 +48,8 @@ export function startForgeUpkeep(parts: UpkeepParts): { close(): Promise<void> }
   const closing = new AbortController();
   const underWay = new Set<Promise<void>>();
   const loop = startWorkLoop(
+    db,
+    forgesTopic,
     async () => {
       if (underWay.size >= mostAtOnce) return checkEveryMs; // the next one that is done wakes the loop
       const forge = await db.transaction((trx) => claimForge(db, trx));
@@ -67,17 +69,9 @@ export function startForgeUpkeep(parts: UpkeepParts): { close(): Promise<void> }
     },
     { everyMs: checkEveryMs, onError },
   );
-  const stopListening = db.listen(
-    (topic) => {
-      if (topic === forgesTopic) loop.wake();
-    },
-    () => loop.wake(),
-  );
-  loop.wake();
   return {
     async close() {
       closing.abort();
-      stopListening();
       await loop.close();
       await Promise.all(underWay);
     },
