@@ -1,5 +1,5 @@
 import type { Answered, Project } from '../client/operations.ts';
-import { forgeProviders, scopesInWords } from '../domain/forge-providers.ts';
+import { forgeProviders, scopesInWords, tokensAt } from '../domain/forge-providers.ts';
 import { locationOf } from '../domain/git-address.ts';
 import type { Call } from './call.ts';
 import { WrongUse } from './errors.ts';
@@ -144,16 +144,18 @@ async function findAt({ client, screen }: Init, forge: Forge, { address, path }:
 /** Connects the forge of the repository. */
 async function connectOne(call: Init, here: Here): Promise<Found | undefined> {
   const { client, screen } = call;
-  const kinds = Object.entries(forgeProviders);
-  const choices = [...kinds.map(([, { name }]) => `connect ${name}`), 'without a forge: I install a key there myself'];
+  const kinds = Object.keys(forgeProviders) as (keyof typeof forgeProviders)[];
+  const names = kinds.map((kind) => `connect ${forgeProviders[kind].name}`);
+  const choices = [...names, 'without a forge: I install a key there myself'];
   const about = words`No forge that you have connected has ${here.host}/${here.path}`;
   const otherwise = `Run headrace init at a terminal, or with --forge ${none} to install the key yourself.`;
-  const [provider, { name, tokens, scopes }] = kinds[await choose(call, about, choices, otherwise)] ?? [undefined, {}];
+  const provider = kinds[await choose(call, about, choices, otherwise)];
   if (provider === undefined) return undefined;
   const usual = `https://${here.host}`;
   const url = (await ask(screen, words`Its address [${usual}]: `)) || usual;
-  screen.hint(words`Make a token at ${url}${tokens ?? ''}, with the ${scopesInWords(scopes ?? [])}.`);
-  const token = await askSecret(screen, `Token for ${name}, which is not shown: `);
+  const { tokens, scopes } = tokensAt({ provider, url });
+  screen.hint(words`Make a token at ${url}${tokens}, with the ${scopesInWords(scopes)}.`);
+  const token = await askSecret(screen, `Token for ${forgeProviders[provider].name}, which is not shown: `);
   if (token === '') throw new WrongUse('There was no token. Nothing was made.');
   const forge = await client.call('connectForge', {}, { provider, url, token });
   if (forge.state_reason !== '') screen.hint(clean(forge.state_reason));

@@ -17,9 +17,17 @@ export const forgeProviders = {
     name: 'Bitbucket',
     url: 'https://bitbucket.org',
     tokens: '/account/settings/',
-    scopes: ['repository:admin', 'webhook', 'account'],
+    scopes: ['repository', 'repository:admin', 'webhook', 'account'],
   },
 } as const;
+
+/** Bitbucket Data Center is another program than Bitbucket Cloud. */
+const dataCenter = { tokens: '/plugins/servlet/access-tokens/manage', scopes: ['Repository admin'] } as const;
+
+/** Where a token is made at the forge with an address, and the scopes to tick there. */
+export function tokensAt({ provider, url }: { provider: keyof typeof forgeProviders; url: string }) {
+  return provider === 'bitbucket' && url !== forgeProviders.bitbucket.url ? dataCenter : forgeProviders[provider];
+}
 
 /** Such as “scopes a, b and c”. */
 export function scopesInWords(scopes: readonly string[]): string {

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import * as Type from 'typebox';
 import type { Static, TSchema } from 'typebox';
 import { Check } from 'typebox/value';
 import { bytes } from '../domain/bounds.ts';
@@ -27,6 +28,11 @@ export interface Answered<T> {
   headers: IncomingHttpHeaders;
 }
 
+interface Text {
+  text: string;
+  headers: IncomingHttpHeaders;
+}
+
 /** The longest text that is told of what a forge says. */
 const longestSaid = 300;
 
@@ -46,15 +52,12 @@ export class ForgeApi {
   }
 
   async get<Of extends TSchema>(path: string, schema: Of): Promise<Answered<Static<Of>>> {
-    const { text, headers } = await this.#call('GET', path);
-    const value = parsed(text);
-    if (!Check(schema, value))
-      throw new ForgeError('not_a_forge', `What answers at ${this.#access.base} is not this kind of forge.`);
-    return { value, headers };
+    return this.#judged(schema, await this.#call('GET', path));
   }
 
+  /** All forges answer with what they have made. A page that stands in between says yes too, and has made nothing. */
   async post(path: string, body: object): Promise<void> {
-    await this.#call('POST', path, JSON.stringify(body));
+    this.#judged(Type.Object({}), await this.#call('POST', path, JSON.stringify(body)));
   }
 
   /** What is gone already is fine. */
@@ -64,7 +67,14 @@ export class ForgeApi {
     });
   }
 
-  async #call(method: string, path: string, body?: string): Promise<{ text: string; headers: IncomingHttpHeaders }> {
+  #judged<Of extends TSchema>(schema: Of, { text, headers }: Text): Answered<Static<Of>> {
+    const value = parsed(text);
+    if (!Check(schema, value))
+      throw new ForgeError('not_a_forge', `What answers at ${this.#access.base} is not this kind of forge.`);
+    return { value, headers };
+  }
+
+  async #call(method: string, path: string, body?: string): Promise<Text> {
     const { base, headers } = this.#access;
     await this.#rules.pace?.();
     const answer = await guardedRequest(

@@ -3,7 +3,15 @@ import * as Type from 'typebox';
 import type { Static } from 'typebox';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { ForgeApi } from './api.ts';
-import { encoded, type Forge, type ForgeRepository, type Identity, type StatusForm } from './forge.ts';
+import {
+  encoded,
+  rights,
+  type Forge,
+  type ForgeRepository,
+  type Identity,
+  type Right,
+  type StatusForm,
+} from './forge.ts';
 import { administered, unlessMoved } from './pages.ts';
 
 export const bitbucketUrl = 'https://bitbucket.org';
@@ -151,23 +159,30 @@ export function bitbucketCloud(api: ForgeApi): Forge {
   };
 }
 
-/** Scopes of access tokens and applications, and those of personal API tokens, which have other names. */
+/** What each right takes, in scopes of access tokens and applications. */
+const scopesOf: Record<Right, string[]> = {
+  read: ['repository'],
+  keys: ['repository:admin'],
+  hooks: ['webhook'],
+  statuses: ['repository'],
+};
+
+/** The same for personal API tokens, whose scopes have other names. */
+const personalScopesOf: Record<Right, string[]> = {
+  read: ['read:repository:bitbucket'],
+  keys: ['admin:repository:bitbucket'],
+  hooks: ['read:webhook:bitbucket', 'write:webhook:bitbucket', 'delete:webhook:bitbucket'],
+  statuses: ['read:repository:bitbucket'],
+};
+
 function rightsOf(header: string | string[] | undefined): Pick<Identity, 'may' | 'lacks'> {
   if (header === undefined) return { may: null, lacks: [] };
-  const scopes = String(header)
-    .split(/[,\s]+/)
-    .map((scope) => scope.replace(/^(\w+):(\w+):bitbucket$/, '$2:$1').replace(/:read$/, ''));
-  const has = (...those: string[]): boolean => those.some((scope) => scopes.includes(scope));
-  const admin = has('repository:admin');
-  const writes = admin || has('repository:write');
-  const hooks = has('webhook', 'webhook:write');
+  const scopes = String(header).split(/[,\s]+/);
+  if (scopes.includes('repository:write')) scopes.push('repository'); // the only one that has another in it
+  const needed = scopes.some((scope) => scope.endsWith(':bitbucket')) ? personalScopesOf : scopesOf;
+  const has = (scope: string): boolean => scopes.includes(scope);
   return {
-    may: [
-      ...(writes || has('repository') ? (['read'] as const) : []),
-      ...(admin ? (['keys'] as const) : []),
-      ...(hooks ? (['hooks'] as const) : []),
-      ...(has('repository', 'repository:write') || admin ? (['statuses'] as const) : []),
-    ],
-    lacks: [...(admin ? [] : ['repository:admin']), ...(hooks ? [] : ['webhook'])],
+    may: rights.filter((right) => needed[right].every(has)),
+    lacks: [...new Set(rights.flatMap((right) => needed[right]))].filter((scope) => !has(scope)),
   };
 }

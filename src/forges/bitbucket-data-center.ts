@@ -115,7 +115,7 @@ export function bitbucketDataCenter(api: ForgeApi): Forge {
 /** Hooks are shown to administrators alone; Bitbucket answers others with 401 or 403. */
 async function mayRead(api: ForgeApi, path: string): Promise<boolean> {
   try {
-    await api.get(path, Type.Unknown());
+    await api.get(path, pageOf(Type.Unknown()));
     return true;
   } catch (error) {
     if (error instanceof ForgeError && ['refused', 'forbidden', 'not_found'].includes(error.kind)) return false;

@@ -60,6 +60,12 @@ export function isProvider(name: string): name is ProviderName {
   return Object.hasOwn(providers, name);
 }
 
+/** The folder of the repositories of a forge over HTTPS, with a slash at its end; blank where its host is for them alone. */
+export function gitFolderOf({ provider, url }: { provider: ProviderName; url: string }): string {
+  const isDataCenter = provider === 'bitbucket' && url !== bitbucketUrl;
+  return `${new URL(url).pathname}/${isDataCenter ? 'scm/' : ''}`.replace(/^\/+/, '');
+}
+
 /** Opens forges by the rules of a server. */
 export type OpenForge = (name: ProviderName, access: ForgeAccess, pace?: ForgeRules['pace']) => Forge;
 

@@ -1,12 +1,11 @@
 import { recordAudit } from '../auth/audit.ts';
 import type { ForgeRow } from '../db/schema.ts';
-import { forgeProviders, scopesInWords } from '../domain/forge-providers.ts';
+import { scopesInWords, tokensAt } from '../domain/forge-providers.ts';
 import type { Vault } from '../lib/vault.ts';
 import { breakLinks, changeForge } from '../lifecycle/forges.ts';
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import type { ForgeState } from '../records/forge.ts';
 import { ForgeError, type Forge } from './forge.ts';
-import type { ProviderName } from './index.ts';
 
 /** What a forge tells of itself and of a token. */
 export interface SeenForge {
@@ -29,19 +28,18 @@ const cut = (text: string): string =>
     .toWellFormed()
     .slice(0, 255);
 
+type Known = Pick<ForgeRow, 'provider' | 'url'>;
+
 /** A refusal in words, with what a token needs. */
-export function refusalInWords(provider: ProviderName, { message }: ForgeError): string {
+export function refusalInWords(forge: Known, { message }: ForgeError): string {
   const said = /[.!?]$/.test(message) ? message : `${message}.`;
-  return `${said} A token needs the ${scopesInWords(forgeProviders[provider].scopes)}.`;
+  return `${said} A token needs the ${scopesInWords(tokensAt(forge).scopes)}.`;
 }
 
 /** What an error of a forge tells of it; undefined where it tells nothing. */
-export function stateAfter(
-  provider: ProviderName,
-  error: unknown,
-): Pick<SeenForge, 'state' | 'state_reason'> | undefined {
+export function stateAfter(forge: Known, error: unknown): Pick<SeenForge, 'state' | 'state_reason'> | undefined {
   if (!(error instanceof ForgeError)) return undefined;
-  if (error.kind === 'refused') return { state: 'refused', state_reason: refusalInWords(provider, error) };
+  if (error.kind === 'refused') return { state: 'refused', state_reason: refusalInWords(forge, error) };
   if (error.kind === 'unavailable' || error.kind === 'not_a_forge')
     return { state: 'unreachable', state_reason: error.message };
   return undefined;

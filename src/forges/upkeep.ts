@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { recordAudit } from '../auth/audit.ts';
 import type { Database } from '../db/open.ts';
+import { startWorkLoop } from '../db/work-loop.ts';
 import { sealedLocation, type ForgeRemovalRow, type ForgeRow } from '../db/schema.ts';
 import type { IdSource } from '../lib/ids.ts';
 import type { Vault } from '../lib/vault.ts';
-import { startWorkLoop } from '../lib/work-loop.ts';
 import {
   claimForge,
   dueAt,
@@ -48,6 +48,8 @@ export function startForgeUpkeep(parts: UpkeepParts): { close(): Promise<void> }
   const closing = new AbortController();
   const underWay = new Set<Promise<void>>();
   const loop = startWorkLoop(
+    db,
+    forgesTopic,
     async () => {
       if (underWay.size >= mostAtOnce) return checkEveryMs; // the next one that is done wakes the loop
       const forge = await db.transaction((trx) => claimForge(db, trx));
@@ -67,17 +69,9 @@ export function startForgeUpkeep(parts: UpkeepParts): { close(): Promise<void> }
     },
     { everyMs: checkEveryMs, onError },
   );
-  const stopListening = db.listen(
-    (topic) => {
-      if (topic === forgesTopic) loop.wake();
-    },
-    () => loop.wake(),
-  );
-  loop.wake();
   return {
     async close() {
       closing.abort();
-      stopListening();
       await loop.close();
       await Promise.all(underWay);
     },
@@ -173,7 +167,7 @@ async function checkProject(
       url: project.forge_url ?? '',
       secret: vault.open(secret, sealedLocation({ table: 'hooks', column: 'secret' }, hookId)),
     };
-    const parts = { repository: project.forge_repository, title: titleOf(project.name), publicKey: key, hook };
+    const parts = { repository: project.forge_repository, title: titleOf(project), publicKey: key, hook };
     const missing = await missingParts(client, parts);
     if (project.forge_mends !== mends.none)
       kept = await putInPlace({ db, ids }, client, { forgeId: forge.id, parts, missing });
@@ -193,7 +187,9 @@ async function checkProject(
   });
 }
 
-export const titleOf = (name: string): string => `Headrace ${name}`.slice(0, 100).toWellFormed();
+/** At Gitea no two keys of a repository have one name, and projects of several accounts or servers may be on it. */
+export const titleOf = ({ id, name }: { id: bigint; name: string }): string =>
+  `Headrace ${name.slice(0, 60).toWellFormed()} (${id})`;
 
 export function missingInWords({ key, hook }: { key: boolean; hook: boolean }): string {
   if (key && hook) return 'The key and the hook are missing at the forge.';
@@ -220,7 +216,7 @@ async function wrongWith(client: Forge, project: Checked): Promise<string> {
 
 /** Keeps what an error tells of a forge, and leaves it alone for a while. False where it tells nothing. */
 async function noteTrouble({ db, ids, vault }: UpkeepParts, forge: ForgeRow, error: unknown): Promise<boolean> {
-  const seen = stateAfter(forge.provider, error);
+  const seen = stateAfter(forge, error);
   if (!seen || !(error instanceof ForgeError)) return false;
   const wait = seen.state === 'refused' ? day : Math.max(error.retryAfterMs ?? 0, awayMs);
   await db.transaction(async (trx) => {

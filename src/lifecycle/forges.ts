@@ -142,7 +142,7 @@ export async function mendLinks({ db, trx }: InTransaction, forgeId: bigint): Pr
   await db.announce(trx, forgesTopic);
 }
 
-/** A push was built that no hook told of, though there should be one: the forge is asked for it soon. */
+/** Something may be missing, such as a hook that did not tell of a push: the project is checked soon. */
 export async function checkSoon({ db, trx }: InTransaction, projectId: bigint): Promise<void> {
   const soon = BigInt(Date.now());
   await trx

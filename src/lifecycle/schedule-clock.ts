@@ -1,4 +1,4 @@
-import { startWorkLoop } from '../lib/work-loop.ts';
+import { startWorkLoop } from '../db/work-loop.ts';
 import { mendSchedules, nextScheduleAt, runDueSchedules, schedulesTopic } from './schedules.ts';
 import type { WriteContext } from './write-context.ts';
 
@@ -20,7 +20,9 @@ const checkEveryMs = 15_000;
  */
 export function startScheduleClock({ now, trouble: onError, ...services }: ScheduleClockParts): ScheduleClock {
   const { db } = services;
-  const loop = startWorkLoop(
+  return startWorkLoop(
+    db,
+    schedulesTopic,
     async () => {
       await mendSchedules(db, now());
       // More may be due, and only now is the next time known.
@@ -30,17 +32,4 @@ export function startScheduleClock({ now, trouble: onError, ...services }: Sched
     },
     { everyMs: checkEveryMs, onError },
   );
-  const stopListening = db.listen(
-    (topic) => {
-      if (topic === schedulesTopic) loop.wake();
-    },
-    () => loop.wake(),
-  );
-  loop.wake();
-  return {
-    async close() {
-      stopListening();
-      await loop.close();
-    },
-  };
 }

@@ -1,5 +1,5 @@
 import { isDatabaseFull } from '../db/open.ts';
-import { startWorkLoop } from '../lib/work-loop.ts';
+import { startWorkLoop } from '../db/work-loop.ts';
 import { watchForSetBack } from '../lib/clock-set-back.ts';
 import { headOfLine, type Outgoing } from '../lifecycle/webhook-deliveries.ts';
 import * as deliveryJobs from '../queue/delivery-jobs.ts';
@@ -47,9 +47,10 @@ export async function startSender(parts: SenderParts): Promise<Sender> {
   });
 
   const hasBeenSetBack = watchForSetBack();
-  let isAnnounced = false;
   const loop = startWorkLoop(
-    async () => {
+    db,
+    deliveryJobs.deliveryJobsTopic,
+    async (isAnnounced) => {
       if (hasBeenSetBack()) await deliveryJobs.makeStrandedDeliveryJobsDue(db, longestOf(retryPolicy));
       const room = mostAtOnce - slots.taken;
       if (room <= 0) return checkEveryMs; // the first free slot triggers the next query
@@ -59,12 +60,10 @@ export async function startSender(parts: SenderParts): Promise<Sender> {
         if (dueAt === undefined) return checkEveryMs;
         if (dueAt > Date.now()) return dueAt - Date.now();
       }
-      const wasAnnounced = isAnnounced;
-      isAnnounced = false;
       const claimed = await claim(parts, Math.min(room, mostPerClaim), slots);
       for (const one of claimed) begin(one);
       // More may be due, and only now the next time is known.
-      return claimed.length > 0 || wasAnnounced ? 0 : checkEveryMs;
+      return claimed.length > 0 || isAnnounced ? 0 : checkEveryMs;
     },
     { everyMs: checkEveryMs, onError },
   );
@@ -74,20 +73,9 @@ export async function startSender(parts: SenderParts): Promise<Sender> {
     void slots.take(one.job.account_id, serve).then(() => loop.wake());
   };
 
-  const stopListening = db.listen(
-    (topic) => {
-      if (topic !== deliveryJobs.deliveryJobsTopic) return;
-      isAnnounced = true;
-      loop.wake();
-    },
-    () => loop.wake(),
-  );
-  loop.wake();
-
   return {
     async close() {
       closing.abort();
-      stopListening();
       await loop.close();
       await slots.allFree();
     },

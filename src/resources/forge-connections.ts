@@ -2,7 +2,6 @@ import type { Call, WithCaller } from '../api/call.ts';
 import type { VisibleProject } from '../auth/projects.ts';
 import type { Queries, Transaction } from '../db/open.ts';
 import { sealedLocation, type ForgeRow, type HookRow } from '../db/schema.ts';
-import { locationOf } from '../domain/git-address.ts';
 import { ApiError } from '../errors.ts';
 import type { Forge, ForgeRepository } from '../forges/forge.ts';
 import { providers } from '../forges/index.ts';
@@ -25,7 +24,7 @@ import { createStatusTarget, deleteNotification } from '../lifecycle/notificatio
 import type { WriteContext } from '../lifecycle/write-context.ts';
 import { forgeRepository } from '../records/forge.ts';
 import { orNotFound } from './common.ts';
-import { leadsTo } from './forge-projects.ts';
+import { leadsTo, nameAt } from './forge-projects.ts';
 import { forgeRefusal, opened } from './open-forge.ts';
 import { dropForgeHooks, forgeHookOf, keepForgeHook, randomHookSecret } from './hooks.ts';
 
@@ -48,7 +47,7 @@ function wrong(words: string): ApiError {
 /** The repository, if a project can be made on it. */
 export async function usableRepository(forge: Forge, row: ForgeRow, name: string): Promise<ForgeRepository> {
   const found = await forge.repository(name).catch((error: unknown) => {
-    throw forgeRefusal(error, 'repository', row.provider);
+    throw forgeRefusal(error, 'repository', row);
   });
   // A forge that answers for another one may have followed a new name, or be up to something.
   if (found.full_name.toLowerCase() !== name.toLowerCase())
@@ -73,6 +72,7 @@ export interface MadeAtForge {
 
 /** A new project, or the one that is there. */
 interface Wanted {
+  id: bigint;
   name: string;
   publicKey: string;
   /** The hook that the project has already. */
@@ -85,19 +85,19 @@ const allIsMissing: MissingParts = { key: true, hook: true, stale: [] };
 export async function atForge(
   call: Asking,
   { row, client, repository }: { row: ForgeRow; client: Forge; repository: ForgeRepository },
-  { name, publicKey, hook: present, isNew }: Wanted,
+  { publicKey, hook: present, isNew, ...project }: Wanted,
 ): Promise<MadeAtForge> {
   const { database: db, ids, vault, origin } = call;
   const id = present?.id ?? ids.next();
   const secret = present ? vault.open(present.secret, secretLocation(id)) : randomHookSecret();
   const hook = { id, url: `${origin}/hooks/${id}`, secret };
-  const parts: ProjectParts = { repository: repository.full_name, title: titleOf(name), publicKey, hook };
+  const parts: ProjectParts = { repository: repository.full_name, title: titleOf(project), publicKey, hook };
   try {
     const missing = isNew ? allIsMissing : await missingParts(client, parts);
     const intent = await putInPlace({ db, ids }, client, { forgeId: row.id, parts, missing });
     return { forge: row, repository, publicKey, hook, intent };
   } catch (error) {
-    throw forgeRefusal(error, 'repository', row.provider);
+    throw forgeRefusal(error, 'repository', row);
   }
 }
 
@@ -109,8 +109,7 @@ export async function connectionFor(
   const { forge_id: forgeId, repository: asked } = input;
   const row = await forgeNamed(call, forgeId);
   const own = project.forge_id === forgeId ? project.forge_repository : '';
-  const path = locationOf(project.clone_url)?.path ?? '';
-  const name = asked || own || path;
+  const name = asked || own || nameAt(row, project.clone_url);
   if (!new RegExp(forgeRepository.schema.pattern ?? '', 'u').test(name))
     throw wrong(`The address of the project does not tell the name of its repository at the forge.`);
   const client = opened(call, row);
@@ -119,7 +118,7 @@ export async function connectionFor(
     throw wrong(`The repository of the project is ${project.clone_url}, and not ${repository.full_name}.`);
   const publicKey = vault.open(project.ssh_public_key, keyLocation(project.id));
   const hook = await forgeHookOf(db, project.id);
-  const wanted = { name: project.name, publicKey, hook, isNew: false };
+  const wanted = { id: project.id, name: project.name, publicKey, hook, isNew: false };
   return { made: await atForge(call, { row, client, repository }, wanted) };
 }
 

@@ -69,7 +69,7 @@ export const routes = [
       try {
         return { seen: await seenAt(openForge(input.provider, { url, token: input.token })), url };
       } catch (error) {
-        throw forgeRefusal(error, 'url', input.provider);
+        throw forgeRefusal(error, 'url', { provider: input.provider, url });
       }
     },
     async handle({ db: trx, ids, vault, caller, input, seen, url }) {
@@ -103,7 +103,7 @@ export const routes = [
       try {
         return { seen: await seenAt(openForge(forge.provider, { url: forge.url, token: input.token })) };
       } catch (error) {
-        throw forgeRefusal(error, 'token', forge.provider);
+        throw forgeRefusal(error, 'token', forge);
       }
     },
     async handle({ db: trx, database: db, vault, forge, input, seen }) {
@@ -132,9 +132,9 @@ export const routes = [
         return { seen: await seenAt(opened(call, forge)) };
       } catch (error) {
         const forbidden = error instanceof ForgeError && error.kind === 'forbidden';
-        const seen = stateAfter(forge.provider, forbidden ? new ForgeError('refused', error.message) : error);
+        const seen = stateAfter(forge, forbidden ? new ForgeError('refused', error.message) : error);
         if (seen) return { seen };
-        throw forgeRefusal(error, 'url', forge.provider);
+        throw forgeRefusal(error, 'url', forge);
       }
     },
     async handle(call) {
@@ -180,7 +180,7 @@ export const routes = [
       const listed = await opened(call, forge)
         .repositories(query.query, query.page)
         .catch((error: unknown) => {
-          throw forgeRefusal(error, 'repository', forge.provider);
+          throw forgeRefusal(error, 'repository', forge);
         });
       const projects = await projectsAt(db, caller.id);
       const rows = listed.repositories.map((one) => ({ ...one, ...projects(one) }));

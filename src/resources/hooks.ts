@@ -6,7 +6,7 @@ import { sealIn } from '../db/sealing.ts';
 import type { HookRow } from '../db/schema.ts';
 import { ApiError } from '../errors.ts';
 import { secretLocation } from '../inbound-hooks/endpoint.ts';
-import { addRemoval } from '../lifecycle/forges.ts';
+import { addRemoval, checkSoon } from '../lifecycle/forges.ts';
 import { timestamp, timestampOrNull } from '../lib/timestamps.ts';
 import { columnsOf, valuesIn } from '../records/fields.ts';
 import { hookFields, hookRecord, secretHookRecord } from '../records/trigger.ts';
@@ -206,13 +206,11 @@ export const routes = [
       const { db, hook, project } = call;
       const { forge_id: forge, forge_repository: repository } = project;
       await db.deleteFrom('hooks').where('id', '=', hook.id).execute();
-      if (hook.forge_url !== '' && forge !== null)
-        await addRemoval(writeContextOf(call), {
-          forge_id: forge,
-          repository,
-          public_key: '',
-          hook_url: hook.forge_url,
-        });
+      if (hook.forge_url !== '' && forge !== null) {
+        const context = writeContextOf(call);
+        await addRemoval(context, { forge_id: forge, repository, public_key: '', hook_url: hook.forge_url });
+        await checkSoon(context, project.id);
+      }
       return destroyed;
     },
   }),

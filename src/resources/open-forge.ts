@@ -10,13 +10,15 @@ export function opened({ vault, openForge }: Pick<Call, 'vault' | 'openForge'>, 
   return openForge(forge.provider, { url: forge.url, token: vault.open(forge.token, tokenLocation(forge.id)) });
 }
 
+type Known = Pick<ForgeRow, 'provider' | 'url'>;
+
 /** The API's answer where a forge did not do what it was asked: in words, with what it said. */
-export function forgeRefusal(error: unknown, field: 'token' | 'url' | 'repository', provider: ForgeRow['provider']) {
+export function forgeRefusal(error: unknown, field: 'token' | 'url' | 'repository', forge: Known) {
   if (!(error instanceof ForgeError)) return error;
   const { kind, message } = error;
   if (kind === 'unavailable') return ApiError.inWords('resource_temporary_unavailable', 'generic', message);
   if (kind === 'refused' || (kind === 'forbidden' && field !== 'repository'))
-    return ApiError.inWords('invalid_format', 'token', refusalInWords(provider, error));
+    return ApiError.inWords('invalid_format', 'token', refusalInWords(forge, error));
   if (field === 'repository' && kind !== 'not_a_forge') return ApiError.inWords('invalid_format', field, message);
   if (field === 'repository') return ApiError.inWords('resource_temporary_unavailable', 'generic', message);
   return ApiError.inWords('invalid_format', 'url', message);

@@ -95,7 +95,7 @@ async function newAtForge(call: Asking & { input: ValuesOf<typeof newProjectFiel
   const address = addressAt(row, repository);
   const name = input.name || (await freeName(db, caller.id, repository.full_name));
   const identity = newIdentity(ids);
-  const wanted = { name, publicKey: identity.keys.publicKey, isNew: true };
+  const wanted = { id: identity.id, name, publicKey: identity.keys.publicKey, isNew: true };
   return { made: { ...(await atForge(call, { row, client, repository }, wanted)), name, address, identity } };
 }
 

@@ -4,6 +4,7 @@ import type { NotificationRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
 import { providers } from '../forges/index.ts';
 import { required } from '../records/fields.ts';
+import { checkSoon } from '../lifecycle/forges.ts';
 import { createStatusTarget, deleteNotification } from '../lifecycle/notifications.ts';
 import type { StatusReport } from '../lifecycle/status-reports.ts';
 import { forgeToken } from '../records/forge.ts';
@@ -114,7 +115,9 @@ export const routes = [
       details: ({ target }) => hostOf(target.url),
     },
     async handle(call) {
-      await deleteNotification(writeContextOf(call), call.target.id);
+      const context = writeContextOf(call);
+      if (call.target.forge_id !== null) await checkSoon(context, call.project.id);
+      await deleteNotification(context, call.target.id);
       return destroyed;
     },
   }),

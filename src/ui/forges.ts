@@ -1,4 +1,4 @@
-import { forgeProviders as providers } from '../domain/forge-providers.ts';
+import { forgeProviders as providers, tokensAt } from '../domain/forge-providers.ts';
 import type { Forge } from '../records/forge.ts';
 import { pageForm, type FormVisit, type PageForm } from './forms.ts';
 import { html, type Html } from './html.ts';
@@ -35,7 +35,7 @@ function tokenField(form: PageForm, hint: Html): Html {
 
 /** Where a token is made at a forge, and what to tick there. */
 function makeToken(provider: Forge['provider'], url: string): Html {
-  const { tokens, scopes } = providers[provider];
+  const { tokens, scopes } = tokensAt({ provider, url });
   const ticked = scopes.map((scope, at) => html`${at > 0 && ', '}<code>${scope}</code>`);
   return html`<a href="${url}${tokens}" rel="noreferrer" target="_blank" data-tokens="${tokens}">make a token</a> with
     ${scopes.length === 1 ? 'the scope' : 'the scopes'} ${ticked}`;

@@ -195,6 +195,12 @@ test('what a token lacks is told in the words of the forge', async () => {
     ['read', 'statuses'],
     ['repository:admin', 'webhook'],
   ]);
+  // Neither is to administer a repository to read it, nor with a personal token to make a hook to see it.
+  assert.deepEqual(await lacking('cloud', 'repository:admin, webhook, account'), [['keys', 'hooks'], ['repository']]);
+  assert.deepEqual(await lacking('cloud', 'admin:repository:bitbucket, write:webhook:bitbucket'), [
+    ['keys'],
+    ['read:repository:bitbucket', 'read:webhook:bitbucket', 'delete:webhook:bitbucket'],
+  ]);
   await using gitea = await FakeForge.start('gitea');
   gitea.interfere = ({ method }) =>
     method === 'DELETE' ? { status: 403, body: { message: 'required scope' } } : undefined;

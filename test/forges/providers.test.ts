@@ -82,11 +82,12 @@ describeWithRunnerOnOne(
       t.after(() => forge[Symbol.asyncDispose]());
       Object.assign(forge, { folder, pageSize: 100 });
       for (let at = 1; at < many; at += 1) forge.add(`team/r${at}`);
-      forge.add('team/code', { ssh: 'git@example.org:team/code.git', https: 'https://example.org/team/code.git' });
+      const https = `https://example.org${folder}${dialect === 'center' ? '/scm' : ''}/team/code.git`;
+      forge.add('team/code', { ssh: 'git@example.org:team/code.git', https });
       const alice = await service.user();
       const made = await alice.post('/forges', isPublic ? publicly(t, forge) : forge.fields);
       assert.equal(made.status, 201, made.text);
-      return { forge, alice, connected: made.record };
+      return { forge, alice, https, connected: made.record };
     }
 
     /** All pages of a list, and in how many requests of the forge. */
@@ -119,7 +120,7 @@ describeWithRunnerOnOne(
 
     for (const [name, provider] of Object.entries(providers)) {
       test(`${name}: repositories, one step, a push, a fork, and nothing left`, async (t) => {
-        const { forge, alice, connected } = await begin(t, provider);
+        const { forge, alice, https, connected } = await begin(t, provider);
         const list = `/forges/${connected.id}/repositories`;
         assert.equal(new Set((await listed(alice, list)).map((one) => one.full_name)).size, many);
         const before = forge.calls.length;
@@ -174,6 +175,12 @@ describeWithRunnerOnOne(
         assertDestroyed(await alice.delete(path));
         const { keys, hooks } = forge.of('team/code');
         assert.deepEqual([keys, hooks], [[], []]);
+
+        // One by hand, at the address that people copy there, is known by it.
+        const { record: byHand } = await alice.post('/projects', { name: 'by hand', clone_url: https });
+        assert.equal((await listed(alice, `${list}?query=code`))[0]?.project_id, byHand.id);
+        const joined = await alice.post(`/projects/${byHand.id}/connect`, { forge_id: connected.id });
+        assert.equal(joined.record.forge_repository, 'team/code', joined.text);
         for (const text of [deliveries, service.log, (await alice.get('/forges')).text])
           assert.ok(!text.includes(forgeToken));
       });

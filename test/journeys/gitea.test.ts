@@ -76,7 +76,7 @@ onOneDatabase((database) => {
     const { keys, hooks } = await gitea.installed(repository);
     assert.deepEqual(
       keys.map(({ title, read_only: readOnly }) => [title, readOnly]),
-      [['Headrace app', true]],
+      [[`Headrace app (${project.id_str})`, true]],
     );
     assert.equal(hooks.length, 1);
     await api.post(`${path}/suites`, { name: 'unit', command: 'cat "$FILE" || cat new' });

@@ -137,6 +137,9 @@ describeService(
       const sent = forge.fields;
       const wrongUrl = { url: 'invalid_format' };
       assertInWords(await alice.post('/forges', { ...sent, token: 'wrong' }), { token: 'invalid_format' }, /scope api/);
+      await using center = await FakeForge.start('center');
+      const refused = await alice.post('/forges', { ...center.fields, token: 'wrong' });
+      assertInWords(refused, { token: 'invalid_format' }, /A token needs the scope Repository admin\.$/);
       assertInWords(await alice.post('/forges', { ...sent, url: 'http://10.1.2.3' }), wrongUrl, /not public/);
       assertInWords(await alice.post('/forges', { ...sent, url: `${forge.url}/elsewhere` }), wrongUrl, /404/);
       assertInWords(
@@ -262,6 +265,12 @@ describeService(
         async () => app.hooks,
         (hooks) => hooks.length === 0,
       );
+      const lacks = (reason: string) => until(shown, ({ forge_state_reason: told }) => told === reason);
+      assert.equal((await lacks('The hook was deleted here.')).forge_state, 'incomplete');
+      assert.deepEqual(link((await alice.post(path, { forge_id: forgeId })).record), connected);
+      const targets = `/projects/${project.id}/status_targets`;
+      assertDestroyed(await alice.delete(`${targets}/${(await alice.get(targets)).list[0]?.id}`));
+      await lacks('The status target was deleted here.');
       assert.equal((await alice.post(path, { forge_id: forgeId })).status, 200);
       const [newHook] = app.hooks;
       assert.deepEqual([app.hooks.length, newHook?.url === hook?.url], [1, false]);

@@ -79,7 +79,7 @@ export class FakeForge implements AsyncDisposable {
       github: 'repo, read:org',
       gitlab: 'api',
       gitea: 'all',
-      cloud: 'repository:admin, webhook',
+      cloud: 'repository, repository:admin, webhook',
       center: '',
     }[dialect];
   }
@@ -323,6 +323,8 @@ export class FakeForge implements AsyncDisposable {
       center: body.permission === 'REPO_READ',
     }[this.dialect];
     const title = this.dialect === 'center' ? nested.label : String(body.title ?? body.label);
+    if (this.dialect === 'gitea' && repository.keys.some((key) => key.title === title))
+      return this.#refused(422, 'A key with the same name already exists');
     // Most forges leave the comment of a key out.
     repository.keys.push({ id: (this.#ids += 1), title, key: plain, readOnly });
     return { status: 201, body: {} };
