@@ -55,9 +55,10 @@ export class ForgeApi {
     return this.#judged(schema, await this.#call('GET', path));
   }
 
-  /** All forges answer with what they have made. A page that stands in between says yes too, and has made nothing. */
+  /** A forge answers with what it has made, or with nothing. A page that stands in between has made nothing. */
   async post(path: string, body: object): Promise<void> {
-    this.#judged(Type.Object({}), await this.#call('POST', path, JSON.stringify(body)));
+    const answer = await this.#call('POST', path, JSON.stringify(body));
+    if (answer.text !== '') this.#judged(Type.Object({}), answer);
   }
 
   /** What is gone already is fine. */
