@@ -39,7 +39,7 @@ export async function runner({ config, options }: Call<Options>): Promise<void> 
   const log = createLog(config.log_level);
   const warn = (message: string): void => log.warn(message);
   const scratch = options.scratch === undefined ? undefined : await openScratch(options.scratch, warn);
-  const own = scratch ? { ...config, data_dir: scratch.folder } : config;
+  const own = scratch ? { ...config, data_dir: scratch.path } : config;
   const lost = new AbortController();
   try {
     await work({ config: own, options, warn, stopping, lost, whyOneId });

@@ -32,14 +32,6 @@ export async function tryLockFile(path: string, mode: LockMode): Promise<FileLoc
   return attempt(path, [mode === 'shared' ? '-s' : '-x', '-n']);
 }
 
-/** Waits for the lock of an existing folder; see `tryLockFolder`. */
-export async function lockFolder(path: string): Promise<FileLock> {
-  for (;;) {
-    const lock = await attempt(path, ['-x'], undefined, (folder) => open(folder, 'r'));
-    if (lock !== undefined) return lock;
-  }
-}
-
 /** The same for an existing folder; no file is created in it. Not every network file system supports that. */
 export async function tryLockFolder(path: string): Promise<FileLock | undefined> {
   return attempt(path, ['-x', '-n'], undefined, (folder) => open(folder, 'r'));

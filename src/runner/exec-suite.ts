@@ -1,10 +1,10 @@
-import { mkdir, mkdtemp, readdir, realpath } from 'node:fs/promises';
+import { mkdir, realpath } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { keepReserve } from '../lib/disk-reserve.ts';
 import { tryLockFile } from '../lib/file-lock.ts';
 import { parseImageReference } from '../domain/image-reference.ts';
-import { removeTree, sweepTree } from '../lib/remove-tree.ts';
+import { openOwnFolder } from '../lib/own-folder.ts';
 import type { ImageOrder, Link, ServiceOrder, Software, StepOrder, StepState } from '../protocol/index.ts';
 import { openDependencyCache } from './dependency-cache.ts';
 import { guardGit } from './guarded-git.ts';
@@ -65,9 +65,7 @@ export async function execSuite(options: ExecOptions): Promise<EndedSuite> {
   await mkdir(options.folder, { recursive: true, mode: 0o700 });
   // These paths may have links of the developer. From here on no link is followed.
   const [folder, tree] = [await realpath(options.folder), await realpath(options.tree)];
-  await sweepRuns(folder, log);
-  const run = await mkdtemp(join(folder, 'exec-'));
-  const lock = await tryLockFile(join(run, 'lock'), 'exclusive');
+  const { path: run, remove } = await openOwnFolder(folder, { prefix: 'exec-', log });
   try {
     const own = { isolation: 'required', log } as const;
     const sandboxes = await openSandboxes({ ...own, stateDir: join(run, 'sandboxes'), network: options.network });
@@ -77,19 +75,7 @@ export async function execSuite(options: ExecOptions): Promise<EndedSuite> {
       await sandboxes.close();
     }
   } finally {
-    await removeTree(run);
-    await lock?.release();
-  }
-}
-
-/** Removes the files of killed runs: a killed run holds no lock. */
-async function sweepRuns(folder: string, log: (message: string) => void): Promise<void> {
-  for (const name of await readdir(folder)) {
-    if (!name.startsWith('exec-')) continue;
-    const lock = await tryLockFile(join(folder, name, 'lock'), 'exclusive');
-    if (!lock) continue;
-    await sweepTree(join(folder, name), log);
-    await lock.release();
+    await remove();
   }
 }
 

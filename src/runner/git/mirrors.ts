@@ -115,7 +115,7 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
   const { memoryBytes = Math.min(2 * gibibyte, Math.floor(totalmem() / 2)) } = options;
   const dir = resolve(options.dir);
   await mkdir(dir, { recursive: true, mode: 0o700 });
-  const run = await openRunFolder(dir);
+  const run = await openRunFolder(dir, log);
   const folder = run.path;
   const mayCallNamed = outsideAddressFilter(options.allowedAddresses ?? []);
   const rules = { mayCall: mayCallNamed, resolve: createResolve(), ...options.rules };
@@ -171,7 +171,7 @@ export async function openMirrors(options: MirrorsOptions): Promise<Mirrors> {
     collect: (unusedForMs = month, signal) => collect({ dir, sessions, log }, unusedForMs, signal),
     close: async () => {
       await Promise.all([connections.close(), polling.connections.close(), sessions.close()]);
-      await run.close();
+      await run.remove();
     },
   };
 }

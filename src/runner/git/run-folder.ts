@@ -1,42 +1,31 @@
 import { createHash } from 'node:crypto';
-import { lstat, mkdir, mkdtemp, readdir, rmdir } from 'node:fs/promises';
+import { lstat, mkdir, rmdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { tryLockFile } from '../../lib/file-lock.ts';
-import { removeTree } from '../../lib/remove-tree.ts';
+import { openOwnFolder, type OwnFolder } from '../../lib/own-folder.ts';
 
 /*
  * A folder for sockets and pipes that live as long as this process.
  *
  * It is inside the runner's own folder if that path is short and plain, else under the system's temporary folder: a
  * socket's path may have 107 bytes, ssh appends 17 while it creates one, and ssh's configuration treats blanks and
- * percent signs specially. Every process holds a lock in its own folder. A folder without a holder belongs to a dead
- * process, and the next process removes it.
+ * percent signs specially.
  */
 
 const longestPath = 107 - 17 - '/connection-99999'.length;
 
-export interface RunFolder {
-  path: string;
-  close(): Promise<void>;
-}
-
-export async function openRunFolder(dir: string): Promise<RunFolder> {
+export async function openRunFolder(dir: string, log: (message: string) => void): Promise<OwnFolder> {
   for (;;) {
     const parent = await parentFolder(resolve(dir));
-    await sweep(parent);
-    const path = await mkdtemp(join(parent, 'r-')).catch((error: NodeJS.ErrnoException) => {
+    const own = await openOwnFolder(parent, { prefix: 'r-', log }).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return undefined; // the last user of the parent has just removed it
       throw error;
     });
-    if (path === undefined) continue;
-    const lock = await tryLockFile(join(path, 'lock'), 'exclusive');
-    if (lock === undefined) continue; // another process's sweep was faster and removes the empty folder
+    if (own === undefined) continue;
     return {
-      path,
-      close: async () => {
-        await removeTree(path);
-        await lock.release();
+      path: own.path,
+      async remove() {
+        await own.remove();
         await rmdir(parent).catch(() => {}); // not empty: other processes use it
       },
     };
@@ -57,13 +46,4 @@ async function parentFolder(dir: string): Promise<string> {
     throw new Error(`${outside} is not a private folder of this user; remove it`);
   }
   return outside;
-}
-
-async function sweep(parent: string): Promise<void> {
-  for (const name of await readdir(parent)) {
-    const lock = await tryLockFile(join(parent, name, 'lock'), 'exclusive');
-    if (lock === undefined) continue;
-    await removeTree(join(parent, name)).catch(() => {}); // the next process tries again
-    await lock.release();
-  }
 }
