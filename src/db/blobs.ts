@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { mkdir, open, readdir, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
 import { DiskFullError, isNoSpace, type DiskReserve } from '../lib/disk-reserve.ts';
 import { openIncoming, type Incoming } from './incoming.ts';
 
@@ -193,38 +192,63 @@ export function incomingFolder(folder: string): string {
   return join(folder, 'incoming');
 }
 
-/** While some of it is written, more arrives and is hashed, up to this much. */
-const aheadBytes = 1024 * 1024;
+/** This much is gathered for one write: many small writes cost more than the disk does. */
+const batchSize = 1024 * 1024;
+const mostParts = 512;
 /** After this much the disk is told to flush: a single flush at the end would make the sender wait for the disk. */
 const flushSize = 32 * 1024 * 1024;
 
+/** While one batch is written and flushed, the next arrives and is hashed. Only these two are held in memory. */
 async function write(
   path: string,
   content: AsyncIterable<Uint8Array>,
   disk: Pick<DiskReserve, 'take'>,
 ): Promise<{ digest: string; size: number }> {
   const hash = createHash('sha256');
-  const file = await open(path, 'wx', 0o600);
+  await using file = await open(path, 'wx', 0o600);
+  let batch: Uint8Array[] = [];
+  let held = 0;
   let size = 0;
-  let flushed = 0;
-  let isFlushing = false;
-  async function* noted(): AsyncGenerator<Uint8Array> {
+  let unflushed = 0;
+  let writing = Promise.resolve();
+  let flushing: Promise<void> | undefined;
+  const writeBatch = async (): Promise<void> => {
+    const parts = batch;
+    const length = held;
+    batch = [];
+    held = 0;
+    await disk.take(length);
+    await writing;
+    writing = writeParts(file, parts, length);
+    writing.catch(() => {}); // the next await gets the error
+    unflushed += length;
+    if (unflushed < flushSize || flushing) return;
+    unflushed = 0;
+    flushing = file.datasync().finally(() => (flushing = undefined));
+    flushing.catch(() => {}); // the last flush fails in the same way
+  };
+  try {
     for await (const chunk of content) {
-      await disk.take(chunk.length);
       hash.update(chunk);
+      batch.push(chunk);
+      held += chunk.length;
       size += chunk.length;
-      yield chunk;
-      if (isFlushing || size - flushed < flushSize) continue;
-      flushed = size;
-      isFlushing = true;
-      void file
-        .datasync()
-        .catch(() => {}) // the last flush fails in the same way
-        .finally(() => (isFlushing = false));
+      if (held >= batchSize || batch.length >= mostParts) await writeBatch();
     }
+    await writeBatch();
+    await writing;
+    await flushing;
+    await file.sync();
+  } finally {
+    await Promise.allSettled([writing, flushing]); // the file is closed next, and must not be in use then
   }
-  await pipeline(noted, file.createWriteStream({ flush: true, highWaterMark: aheadBytes }));
   return { digest: hash.digest('hex'), size };
+}
+
+async function writeParts(file: FileHandle, parts: Uint8Array[], length: number): Promise<void> {
+  if (length === 0) return;
+  const { bytesWritten } = await file.writev(parts);
+  if (bytesWritten < length) await file.writeFile(Buffer.concat(parts).subarray(bytesWritten));
 }
 
 async function readAt(file: FileHandle, offset: number, length: number): Promise<Buffer> {
