@@ -203,9 +203,13 @@ describeService('a field', (service, database) => {
       array: [1, true, [null], [true], [{}]],
       object: [1, true, ['x'], { X: 1 }],
     };
-    // Of a list of records, the first is named.
     const records = [1, true, [null], [true]];
-    const firstOf = (place: Place): Place => ({ ...place, name: `${place.name}[0]` });
+    /** Of a list of records the first is named, and of texts by names the one that is wrong. */
+    const within = (place: Place, value: unknown): Place => {
+      const isInList = place.schema.items?.type === 'object' && Array.isArray(value);
+      const isNamed = place.schema.type === 'object' && typeof value === 'object' && !Array.isArray(value);
+      return { ...place, name: `${place.name}${isInList ? '[0]' : isNamed ? '[X]' : ''}` };
+    };
     for (const place of places.filter(({ where }) => where === 'body')) {
       const [type = ''] = [place.schema.type ?? ''].flat();
       const isOfRecords = place.schema.items?.type === 'object';
@@ -214,7 +218,7 @@ describeService('a field', (service, database) => {
       assert.ok(wrong, titleOf(place));
       for (const value of wrong)
         assert.deepEqual(
-          errorsOf(await send(place, value), isOfRecords && Array.isArray(value) ? firstOf(place) : place),
+          errorsOf(await send(place, value), within(place, value)),
           ['invalid_format'],
           `${titleOf(place)} ${JSON.stringify(value)}`,
         );

@@ -38,7 +38,7 @@ describeWithRunner('the software of a suite', (service, runner) => {
         ],
       );
       const launches = [{ name: 'lua', command: 'lua -v' }];
-      assert.deepEqual(rest, { prefixes: ['/srv/lua', '/srv/zlib'], launches, missing: [] });
+      assert.deepEqual(rest, { prefixes: ['/srv/lua', '/srv/zlib'], services: [], launches, missing: [] });
       const query = `?suite_id=${suite.id}`;
       assert.equal((await user.get(`${above.path}/result${query}`)).text, 'files of lua');
       assert.equal((await user.get(`${below.path}/result${query}&digest=${zlib}`)).text, 'files of zlib');
