@@ -6,13 +6,12 @@ import * as fc from 'fast-check';
 import { openFileBlobs } from '../src/db/blobs.ts';
 import { migrate } from '../src/db/migrate.ts';
 import { openDatabase } from '../src/db/open.ts';
-import { createSubscriptions } from '../src/db/subscriptions.ts';
 import { textOf } from '../src/resources/logs.ts';
 import { wireFor } from '../src/streams/firehose.ts';
 import { appendLog, beginLog, completeLog, findLog, readLog } from '../src/streams/logs.ts';
 import { packLog } from '../src/streams/pack-log.ts';
 import { keepReserve } from '../src/lib/disk-reserve.ts';
-import { newEvents, wholeCharacters, type ReadPosition } from '../src/streams/tail.ts';
+import { newEvents, wholeCharacters, type Followed, type ReadPosition } from '../src/streams/tail.ts';
 import { oddBytes } from './mutations.ts';
 import { anyProperty, pure, type Target } from './target.ts';
 
@@ -32,7 +31,7 @@ export const logs: Target = {
     const db = await openDatabase({ url: join(folder, 'logs.db') });
     await migrate(db);
     const blobs = await openFileBlobs(join(folder, 'blobs'), keepReserve({ folders: [folder], bytes: 0 }));
-    const parts = { db: db.read, blobs, subscriptions: createSubscriptions(db) };
+    const parts = { db: db.read, blobs };
     let last = 0n;
 
     const check = async (
@@ -62,15 +61,14 @@ export const logs: Target = {
     };
     const followed = async (id: bigint, isOver: boolean): Promise<string> => {
       const states = [{ state: isOver ? 'passed' : 'running', sequence: 1n }];
-      const subject = {
+      const subject: Followed = {
         id,
         read: async () => ({ states, size: (await findLog(db.read, id))?.size ?? 0n }),
-        isFinal: (state: string) => state === 'passed',
+        isFinal: (state) => state === 'passed',
       };
       const place: ReadPosition = { at: 0n };
       let text = '';
-      for await (const event of newEvents(parts, subject, place, await subject.read()))
-        if (event.type === 'log') text += event.text;
+      for await (const event of newEvents(parts, subject, place)) if (event.type === 'log') text += event.text;
       return text;
     };
 

@@ -59,6 +59,7 @@ export async function openStore(
       ids: lease.ids,
       observers: createObservers(),
       subscriptions,
+      broadcasts: new Map(),
       relay,
       blobs,
       disk,

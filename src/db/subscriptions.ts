@@ -7,11 +7,6 @@ import type { Database } from './open.ts';
  */
 export interface Subscriptions {
   watch(...topics: string[]): Watch;
-  /**
-   * Readers that hear of the same change read the same, at the same moment: those that give it the same name share one
-   * read. An announcement ends that, so nobody gets what was read before the change.
-   */
-  share<T>(name: string, read: () => Promise<T>): Promise<T>;
   close(): void;
 }
 
@@ -22,14 +17,11 @@ export interface Watch extends Disposable {
 
 export function createSubscriptions(db: Database): Subscriptions {
   const watches = new Map<string, Set<TopicWatch>>();
-  const shared = new Map<string, Promise<unknown>>();
   const stop = db.listen(
     (topic) => {
-      shared.clear();
       for (const watch of watches.get(topic) ?? []) watch.announce();
     },
     () => {
-      shared.clear();
       for (const watch of new Set([...watches.values()].flatMap((some) => [...some]))) watch.announce();
     },
   );
@@ -44,15 +36,6 @@ export function createSubscriptions(db: Database): Subscriptions {
       });
       for (const topic of topics) watches.set(topic, (watches.get(topic) ?? new Set()).add(watch));
       return watch;
-    },
-    share<T>(name: string, read: () => Promise<T>) {
-      const known = shared.get(name);
-      if (known) return known as Promise<T>;
-      const reading = read().finally(() => {
-        if (shared.get(name) === reading) shared.delete(name);
-      });
-      shared.set(name, reading);
-      return reading;
     },
     close: stop,
   };

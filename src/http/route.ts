@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { StreamWriter } from '../lib/stream-writer.ts';
 import type { FieldSet } from '../records/fields.ts';
 import type { PageOf } from './paging.ts';
 import type { RawGroup } from './raw.ts';
@@ -93,18 +94,20 @@ export interface Incoming {
   readonly raw: IncomingMessage;
 }
 
+interface StreamHead {
+  contentType: string;
+  status?: number;
+  headers?: Record<string, string>;
+}
+
 /** An answer that is sent while it is made, at the client's pace. */
 export type StreamAnswer =
   /** The client has everything: a browser that gets this does not reconnect. */
   | { status: 204 }
   /** Stopped when the client has gone. */
-  | {
-      contentType: string;
-      status?: number;
-      headers?: Record<string, string>;
-      body: AsyncIterable<string | Uint8Array>;
-      isWorthPacking?: boolean;
-    };
+  | (StreamHead & { body: AsyncIterable<string | Uint8Array>; isWorthPacking?: boolean })
+  /** Writes the events and ends when the promise settles: for events that many clients get at once. */
+  | (StreamHead & { write: (writer: StreamWriter) => Promise<void> });
 
 /** What a handler returns whose answer has headers of its own. Without a record there is only a head: 204. */
 export class WithHeaders<Shown = unknown> {

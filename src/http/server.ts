@@ -32,6 +32,8 @@ import { bytes } from '../domain/bounds.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
+    /** Counts an answer that is written past Fastify; all others are counted by a hook. */
+    answered(request: FastifyRequest, status: number): void;
     connections: Connections;
     /** Answers that stay open while the client listens. */
     streams: Streams;
@@ -115,6 +117,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     },
   }) as unknown as FastifyInstance;
 
+  server.decorate('answered', ({ startedAt }, status) => options.onAnswered?.(status, performance.now() - startedAt));
   demandProofs(server);
   const served: Served[] = [];
   server.addHook('onRoute', ({ path, method }) => void served.push({ path, methods: [method].flat() }));
@@ -136,8 +139,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   });
   // Not after the answer: a stream may last for days. Runners have requests that are held.
   server.addHook('onSend', (request, reply, payload, done) => {
-    if (request.routeOptions.config.provenBy !== 'runner')
-      options.onAnswered?.(reply.statusCode, performance.now() - request.startedAt);
+    if (request.routeOptions.config.provenBy !== 'runner') server.answered(request, reply.statusCode);
     done(null, payload);
   });
   if (options.log.level === 'debug' || options.log.level === 'trace') {

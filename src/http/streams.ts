@@ -1,6 +1,9 @@
+import { once } from 'node:events';
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError } from '../errors.ts';
+import type { StreamWriter } from '../lib/stream-writer.ts';
 import { sendPacked } from './compression.ts';
 import type { StreamAnswer } from './route.ts';
 
@@ -22,6 +25,7 @@ const usualPause = 15_000;
 
 export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, pauseMs = usualPause): Streams {
   const open = new Map<AbortController, () => unknown>();
+  const signals = new WeakMap<FastifyReply, AbortSignal>();
   let isStopping = false;
   let asking: Promise<void> | undefined;
   const askAll = async (): Promise<void> => {
@@ -50,6 +54,7 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
     whileOpen(reply, admit) {
       const stream = new AbortController();
       open.set(stream, admit);
+      signals.set(reply, stream.signal);
       reply.raw.once('close', () => {
         open.delete(stream);
         stream.abort();
@@ -61,17 +66,55 @@ export function createStreams(server: FastifyInstance, log: FastifyBaseLogger, p
     send(answer, request, reply) {
       if (!('contentType' in answer)) return reply.status(answer.status).send();
       const { contentType, status = 200, headers = {} } = answer;
+      const brokeOff = (error: unknown): void => {
+        if (!reply.raw.destroyed) log.error({ id: request.id, err: error }, 'stream failed');
+      };
       reply.status(status).type(contentType).header('x-accel-buffering', 'no').headers(headers);
+      if ('write' in answer) {
+        server.answered(request, status);
+        streamTo(answer.write, signals.get(reply) ?? AbortSignal.abort(), reply, brokeOff);
+        return reply;
+      }
       // Bytes, not objects, so that the limit is one of memory, however long the pieces are.
       const stream = Readable.from(answer.body, { objectMode: false, highWaterMark: readAhead });
-      stream.once('error', (error) => {
-        if (!reply.raw.destroyed) log.error({ id: request.id, err: error }, 'stream failed');
-      });
+      stream.once('error', brokeOff);
       if (answer.isWorthPacking) sendPacked(stream, request.headers['accept-encoding'], reply);
       else reply.send(stream);
       // The client learns at once that the stream is open, even if the first event takes long.
       reply.raw.flushHeaders();
       return reply;
+    },
+  };
+}
+
+/** Writes to the answer itself: what many clients are told at once is not read at the pace of one of them. */
+function streamTo(
+  write: (writer: StreamWriter) => Promise<void>,
+  signal: AbortSignal,
+  reply: FastifyReply,
+  brokeOff: (error: unknown) => void,
+): void {
+  const { raw } = reply.hijack();
+  raw.writeHead(reply.statusCode, reply.getHeaders() as OutgoingHttpHeaders);
+  raw.flushHeaders();
+  write(writerOf(raw, signal)).then(
+    () => raw.end(),
+    (error: unknown) => {
+      brokeOff(error);
+      raw.destroy();
+    },
+  );
+}
+
+function writerOf(raw: ServerResponse, signal: AbortSignal): StreamWriter {
+  return {
+    signal,
+    write: (piece) => void (raw.writable && raw.write(piece)),
+    get isFull() {
+      return raw.writableNeedDrain;
+    },
+    async drained() {
+      if (raw.writableNeedDrain && !signal.aborted) await once(raw, 'drain', { signal }).catch(() => {});
     },
   };
 }

@@ -6,9 +6,11 @@ import { isUnavailable } from '../db/unavailable.ts';
 import { ApiError } from '../errors.ts';
 import { text } from '../records/fields.ts';
 import type { StreamAnswer } from '../http/route.ts';
+import type { StreamWriter } from '../lib/stream-writer.ts';
 import { projectTopic } from '../lifecycle/write-context.ts';
-import { follow, wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
-import { isStillOver, readAgainMs, type Followed, type ReadPosition, type TailParts } from '../streams/tail.ts';
+import { followTogether } from '../streams/broadcast.ts';
+import { wireFor, withKeepAlive, type Wire } from '../streams/firehose.ts';
+import { isStillOver, readAgainMs, type Followed, type TailParts } from '../streams/tail.ts';
 import { eventRecord } from '../records/log.ts';
 import { followedRequest } from './followed.ts';
 import { namedIn, shared, type Logged } from './logs.ts';
@@ -67,7 +69,7 @@ export function recordFirehose<const Path extends string, Context extends WithCa
   });
 }
 
-type Following = TailParts & Pick<Call, 'headers' | 'signal'> & { query: { offset: string } };
+type Following = TailParts & Pick<Call, 'broadcasts' | 'headers' | 'signal'> & { query: { offset: string } };
 
 /** A record's states and its log, from the caller's position. A log that takes the place of another is told from its start. */
 async function tailOf(call: Following, following: (log: bigint) => Followed, first: bigint): Promise<StreamAnswer> {
@@ -75,23 +77,14 @@ async function tailOf(call: Following, following: (log: bigint) => Followed, fir
   const subject = following(first);
   if (ended !== undefined && (await isStillOver(subject, ended))) return nothingMore;
   const wire = wireFor(call.headers.accept);
-  return streamed(wire, followLogs(call, following, wire, { first, at: BigInt(from) }));
-}
-
-async function* followLogs(
-  call: Following,
-  following: (log: bigint) => Followed,
-  wire: Wire,
-  { first, at }: { first: bigint; at: bigint },
-): AsyncGenerator<string> {
-  let position: ReadPosition = { at };
-  for (let log = first; ;) {
-    yield* follow(call, following(log), wire, position, call.signal);
-    const { movedTo, ...seen } = position;
-    if (movedTo === undefined) return;
-    log = movedTo;
-    position = { ...seen, at: 0n };
-  }
+  const write = async (writer: StreamWriter): Promise<void> => {
+    let place = await followTogether(call, subject, wire, { at: BigInt(from) }, writer);
+    while (place?.movedTo !== undefined) {
+      const { movedTo: log, ...seen } = place;
+      place = await followTogether(call, following(log), wire, { ...seen, at: 0n }, writer);
+    }
+  };
+  return { contentType: wire.contentType, write };
 }
 
 export function requestFirehose<const Path extends string>(logged: Logged<Path, WithProject>) {

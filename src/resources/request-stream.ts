@@ -2,7 +2,7 @@ import { isUnavailable } from '../db/unavailable.ts';
 import {
   endMark,
   finalState,
-  newEvents,
+  newEventsIn,
   readAgainMs,
   topicsOf,
   type Followed,
@@ -75,7 +75,7 @@ export async function* followRequest(
         const read = { at: position.builds.get(buildId) ?? 0n };
         builds.set(buildId, { subject: builtFor(buildId), read });
       }
-      for await (const event of newEvents(parts, request.subject, request.read, snapshot.of(id, request.read.seen))) {
+      for await (const event of newEventsIn(parts, request.subject, request.read, snapshot.of(id, request.read.seen))) {
         position.fetch = request.read.at;
         yield { event, position };
       }
@@ -103,7 +103,7 @@ async function* newEventsOfBuild(
 ): AsyncGenerator<RequestEvent> {
   const { subject, read } = member;
   const buildId = subject.id;
-  for await (const event of newEvents(parts, subject, read, snapshot)) {
+  for await (const event of newEventsIn(parts, subject, read, snapshot)) {
     if (event.type === 'log') position.builds.set(buildId, read.at);
     yield { event, buildId, position };
   }

@@ -1,7 +1,5 @@
-import { isUnavailable } from '../db/unavailable.ts';
 import { exactJson } from '../lib/exact-json.ts';
-import { endMark, finalState, newEvents, readAgainMs, topicsOf } from './tail.ts';
-import type { Followed, ReadPosition, StreamEvent, TailParts } from './tail.ts';
+import type { StreamEvent } from './tail.ts';
 
 /** The format of events: server-sent events, or lines of JSON for clients that ask for them. */
 export interface Wire {
@@ -45,36 +43,6 @@ function dataOf(event: StreamEvent): object {
 
 export function wireFor(accept: string | string[] | undefined): Wire {
   return String(accept ?? '').includes('application/x-ndjson') ? jsonLines : serverSentEvents;
-}
-
-/** A record's events from the reader's position on, as text, until the end or until the record has another log. */
-export async function* follow(
-  parts: TailParts,
-  subject: Followed,
-  wire: Wire,
-  position: ReadPosition,
-  signal: AbortSignal,
-): AsyncGenerator<string> {
-  const { subscriptions } = parts;
-  using watch = subscriptions.watch(...topicsOf(subject)); // before the first read, so that no event is missed
-  while (!signal.aborted) {
-    try {
-      const snapshot = await subscriptions.share(`record ${subject.id} ${subject.log} ${position.seen}`, () =>
-        subject.read(position.seen),
-      );
-      for await (const event of newEvents(parts, subject, position, snapshot))
-        yield wire.encode(event, {}, event.type === 'log' ? String(event.next) : undefined);
-      if (position.movedTo !== undefined) return;
-      if (position.over) {
-        for (const event of finalState(position)) yield wire.encode(event, {}, undefined);
-        yield wire.encode({ type: 'end' }, {}, endMark(position.at, position));
-        return;
-      }
-    } catch (error) {
-      if (!isUnavailable(error)) throw error; // it goes on from here when the database is back
-    }
-    await watch.changed(readAgainMs, signal);
-  }
 }
 
 /** Adds a keep-alive wherever there is no event for a while. */

@@ -62,6 +62,8 @@ export interface ReadPosition {
   movedTo?: bigint;
 }
 
+type Reading = Pick<TailParts, 'db' | 'blobs'>;
+
 /** The topics that are announced when a record changes. */
 export function topicsOf({ id, log = id }: Pick<Followed, 'id' | 'log'>): string[] {
   return [logTopic(log), `subject:${id}`];
@@ -69,7 +71,16 @@ export function topicsOf({ id, log = id }: Pick<Followed, 'id' | 'log'>): string
 
 /** The events since the reader's position, except the final state. Advances the position. */
 export async function* newEvents(
-  parts: TailParts,
+  parts: Reading,
+  subject: Followed,
+  position: ReadPosition,
+): AsyncGenerator<StreamEvent> {
+  yield* newEventsIn(parts, subject, position, await subject.read(position.seen));
+}
+
+/** The same, with data that was already read. */
+export async function* newEventsIn(
+  parts: Reading,
   subject: Pick<Followed, 'id' | 'log' | 'isFinal'>,
   position: ReadPosition,
   snapshot: Snapshot | undefined,
@@ -96,7 +107,7 @@ export async function* newEvents(
 }
 
 async function* piecesFrom(
-  parts: TailParts,
+  parts: Reading,
   subject: Pick<Followed, 'id' | 'log'>,
   position: ReadPosition,
   size: bigint,
@@ -132,7 +143,7 @@ export function* finalState(position: ReadPosition): Generator<StreamEvent> {
 
 /** The stored bytes of a log from an offset on, up to the given size, cut between characters. */
 async function* pieces(
-  { db, blobs, subscriptions }: TailParts,
+  { db, blobs }: Reading,
   { id, log = id }: Pick<Followed, 'id' | 'log'>,
   [from, size]: [bigint, bigint],
   complete: boolean,
@@ -140,13 +151,7 @@ async function* pieces(
   let at = from;
   while (at < size) {
     const before = at;
-    const rest = (): AsyncGenerator<Buffer> => readLog(db, blobs, log, before, size);
-    // A little more is what many readers wait for; a reader that is far behind reads for itself.
-    const isLittle = size - at <= largestPiece;
-    const read = isLittle
-      ? await subscriptions.share(`log ${log} ${at} ${size}`, () => Array.fromAsync(rest()))
-      : rest();
-    for await (const bytes of gathered(read)) {
+    for await (const bytes of gathered(readLog(db, blobs, log, at, size))) {
       const isLast = at + BigInt(bytes.length) >= size;
       const whole = isLast && complete ? bytes : bytes.subarray(0, wholeCharacters(bytes));
       if (whole.length === 0) break;
@@ -160,7 +165,7 @@ async function* pieces(
 }
 
 /** Joins small pieces and splits large ones. */
-async function* gathered(pieces: Iterable<Buffer> | AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+async function* gathered(pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let gathering: Buffer[] = [];
   let length = 0;
   for await (const piece of pieces) {

@@ -95,24 +95,22 @@ describeWithRunner('the firehose', (service, runner, database) => {
 
   test('has an end also for whoever broke off in the middle of the last words and takes them up again', async () => {
     const { task, id } = await runningBuild(alice, runner);
-    const { db, blobs, subscriptions } = service.store;
-    const subject = followedBuild(db.read, id, id);
+    const { db, blobs } = service.store;
+    const [parts, subject] = [{ db: db.read, blobs }, followedBuild(db.read, id, id)];
     const place: ReadPosition = { at: 0n };
-    const news = async () =>
-      newEvents({ db: db.read, blobs, subscriptions }, subject, place, await subject.read(place.seen));
-    for await (const _ of await news());
+    for await (const _ of newEvents(parts, subject, place));
     assert.equal(place.over, undefined);
     const said = 'a word\n'.repeat(30_000);
     await task.writeLog(said);
     await task.exit(0);
     let heard = '';
-    for await (const event of await news()) {
+    for await (const event of newEvents(parts, subject, place)) {
       if (event.type !== 'log') continue;
       heard += event.text;
       break; // the database went away, or the reader was too slow
     }
     assert.ok(heard.length < said.length);
-    for await (const event of await news()) heard += event.type === 'log' ? event.text : '';
+    for await (const event of newEvents(parts, subject, place)) heard += event.type === 'log' ? event.text : '';
     assert.ok(heard === said, 'the rest is told');
     assert.deepEqual([...finalState(place)], [{ type: 'state', state: 'passed' }]);
   });
