@@ -65,17 +65,18 @@ export async function execSuite(options: ExecOptions): Promise<EndedSuite> {
   await mkdir(options.folder, { recursive: true, mode: 0o700 });
   // These paths may have links of the developer. From here on no link is followed.
   const [folder, tree] = [await realpath(options.folder), await realpath(options.tree)];
-  const { path: run, remove } = await openOwnFolder(folder, { prefix: 'exec-', log });
+  const own = await openOwnFolder(folder, { prefix: 'exec-', log });
+  const run = own.path;
   try {
-    const own = { isolation: 'required', log } as const;
-    const sandboxes = await openSandboxes({ ...own, stateDir: join(run, 'sandboxes'), network: options.network });
+    const { network } = options;
+    const sandboxes = await openSandboxes({ isolation: 'required', log, stateDir: join(run, 'sandboxes'), network });
     try {
       return await runIn(sandboxes, run, { ...options, folder, tree });
     } finally {
       await sandboxes.close();
     }
   } finally {
-    await remove();
+    await own.remove();
   }
 }
 
