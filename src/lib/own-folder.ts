@@ -1,10 +1,11 @@
-import { chmod, mkdtemp, readdir } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tryLockFile } from './file-lock.ts';
 import { removeTree } from './remove-tree.ts';
 
 /**
- * A folder of this process alone, below a folder that several processes share. Each process holds a lock in its own while it
+ * A folder of this process alone, below a folder that several processes share. Each process holds a lock on its own while it
  * lives. A folder without a holder is that of a killed process, and the next process removes it.
  */
 export interface OwnFolder {
@@ -23,27 +24,35 @@ interface Options {
 
 export async function openOwnFolder(shared: string, options: Options): Promise<OwnFolder> {
   const { prefix, mode = 0o700, clear = removeTree, log } = options;
-  for (const name of await readdir(shared)) {
-    if (!name.startsWith(prefix)) continue;
+  const found = (await readdir(shared)).filter((name) => name.startsWith(prefix));
+  for (const name of new Set(found.map((one) => one.replace(/\.lock$/, '')))) {
     const path = join(shared, name);
-    const lock = await tryLockFile(join(path, 'lock'), 'exclusive');
+    const lock = await tryLockFile(lockOf(path), 'exclusive');
     if (!lock) continue;
-    await clear(path).catch((error: unknown) =>
-      log(`cleanup failed, ${path} stays until the next start tries again: ${String(error)}`),
+    const failure = await clear(path).then(
+      () => rm(lockOf(path), { force: true }),
+      (error: unknown) => String(error),
     );
+    if (failure !== undefined) log(`cleanup failed, ${path} stays until the next start tries again: ${failure}`);
     await lock.release();
   }
   for (;;) {
-    const path = await mkdtemp(join(shared, prefix));
-    const lock = await tryLockFile(join(path, 'lock'), 'exclusive');
+    const path = join(shared, `${prefix}${randomBytes(3).toString('hex')}`);
+    const lock = await tryLockFile(lockOf(path), 'exclusive');
     if (!lock) continue; // another process has just found it without a holder, and removes it
-    await chmod(path, mode);
+    await mkdir(path, { mode });
     return {
       path,
       async remove() {
         await removeTree(path);
+        await rm(lockOf(path), { force: true });
         await lock.release();
       },
     };
   }
+}
+
+/** Beside the folder: who removes the folder holds the lock until all of it is gone. */
+function lockOf(path: string): string {
+  return `${path}.lock`;
 }
