@@ -77,8 +77,11 @@ async function follow(sandbox: Sandbox, job: Job, disk: DiskWatch, terminal?: Te
     signal: job.signal,
     timeoutMs: job.limits.timeoutMs,
     graceMs: job.graceMs,
-    // A run that has not started yet has no process to ask.
-    ask: async () => (leading.hasBegun() ? signalAll(await members(sandbox), 'SIGTERM') : force()),
+    ask: async () => {
+      job.onOver?.(); // what stands beside it is asked too, and may end first
+      if (leading.hasBegun()) signalAll(await members(sandbox), 'SIGTERM');
+      else force(); // it has no process to ask yet
+    },
     force,
   });
   const unwatch = disk.watch({ folders: writtenBy(job, sandbox.folder), end: () => ending.end('out_of_disk') });

@@ -143,7 +143,7 @@ export interface Job {
    * which this throws has no steps.
    */
   before?: ((beside: Beside) => Promise<void>) | undefined;
-  /** Hears that its own processes have ended. */
+  /** Hears that its own processes have ended, or are asked to. */
   onOver?: (() => void) | undefined;
   /** Hears of the files that the run left: all its processes are dead, and its files go when this has settled. */
   onLeft?: ((left: RunFiles, ended: Ended) => Promise<void>) | undefined;
