@@ -1,16 +1,15 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { messageOf } from '../../lib/error-code.ts';
 import { randomName } from '../../lib/random-name.ts';
 import type { ImageOrder, ServiceOrder, ServiceState } from '../../protocol/index.ts';
+import { CannotRunError } from '../cannot-run.ts';
 import type { Taken } from '../dependency-cache.ts';
 import type { TakenImage } from '../images/images.ts';
 import type { RunnerServices } from '../job-runner.ts';
-import { buildUser, type Beside, type Job, type JobLayers } from '../sandbox/types.ts';
+import { buildUser, type Beside, type Job } from '../sandbox/types.ts';
 import { findable } from '../search-paths.ts';
-import { runService, withLastLines, type RunningService, type ServiceParts } from './run-service.ts';
-import { digestOfData, findData, keepData } from './service-data.ts';
-import { CannotRunError } from '../cannot-run.ts';
+import { startPrepared, type BuildJob } from './prepared-service.ts';
+import { withLastLines, type RunningService, type ServiceParts } from './run-service.ts';
 import { serviceLog, type LogSink, type ServiceLog } from './service-log.ts';
 
 /**
@@ -33,9 +32,6 @@ export interface SuiteServices extends AsyncDisposable {
   /** Masks these too, from now on. */
   hide(secrets: readonly string[]): Promise<void>;
 }
-
-/** The parts of a build's job that what fills a service has as well. */
-export type BuildJob = Pick<Job, 'environment' | 'workspace' | 'home' | 'mounts' | 'image' | 'user' | 'limits'>;
 
 export interface ServicesOptions {
   /** Brings the image of a service. */
@@ -136,80 +132,19 @@ export async function openSuiteServices(using: Using, options: ServicesOptions):
     );
     dying.abort(failure);
   };
-  /** Fills a service that is ready, by a command in the build's files. */
-  const fill = async (beside: Beside, service: Service, job: BuildJob): Promise<void> => {
-    const { order, log } = service;
-    if (order.prepare === '') return;
-    change(service, { state: 'preparing' });
-    const { exitStatus, reason } = await beside.start({
-      id: randomName(),
-      ...job,
-      steps: [{ name: 'prepare', command: order.prepare }],
-      output: (chunk) => log.push(chunk),
-      signal: everything,
-    }).ended;
-    await log.flush();
-    everything.throwIfAborted();
-    if (exitStatus === 0) return;
-    const how =
-      exitStatus === null ? `was ended (${reason?.replaceAll('_', ' ')})` : `failed with status ${exitStatus}`;
-    throw new CannotRunError(
-      'service_prepare_failed',
-      `What fills the service ${order.name} ${how}.${withLastLines(log)}`,
-    );
-  };
-  /** One that begins with what an earlier one held, or is filled; what it holds then is kept for later ones. */
-  const prepared = async (beside: Beside, service: Service, at: number, job: BuildJob): Promise<RunningService> => {
-    const { order, log } = service;
-    const parts = partsOf(service, at);
-    const { serviceData: store } = using;
-    const asked = { ...job, signal: everything };
-    const digest =
-      order.data.length > 0 && store && using.sandboxes.hasLayers
-        ? digestOfData(beside, order, asked, parts.image?.digest)
-        : Promise.resolve(undefined);
-    const found = async (): Promise<JobLayers | undefined> => {
-      const key = await digest;
-      const data = key !== undefined && store && (await findData(store, project, key, everything));
-      return data ? resources.use(data).layers : undefined;
-    };
-    /** Its sandbox is opened while its data are looked for. */
-    const begin = async (finding: Promise<JobLayers | undefined>, onLeft?: Job['onLeft']) => {
-      const running = runService(beside, parts, { layers: finding.then((layers = {}) => layers), onLeft });
-      running.ended.then(
-        ({ exitStatus }) => void (exitStatus !== null && (service.state.status = exitStatus)),
-        () => {}, // `ready` tells
-      );
-      const [known] = await Promise.all([finding, running.ready]);
-      return { running, known };
-    };
-    let isKeeping = false;
-    let isKept = false;
-    // Only what it has closed by itself, when it was asked to: nobody else may have ended it meanwhile.
-    const keep: Job['onLeft'] = async (left, { reason, wasForced = false }) => {
-      if (!isKeeping || reason !== 'cancelled' || wasForced || everything.aborted) return;
-      const key = await digest;
-      if (key === undefined || !store) return;
-      await keepData(store, project, key, { left, data: order.data });
-      isKept = true;
-    };
-    const { running, known } = await begin(found(), (left, ended) =>
-      keep(left, ended).catch((error: unknown) => using.log(`the data of a service are not kept: ${messageOf(error)}`)),
-    );
-    if (known) return running;
-    await fill(beside, service, job);
-    if ((await digest) === undefined || isFork) return running;
-    isKeeping = true;
-    await running.stop();
-    if (!isKept) await log.print('\nWhat this service holds is not kept for the next one: it could not be.\n');
-    const again = await begin(found());
-    if (!again.known) await fill(beside, service, job);
-    return again.running;
-  };
   const startOne = async (beside: Beside, service: Service, at: number, job: BuildJob): Promise<void> => {
     change(service, { from: elapsed() });
     try {
-      const running = await prepared(beside, service, at, job);
+      const running = await startPrepared(beside, partsOf(service, at), {
+        job,
+        store: using.sandboxes.hasLayers ? using.serviceData : undefined,
+        project,
+        isFork,
+        held: resources,
+        onFilling: () => change(service, { state: 'preparing' }),
+        onStatus: (status) => void (service.state.status = status),
+        log: using.log,
+      });
       change(service, { state: 'ready', ready: elapsed() });
       await print(`The service ${service.order.name} is ready.\n`);
       watch(service, running).catch((error: unknown) => dying.abort(error));
