@@ -108,8 +108,8 @@ export interface DatabaseOptions {
   waitLimitMs?: number;
 }
 
-/** Longer than a usual restart, and shorter than callers wait. */
-const usualWaitLimitMs = 5000;
+/** Longer than a usual restart, or than one connection that does not open, and shorter than a forge waits for its hook. */
+const usualWaitLimitMs = 8000;
 
 /** PostgreSQL rolled these transactions back because of a conflict, and expects the client to run them again. */
 const tieBreaks = new Set(['40001', '40P01']);
