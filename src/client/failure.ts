@@ -49,7 +49,7 @@ export function failureOf(status: number, body: string, requestId: string): Fail
   if (status === 401)
     return new Failure(
       'refused',
-      'The server refuses these credentials. Sign in with: headrace login',
+      'The server refuses these credentials, or they may not do this. Sign in with: headrace login',
       more,
       Object.keys(fields),
     );
