@@ -110,6 +110,7 @@ describeServiceOnOne('the metrics of a service', (service) => {
 
   test('know how long the oldest has waited, also beside one that somebody waits for', async () => {
     await stage.leave();
+    stage.lose(); // at once, so that it is given nothing more
     const alice = await service.user();
     const project = await alice.createProject();
     const owners = service.store.db.read.selectFrom('projects').select('owner_id').where('id', '=', project.id);

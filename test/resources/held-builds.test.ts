@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { sql } from 'kysely';
 import { watchEndings } from '../../src/lifecycle/endings.ts';
 import type { Record_ } from '../support/client.ts';
+import { processorTime } from '../support/event-loop.ts';
 import { assertNotFound, assertRefused, assertWrongFields } from '../support/expect.ts';
 import { registerApplication } from '../support/applications.ts';
 import { aCommit, type Task } from '../support/runner.ts';
@@ -259,11 +260,11 @@ describeSuiteRuns('builds that are held back', ({ service, runner, alice, begin 
     await alice().post(
       `${runs.path}/build_requests/${(await alice().get(`${runs.path}/build_requests`)).list[0]?.id}/cancel`,
     );
-    const began = performance.now();
+    const before = processorTime();
     const request = await alice().requestBuild(runs.project, aCommit.sha);
-    const took = performance.now() - began;
+    const tookMs = processorTime() - before;
     assert.equal((await alice().get(`${runs.path}/build_requests/${request.id}`)).record.build_state, 'building');
-    assert.ok(took < 1000, `${Math.round(took)} ms`);
+    assert.ok(tookMs < 1000, `${Math.round(tookMs)} ms of processor`);
     for (let at = 0; at < 5; at += 1) await (await take()).finish({ kind: 'exited', status: at === 4 ? 1 : 0 });
     assert.equal(await runs.rolledUp(request), 'failed failed failed');
     assert.equal((await seen(runs)).filter((one) => one.endsWith(' skipped')).length, 195);
