@@ -42,7 +42,7 @@ Object.assign(process.env, littleMemory);
 
 await globalSetup();
 // More than there are cores: most of the time tests wait for processes, disks and timers.
-const processes = availableParallelism() * 4;
+const processes = availableParallelism() * 3;
 const results = run({
   files: Array.from({ length: processes }, () => join(root, 'test/support/worker.ts')),
   concurrency: processes,
