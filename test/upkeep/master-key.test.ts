@@ -107,8 +107,8 @@ for (const kind of kinds) {
 
       addMasterKey(installation.keyFile);
       // What `admin master-key rotate` does, with a pass over the rows that comes too early.
+      if (kind === 'postgres') await resealAll(db, vault);
       const rotation = (async () => {
-        if (kind === 'postgres') await resealAll(db, vault);
         await olderTransactionsEnded(db);
         const clean = await whenNothingIsStale(db, vault, forget);
         order.push('check');
