@@ -1,4 +1,4 @@
-/** What people call it, and where a token is made there, with the scopes to tick. */
+/** What people call it, its public address, and where a token is made there, with the scopes to tick. */
 export const forgeProviders = {
   github: { name: 'GitHub', url: 'https://github.com', tokens: '/settings/tokens/new?scopes=repo', scopes: ['repo'] },
   gitlab: {
@@ -21,12 +21,23 @@ export const forgeProviders = {
   },
 } as const;
 
+export type ProviderName = keyof typeof forgeProviders;
+
+interface KnownForge {
+  provider: ProviderName;
+  url: string;
+}
+
 /** Bitbucket Data Center is another program than Bitbucket Cloud. */
+export function isDataCenter({ provider, url }: KnownForge): boolean {
+  return provider === 'bitbucket' && url !== forgeProviders.bitbucket.url;
+}
+
 const dataCenter = { tokens: '/plugins/servlet/access-tokens/manage', scopes: ['Repository admin'] } as const;
 
 /** Where a token is made at the forge with an address, and the scopes to tick there. */
-export function tokensAt({ provider, url }: { provider: keyof typeof forgeProviders; url: string }) {
-  return provider === 'bitbucket' && url !== forgeProviders.bitbucket.url ? dataCenter : forgeProviders[provider];
+export function tokensAt(forge: KnownForge) {
+  return isDataCenter(forge) ? dataCenter : forgeProviders[forge.provider];
 }
 
 /** Such as “scopes a, b and c”. */

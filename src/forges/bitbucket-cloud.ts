@@ -14,7 +14,6 @@ import {
 } from './forge.ts';
 import { administered, unlessMoved } from './pages.ts';
 
-export const bitbucketUrl = 'https://bitbucket.org';
 export const bitbucketCloudApi = 'https://api.bitbucket.org/2.0';
 
 /**

@@ -7,8 +7,6 @@ import { nextIn } from './pages.ts';
 
 /** Gitea and Forgejo. Below a repository their API is GitHub's. */
 
-export const giteaUrl = 'https://gitea.com';
-
 export function giteaHeaders(token: string): Record<string, string> {
   return { accept: 'application/json', authorization: `token ${token}` };
 }

@@ -1,5 +1,6 @@
 import * as Type from 'typebox';
 import type { Static } from 'typebox';
+import { forgeProviders } from '../domain/forge-providers.ts';
 import type { BuildState } from '../lifecycle/states.ts';
 import type { ForgeApi } from './api.ts';
 import {
@@ -15,10 +16,8 @@ import { nextIn, pagesOf, unlessMoved } from './pages.ts';
 
 /** GitHub, and GitHub Enterprise Server. Gitea has the same API below repositories (gitea.ts). */
 
-export const githubUrl = 'https://github.com';
-
 export function githubApi(url: string): string {
-  return url === githubUrl ? 'https://api.github.com' : `${url}/api/v3`;
+  return url === forgeProviders.github.url ? 'https://api.github.com' : `${url}/api/v3`;
 }
 
 export function githubHeaders(token: string): Record<string, string> {

@@ -4,8 +4,6 @@ import type { ForgeApi } from './api.ts';
 import { ForgeError, type Forge, type ForgeRepository, type Identity, type StatusForm } from './forge.ts';
 import { nextIn, pagesOf, unlessMoved } from './pages.ts';
 
-export const gitlabUrl = 'https://gitlab.com';
-
 export function gitlabHeaders(token: string): Record<string, string> {
   return { accept: 'application/json', 'private-token': token };
 }

@@ -1,21 +1,14 @@
+import { isDataCenter, type ProviderName } from '../domain/forge-providers.ts';
 import { ForgeApi, type ForgeRules } from './api.ts';
-import {
-  bitbucketCloud,
-  bitbucketCloudApi,
-  bitbucketCloudStatus,
-  bitbucketHeaders,
-  bitbucketUrl,
-} from './bitbucket-cloud.ts';
+import { bitbucketCloud, bitbucketCloudApi, bitbucketCloudStatus, bitbucketHeaders } from './bitbucket-cloud.ts';
 import { bitbucketDataCenter, bitbucketDataCenterStatus } from './bitbucket-data-center.ts';
 import type { Forge, ForgeAccess, StatusForm } from './forge.ts';
-import { gitea, giteaHeaders, giteaUrl } from './gitea.ts';
-import { github, githubApi, githubHeaders, githubStatus, githubUrl } from './github.ts';
-import { gitlab, gitlabHeaders, gitlabStatus, gitlabUrl } from './gitlab.ts';
+import { gitea, giteaHeaders } from './gitea.ts';
+import { github, githubApi, githubHeaders, githubStatus } from './github.ts';
+import { gitlab, gitlabHeaders, gitlabStatus } from './gitlab.ts';
 
 /** Every kind of forge, by the name that people choose it by. */
 interface Provider {
-  /** The public one. */
-  url: string;
   /** The base of the API of the forge at an address. */
   api: (url: string) => string;
   open: (api: ForgeApi, url: string) => Forge;
@@ -25,45 +18,38 @@ interface Provider {
 
 export const providers = {
   github: {
-    url: githubUrl,
     api: githubApi,
     open: github,
     headers: githubHeaders,
     status: githubStatus,
   },
   gitlab: {
-    url: gitlabUrl,
     api: (url) => `${url}/api/v4`,
     open: gitlab,
     headers: gitlabHeaders,
     status: gitlabStatus,
   },
   gitea: {
-    url: giteaUrl,
     api: (url) => `${url}/api/v1`,
     open: gitea,
     headers: giteaHeaders,
     status: githubStatus,
   },
   bitbucket: {
-    url: bitbucketUrl,
-    api: (url) => (url === bitbucketUrl ? bitbucketCloudApi : `${url}/rest`),
-    open: (api, url) => (url === bitbucketUrl ? bitbucketCloud : bitbucketDataCenter)(api),
+    api: (url) => (isDataCenter({ provider: 'bitbucket', url }) ? `${url}/rest` : bitbucketCloudApi),
+    open: (api, url) => (isDataCenter({ provider: 'bitbucket', url }) ? bitbucketDataCenter : bitbucketCloud)(api),
     headers: bitbucketHeaders,
     status: bitbucketCloudStatus,
   },
-} as const satisfies Record<string, Provider>;
-
-export type ProviderName = keyof typeof providers;
+} as const satisfies Record<ProviderName, Provider>;
 
 export function isProvider(name: string): name is ProviderName {
   return Object.hasOwn(providers, name);
 }
 
 /** The folder of the repositories of a forge over HTTPS, with a slash at its end; blank where its host is for them alone. */
-export function gitFolderOf({ provider, url }: { provider: ProviderName; url: string }): string {
-  const isDataCenter = provider === 'bitbucket' && url !== bitbucketUrl;
-  return `${new URL(url).pathname}/${isDataCenter ? 'scm/' : ''}`.replace(/^\/+/, '');
+export function gitFolderOf(forge: { provider: ProviderName; url: string }): string {
+  return `${new URL(forge.url).pathname}/${isDataCenter(forge) ? 'scm/' : ''}`.replace(/^\/+/, '');
 }
 
 /** Opens forges by the rules of a server. */
@@ -98,11 +84,11 @@ export function statusCallTo(
   { api, repository, token, sha }: { api: string; repository: string; token: string; sha: string },
 ): StatusCall {
   const base = api.replace(/\/+$/, '');
-  const isDataCenter = name === 'bitbucket' && dataCenterBase.test(new URL(base).pathname);
+  const isBelowRest = name === 'bitbucket' && dataCenterBase.test(new URL(base).pathname);
   const { headers, status } = providers[name];
-  const { path, states, body }: StatusForm = isDataCenter ? bitbucketDataCenterStatus : status;
+  const { path, states, body }: StatusForm = isBelowRest ? bitbucketDataCenterStatus : status;
   return {
-    url: `${isDataCenter ? base.replace(dataCenterBase, '/rest') : base}${path(repository, encodeURIComponent(sha))}`,
+    url: `${isBelowRest ? base.replace(dataCenterBase, '/rest') : base}${path(repository, encodeURIComponent(sha))}`,
     headers: headers(token),
     states,
     body,

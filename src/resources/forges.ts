@@ -1,7 +1,7 @@
 import { accountRoute } from '../api/route.ts';
 import type { ForgeRow } from '../db/schema.ts';
 import { ForgeError, type Right } from '../forges/forge.ts';
-import { providers } from '../forges/index.ts';
+import { forgeProviders } from '../domain/forge-providers.ts';
 import { noteSeen, seenAt, stateAfter } from '../forges/seen.ts';
 import { WithHeaders } from '../http/route.ts';
 import { timestamp } from '../lib/timestamps.ts';
@@ -62,10 +62,10 @@ export const routes = [
     answer: forgeRecord,
     audit: {
       action: 'forge.created',
-      details: ({ input }) => ({ provider: input.provider, url: input.url || providers[input.provider].url }),
+      details: ({ input }) => ({ provider: input.provider, url: input.url || forgeProviders[input.provider].url }),
     },
     async ask({ openForge, input }) {
-      const url = input.url || providers[input.provider].url;
+      const url = input.url || forgeProviders[input.provider].url;
       try {
         return { seen: await seenAt(openForge(input.provider, { url, token: input.token })), url };
       } catch (error) {

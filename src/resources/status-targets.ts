@@ -2,6 +2,7 @@ import { projectRoute } from '../api/route.ts';
 import type { Queries } from '../db/open.ts';
 import type { NotificationRow } from '../db/schema.ts';
 import type { FieldErrors } from '../errors.ts';
+import { forgeProviders } from '../domain/forge-providers.ts';
 import { providers } from '../forges/index.ts';
 import { required } from '../records/fields.ts';
 import { checkSoon } from '../lifecycle/forges.ts';
@@ -135,5 +136,5 @@ export const routes = [
 ];
 
 function apiOf({ provider, api_url: url }: Pick<StatusTarget, 'provider' | 'api_url'>): string {
-  return url === '' ? providers[provider].api(providers[provider].url) : url;
+  return url === '' ? providers[provider].api(forgeProviders[provider].url) : url;
 }
