@@ -12,9 +12,10 @@ test('however often it is asked, it looks once a second', async () => {
   let writes = 0;
   const write = async (): Promise<void> => void (writes += 1);
   const health = watchHealth({ disk: roomy, isAway: () => false, write, unseal, proveBlobs, onChange: assert.fail });
+  const began = performance.now();
   for (let asked = 0; asked < 100; asked += 1) assert.equal(await health(), undefined);
   await Promise.all(Array.from({ length: 100 }, health));
-  assert.equal(writes, 1);
+  assert.ok(writes >= 1 && writes <= 1 + (performance.now() - began) / 1000, `${writes} writes`);
 });
 
 test('a full disk is the reason that is told, before what follows from it', async () => {

@@ -141,7 +141,7 @@ describeWithRunner('a project that is configured by a file in its repository', (
       assert.equal(request.build_state, 'errored', log);
       assert.match(log, why);
       assert.match(log, /\nNothing was changed, and nothing is built\.\n$/);
-      assert.ok(performance.now() - began < 5000);
+      assert.ok(performance.now() - began < 20_000);
       assert.deepEqual(
         (await suites()).map(({ id }) => id),
         [keep.id],

@@ -5,7 +5,7 @@ import { describeWithRunner } from '../support/runner.ts';
 
 const patient = new AbortController().signal;
 /** Less than the look for what was not announced takes. */
-const soonMs = 2500;
+const soonMs = 4500;
 
 describeWithRunner('a server that is about to stop', (service, runner) => {
   test('knows at once that the last claim of its runner has ended', async () => {

@@ -312,7 +312,7 @@ describeWithRunner('polls of repositories', (service, runner, database) => {
     const began = performance.now();
     const [order] = await held;
     assert.equal(order?.source.projectId, String(project.id));
-    assert.ok(performance.now() - began < 4000);
+    assert.ok(performance.now() - began < 30_000);
     // What makes no sense changes nothing.
     await tell(order, { listing: 'nonsense' });
     await tell({ ...order, claim: 'x'.repeat(20) }, { unchanged: true });

@@ -10,6 +10,7 @@ import { scopes, type Scope } from '../../src/http/route.ts';
 import { temporaryFolder } from './databases.ts';
 import { Emulator } from './emulator.ts';
 import type { Installation } from './installation.ts';
+import { longestWait } from './pauses.ts';
 import type { Service } from './service.ts';
 import type { User } from './user.ts';
 
@@ -104,7 +105,7 @@ export class Developer {
     const { PATH = '' } = process.env;
     const child = spawn(file, args, { cwd: this.folder, env: { PATH, LANG: 'C.UTF-8', ...this.env, ...env } });
     // A test that fails leaves nothing running that would keep its process alive.
-    const timer = setTimeout(() => child.kill('SIGKILL'), 30_000);
+    const timer = setTimeout(() => child.kill('SIGKILL'), longestWait);
     child.on('close', () => clearTimeout(timer));
     return child;
   }
