@@ -12,7 +12,7 @@ import { longestWait } from '../support/pauses.ts';
 const limit = { timeout: longestWait };
 const root = join(import.meta.dirname, '../..');
 /** More than a server and its runner take to stop. */
-const longestStop = 30_000;
+const longestStop = 120_000;
 
 /** As a person's shell has it, and not the npm that runs the tests. */
 function environment(): NodeJS.ProcessEnv {

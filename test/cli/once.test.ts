@@ -49,9 +49,9 @@ describe('runner --once', () => {
   test('ends with 0 when nothing waits, and leaves nothing, not even of one that was killed', async () => {
     const killed = runner('--once', '--scratch', scratch);
     await untilOpen(killed);
-    const kept = runner('--once', '--idle', '60', '--scratch', scratch);
     killed.process.kill('SIGKILL');
     await killed.exited;
+    const kept = runner('--once', '--idle', '600', '--scratch', scratch); // it lives until it is stopped below
     while (folders().length > 1 || !kept.said().includes('git: limits')) {
       assert.equal(kept.process.exitCode, null, kept.said());
       await pause(20);

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { existsSync, lstatSync, readdirSync, statSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { onEveryDatabase, placeFor, settingsFor } from '../support/databases.ts';
 import { commandsWith, untilCreated } from '../support/installation.ts';
+import { freePort } from '../support/ports.ts';
 import { headrace, serve, startProgram } from '../support/program.ts';
 import { longestWait } from '../support/pauses.ts';
 
@@ -57,9 +58,9 @@ describe('a server that starts', () => {
 
     test('ends and takes back what it opened when its port is taken', limit, async () => {
       const { folder, env } = await place();
+      const port = await freePort();
       const other = createServer();
-      await once(other.listen(0, '127.0.0.1'), 'listening');
-      const { port } = other.address() as AddressInfo;
+      await once(other.listen(port, '127.0.0.1'), 'listening');
       assert.match(await fails(folder, env, '--port', String(port)), /^headrace: .*EADDRINUSE.*\n$/);
       assert.equal(existsSync(join(folder, 'server.sock')), false);
       other.close();

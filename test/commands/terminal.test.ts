@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
+import { recordHeartbeats } from '../../src/auth/runner-heartbeats.ts';
 import { describeCommands } from '../support/commands.ts';
 import type { Terminal } from '../support/developer.ts';
 import type { Task } from '../support/runner.ts';
@@ -54,8 +54,11 @@ describeCommands('on a terminal', ['unit', '水門の試験'], ({ service, runne
     assert.doesNotMatch(terminal.text, /no runner/);
   });
 
-  test('a shell is offered where one can be opened, and only there', async () => {
-    await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
+  test('a shell is offered where one can be opened, and only there', async (t) => {
+    // Its runner stays connected, however long the commands take.
+    const heartbeats = recordHeartbeats(service.store.db, () => [runner.self.holder], 2000);
+    t.after(() => heartbeats.close());
+    await heartbeats.came(runner.self, { version: '', trouble: '' });
     const offer = 'Open a shell where it failed with: headrace shell ID';
     const files = { location: 'location', name: 'name', key: 'ab'.repeat(32) };
     for (const [kept, offers] of [

@@ -160,7 +160,7 @@ describe('the Debian package', () => {
       const server = start('headrace.service');
       await until(() => server.said().includes('listening on'), server.said);
       const [afterwards = ''] = inUnit('headrace.service', 'ExecStartPost');
-      await works(`MAINPID=$(cat /run/headrace.service.pid) timeout 20 ${afterwards.replace('+', '')}`);
+      await works(`MAINPID=$(cat /run/headrace.service.pid) timeout 120 ${afterwards.replace('+', '')}`);
       const credentials = await works('cat /var/lib/headrace/first-user');
       const password = /password +(\S+)/.exec(credentials)?.[1] ?? assert.fail(credentials);
       assert.ok(!server.said().includes(password) && !server.said().includes('hrk_'), 'no password in the journal');

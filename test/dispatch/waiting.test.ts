@@ -45,7 +45,7 @@ describeService('work that nobody can take', (service) => {
     await pause(1001); // it looks once a second
     return (await service.api.get('/healthz')).body as unknown as Health;
   };
-  /** As if it had not come for a while. Under another name, so that a server to which it is connected does not note it. */
+  /** As if it had not come for a while. The server that it is connected to does not find it to note that it is there. */
   const leave = async (name: string): Promise<void> => {
     const past = sql`update runner_heartbeats set seen_at = seen_at - 60000, holder = holder || ' left'
       where holder like ${`% ${name} %`}`;

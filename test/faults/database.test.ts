@@ -63,7 +63,7 @@ describe('PostgreSQL goes and comes back', () => {
       await postgres.start();
       const backAt = performance.now();
       await load.answered(20);
-      assert.ok(performance.now() - backAt < 15_000, 'writes go on within 15 seconds');
+      assert.ok(performance.now() - backAt < 60_000, 'writes go on within a minute');
       const { created, refused } = await load.stop();
       const seen = await health.untilWell();
       t.diagnostic(`${created.length} created, ${refused} told to come back; healthz: ${[...seen].join('; ')}`);
@@ -162,7 +162,7 @@ function watch(installation: Installation) {
   return {
     async untilWell(): Promise<Set<string>> {
       for (const since = performance.now(); state.last !== '200 ok'; await Promise.race([pause(50), looking])) {
-        assert.ok(performance.now() - since < 15_000, `the health stays ${state.last}`);
+        assert.ok(performance.now() - since < 60_000, `the health stays ${state.last}`);
       }
       state.isOver = true;
       await looking;

@@ -30,7 +30,7 @@ export function describeCommands(name: string, suites: string[], define: (settin
       const runner = new ScriptedRunner();
       const at = {} as Sluice;
       let extending: ReturnType<typeof repeatedly> | undefined;
-      // Between two steps of a test commands are started, which takes its time on a busy machine. No claim lapses meanwhile.
+      // To start a command takes its time on a busy machine. No claim of the runner lapses meanwhile.
       const extendAll = async (): Promise<void> => {
         const { db } = service.store;
         const { holder } = runner.self;
