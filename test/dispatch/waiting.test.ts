@@ -45,7 +45,7 @@ describeService('work that nobody can take', (service) => {
     await pause(1001); // it looks once a second
     return (await service.api.get('/healthz')).body as unknown as Health;
   };
-  /** As if it had not come for a while. The server that it is connected to does not find it to note that it is there. */
+  /** As if it had not come for a while. The name is another, so that the server it is connected to cannot note it. */
   const leave = async (name: string): Promise<void> => {
     const past = sql`update runner_heartbeats set seen_at = seen_at - 60000, holder = holder || ' left'
       where holder like ${`% ${name} %`}`;
