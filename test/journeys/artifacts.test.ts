@@ -79,8 +79,8 @@ onOneDatabase((database) => {
       `perl -e 'use Socket; socket(S, PF_UNIX, SOCK_STREAM, 0); bind(S, pack_sockaddr_un("socket")) or die'`,
       'truncate -s 1T sparse; truncate -s 2M half; truncate -s 2M more; echo kept > fine',
       String.raw`touch "$(printf 'no\377text')" "$(printf 'line\nbreak')" '..evil'`,
-      // It would go on writing, if it lived.
-      '(while :; do date >> grows; done) & sleep 0.1',
+      // It would go on writing, if it lived. On a busy machine it takes a moment to begin.
+      '(while :; do date >> grows; done) & until [ -s grows ]; do sleep 0.01; done',
     ].join('\n');
     const build = await built(t, command, 'x/**\nx/.*\nx/root/etc/hostname\nx/up/etc/passwd');
     assert.equal(build.build_state, 'passed', await project.log(build));

@@ -90,6 +90,7 @@ describeServiceOnOne('on a stage', (service) => {
   test('a waiting build is cancelled at once', async () => {
     const project = await stage.project({ unit: 'exit 0' });
     await stage.leave();
+    stage.lose(); // at once, so that it is given nothing more
     const request = await project.ask();
     await project.cancel(request);
     assert.equal(await project.end(request), 'cancelled');
