@@ -14,6 +14,9 @@ import { archiveOf, dependenciesOf } from '../support/software.ts';
 
 const psql = `${join(postgresPrograms(), 'psql')} -X -At -h db -U postgres`;
 
+/** Seconds. Eight databases at once take a while to begin on a busy machine. */
+const patient = '300';
+
 /** Real daemons as services, in the network that builds have by default. */
 onOneDatabase((database) => {
   let registry: TestRegistry;
@@ -39,6 +42,7 @@ onOneDatabase((database) => {
       name: 'db',
       image: `${registry.host}/team/postgres:1`,
       ready_command: 'pg_isready -h 127.0.0.1',
+      ready_timeout: patient,
       prepare: `echo filling; ${psql} -f schema.sql`,
       'prepare_inputs[]': 'schema.sql',
       'data[]': '/srv/data',
@@ -82,8 +86,8 @@ onOneDatabase((database) => {
     await registry.push('team/redis', '1', await redisImage());
     const command = `${psql} -c 'select 40 + 2'; redis-cli -h cache set colour ultramarine; redis-cli -h cache get colour`;
     const id = await served.suite(t, 'both', command, [
-      { name: 'db', image: `${registry.host}/team/postgres:1` },
-      { name: 'cache', image: `${registry.host}/team/redis:1` },
+      { name: 'db', image: `${registry.host}/team/postgres:1`, ready_timeout: patient },
+      { name: 'cache', image: `${registry.host}/team/redis:1`, ready_timeout: patient },
     ]);
     for (const _ of [1, 2]) {
       const [result] = await served.built(id);

@@ -169,19 +169,26 @@ onOneDatabase((database) => {
 
   test('one that is not ready, dies, or cannot be had makes an errored build, in words', async (t) => {
     const never = await suite(t, 'never', 'echo ran', [
-      { name: 'deaf', image: web(), command: 'seq 60; exec sleep 1000', ready_port: '7', ready_timeout: '1' },
+      { name: 'deaf', image: web(), command: 'seq 60; exec sleep 1000', ready_port: '7', ready_timeout: '10' },
       { name: 'other', image: web(), command: 'exec sleep 1000', ready_port: '8' },
     ]);
     const taken = await suite(t, 'taken', 'echo ran', [
       { name: 'first', image: web() },
-      { name: 'second', image: web(), command: 'sleep 1; exec httpd -f -p 8080 -h .' },
+      {
+        name: 'second',
+        image: web(),
+        command: 'until wget -qO- http://first:8080/ >/dev/null 2>&1; do sleep 0.1; done; exec httpd -f -p 8080 -h .',
+      },
     ]);
     const ends = await suite(t, 'ends', 'echo ran', [{ name: 'short', image: web(), command: 'echo bye; exit 4' }]);
-    const dies = await suite(t, 'dies', 'echo begun; wget -qO- http://mortal:8080/ >&2; sleep 100; echo never', [
+    // It dies when the build says so: before that it is not known how long each of them takes to begin.
+    const end = `until perl -MIO::Socket::INET -e 'IO::Socket::INET->new("mortal:9090") or exit 1'; do sleep 0.1; done`;
+    const dying = `echo begun; wget -qO- http://mortal:8080/ >&2; ${end}; sleep 100; echo never`;
+    const dies = await suite(t, 'dies', dying, [
       {
         name: 'mortal',
         image: web(),
-        command: '(sleep 2; echo farewell; kill $$) & echo up; exec httpd -f -p 8080 -h .',
+        command: '(nc -l -p 9090; echo farewell; kill $$) & echo up; exec httpd -f -p 8080 -h .',
       },
     ]);
     const gone = await suite(t, 'gone', 'echo ran', [{ name: 'none', image: `${registry.host}/team/none:1` }]);
@@ -215,7 +222,7 @@ onOneDatabase((database) => {
     const last = Array.from({ length: 50 }, (_, at) => at + 11).join('\n');
     assert.match(
       logs[0] ?? '',
-      new RegExp(`The service deaf was not ready within 1 seconds\\. Its last lines:\\n${last}\\n$`),
+      new RegExp(`The service deaf was not ready within 10 seconds\\. Its last lines:\\n${last}\\n$`),
     );
     assert.match(
       logs[1] ?? '',
