@@ -124,7 +124,8 @@ onEveryDatabase((database) => {
   test('steps can be watched while they run, and none begins after a cancel or a time-out', async (t) => {
     const id = await suite(t, 'watched', [['true'], ['echo begun; sleep 1000'], ['echo never', 'always']]);
     const slow = await suite(t, 'slow', [['sleep 1000'], ['echo never', 'always']]);
-    await installation.api().put(`${project.path}/suites/${slow}`, { timeout: '1' });
+    // Enough for the first step to begin, also on a busy machine: what never began has not failed.
+    await installation.api().put(`${project.path}/suites/${slow}`, { timeout: '5' });
     await project.repository.commit({ message: 'Watch' });
     const request = await project.ask('main');
     await project.untilLogged(id, /begun/);

@@ -97,7 +97,7 @@ describe('spans', () => {
       assert.ok(flood(tracer) < 10_000);
       const beganAt = performance.now();
       await tracer.close();
-      assert.ok(performance.now() - beganAt < 10_000, 'the end does not wait for it');
+      assert.ok(performance.now() - beganAt < 60_000, 'the end does not wait for it');
       assert.ok(troubles.length <= 1, 'it is said once');
       assert.ok(!JSON.stringify(troubles).includes('hush'));
       await collector.close?.();
@@ -117,13 +117,14 @@ describe('spans', () => {
     const held = collector.spans().length;
     isBroken = false;
     const last = newTraceId();
-    for (let tries = 0; tries < 500 && !collector.spans().some(({ traceId }) => traceId === last); tries += 1) {
+    const hasCome = (): boolean => collector.spans().some(({ traceId }) => traceId === last);
+    for (const until = performance.now() + longestWait; performance.now() < until && !hasCome();) {
       tracer.end(span(last));
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
     await tracer.close();
     assert.ok(held <= 200, `${held} of 20000 were held`);
-    assert.ok(collector.spans().some(({ traceId }) => traceId === last));
+    assert.ok(hasCome());
     assert.deepEqual(troubles, ['400', undefined]);
     await collector.close();
   });

@@ -160,7 +160,8 @@ describeService(
   },
   {
     settings: { webhook_allow: '127.0.0.0/8' },
-    webhooks: { retryPolicy: { answerWithin: 20_000, firstWait: 100, longestWait: 600_000 } },
+    // Nobody is given up here for being slow, however long a test takes.
+    webhooks: { retryPolicy: { answerWithin: 600_000, firstWait: 100, longestWait: 600_000 } },
   },
 );
 

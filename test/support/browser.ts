@@ -29,7 +29,7 @@ export class TestBrowser {
   async open(options: BrowserContextOptions = {}): Promise<Page> {
     this.#browser ??= launch();
     const context = await (await this.#browser).newContext({ ignoreHTTPSErrors: true, ...options });
-    context.setDefaultTimeout(20_000);
+    context.setDefaultTimeout(120_000); // much longer than anything takes on a busy machine
     return context.newPage();
   }
 
