@@ -1,13 +1,13 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { run } from '../../src/lib/processes.ts';
 import { temporaryFolder } from './folders.ts';
+import { freePort } from './ports.ts';
 
 /** A Slurm cluster of a controller and two nodes on this machine, in folders, on ports and with a key of its own. */
 export interface Cluster {
@@ -138,16 +138,9 @@ PartitionName=main Nodes=${nodes.join(',')} Default=YES MaxTime=INFINITE State=U
 }
 
 async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer().listen(0, '127.0.0.1');
-      await once(server, 'listening');
-      return server;
-    }),
-  );
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(servers.map((server) => once(server.close(), 'close')));
-  return ports;
+  const ports = new Set<number>();
+  while (ports.size < count) ports.add(await freePort());
+  return [...ports];
 }
 
 /** A daemon that does not come up ends the test by its own limit of time. */
