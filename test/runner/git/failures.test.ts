@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import test from 'node:test';
 import { run } from '../../../src/lib/processes.ts';
+import { freePort } from '../../support/ports.ts';
 import { makeKeyPair } from '../../support/sshd.ts';
 import { workplace } from './workplace.ts';
 import type { ProxyTrouble } from '../../../src/runner/filtering-proxy.ts';
@@ -37,12 +36,7 @@ test('a host that does not exist, refuses, or hangs: the log says so, soon', asy
   const log = await fetchFails('host_unreachable', 'main', { repositoryUrl: 'git@no-such-host.invalid:app.git' });
   assert.match(log, /no-such-host\.invalid does not answer.* the address is ssh:\/\/user@host:port\/path/s);
 
-  const closed = createServer().listen(0, '127.0.0.1');
-  await once(closed, 'listening');
-  const { port } = closed.address() as AddressInfo;
-  closed.close();
-  await once(closed, 'close');
-  await writeFile(join(folder, 'config'), `Host closed.test\nHostName 127.0.0.1\nPort ${port}\n`);
+  await writeFile(join(folder, 'config'), `Host closed.test\nHostName 127.0.0.1\nPort ${await freePort()}\n`);
   const elsewhere = await openMirrors({ sshConfig: join(folder, 'config'), connectSeconds: 1 });
   const request = { ...project, commitRef: 'main', repositoryUrl: 'git@closed.test:app.git' };
   await assert.rejects(elsewhere.fetch(request), { kind: 'host_unreachable' });
