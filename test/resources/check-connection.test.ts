@@ -18,7 +18,7 @@ async function untilQueued(service: Service): Promise<void> {
   while ((await jobs.execute()).length === 0) await pause(5);
 }
 
-/** From now on there seems to be a runner that takes work. */
+/** For the next 20 seconds there seems to be a runner that takes work. */
 const noteRunner = (service: Service): Promise<void> =>
   recordHeartbeat(service.store.db, { holder: 'scripted' }, { version: '0.1.0', trouble: '' });
 
@@ -41,10 +41,10 @@ describeWithRunner('a look at a repository', (service, runner) => {
   });
 
   test('comes before what waits, carries the key, and answers what was seen', async () => {
-    await noteRunner(service);
     const project = await alice.createProject();
     const audit = await AuditWatch.begin(service);
     await alice.requestBuild(project, 'main');
+    await noteRunner(service);
     const answers = [alice.post(pathOf(project)), alice.post(pathOf(project))];
     const asked = async (): Promise<number> => {
       const entries = await allEntries(service);
@@ -87,6 +87,7 @@ describeWithRunner('a look at a repository', (service, runner) => {
       const name = String(message);
       const project = (await alice.post('/projects', { name, clone_url: address })).record;
       await db.transaction((trx) => setLink({ trx }, project.id, { forge_id: forgeId }));
+      await noteRunner(service);
       const answer = alice.post(pathOf(project));
       await untilQueued(service);
       const task = await runner.take('check_connection');
@@ -97,11 +98,13 @@ describeWithRunner('a look at a repository', (service, runner) => {
 
   test('says in words what is wrong, and that a runner could not do its part', async () => {
     const project = await alice.createProject();
+    await noteRunner(service);
     const refused = alice.post(pathOf(project));
     await untilQueued(service);
     const task = await runner.take('check_connection');
     await task.finish({ kind: 'unfetchable', reason: 'key_refused', message: 'The key is not accepted.' });
     assert.deepEqual((await refused).record.message, 'The key is not accepted.');
+    await noteRunner(service);
     const lost = alice.post(pathOf(project));
     await untilQueued(service);
     await (await runner.take('check_connection')).finish({ kind: 'lost', message: 'this runner is too old' });
@@ -115,6 +118,7 @@ describeWithRunner('a look at a repository', (service, runner) => {
     assertNotFound(await (await service.user()).post(pathOf(project)));
     const friend = await service.user('collaborator');
     await alice.invite(project, friend);
+    await noteRunner(service);
     const asked = friend.post(pathOf(project));
     await untilQueued(service);
     const task = await runner.take('check_connection');
@@ -133,24 +137,22 @@ describeWithRunner(
   (service, runner) => {
     test('is given up when the runner that took it says nothing, and what it says later changes nothing', async () => {
       const alice = await service.user();
-      await noteRunner(service);
       const project = await alice.createProject();
       const began = performance.now();
       const tab = new Tab(service);
       await tab.signIn(alice.credentials);
       const setup = `/ui/projects/${project.id}/setup`;
-      const answered = Promise.all([
-        alice.post(pathOf(project)),
-        tab.submit(await tab.get(setup), setup, { do: 'check' }),
-      ]);
+      const page = await tab.get(setup); // before, because the time of the first look runs
+      await noteRunner(service);
+      const answered = Promise.all([alice.post(pathOf(project)), tab.submit(page, setup, { do: 'check' })]);
       await untilQueued(service);
       const task = await runner.take('check_connection');
-      const [{ status, record }, page] = await answered;
+      const [{ status, record }, submitted] = await answered;
       const took = performance.now() - began;
-      assert.ok(took >= checkMs && took < 20_000 && longestCheckMs < 15_000);
+      assert.ok(took >= checkMs && took < 60_000 && longestCheckMs < 15_000);
       assert.deepEqual([status, record.connected], [200, false]);
       assert.match(String(record.message), /^A runner began to check the connection, but did not answer in time/);
-      assert.equal(page.status, 303);
+      assert.equal(submitted.status, 303);
       assert.match((await tab.get(setup)).text, /role="alert">\s*A runner began to check the connection/);
       assert.deepEqual(await task.hears(), 'gone');
       const late = { defaultBranch: 'main', branches: ['main'], files: [] };

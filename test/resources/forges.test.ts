@@ -283,7 +283,7 @@ describeService(
         () => left.execute(),
         ([row]) => (row?.tries ?? 0) > 0,
       );
-      assert.ok(waiting && waiting.run_after > BigInt(Date.now()) && waiting.hook_url === newHook?.url);
+      assert.ok(waiting && waiting.run_after > waiting.created_at + 1000n && waiting.hook_url === newHook?.url);
       const soon = async (more: object) => {
         await db.transaction(async (trx) => {
           await trx

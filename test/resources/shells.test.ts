@@ -40,6 +40,8 @@ describeWithRunner(
       return running;
     };
     const open = async (user: User, { path }: RunningBuild): Promise<string> => {
+      // Whom nobody has heard of for 20 seconds is away, and on a slow machine the last time was before that.
+      await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
       const { record, status } = await user.post(`${path}/shell`);
       assert.equal(status, 201);
       assert.equal(typeof record.expires_at, 'string');
