@@ -9,10 +9,11 @@ import { inspect, RefusedArchiveError, unpack } from '../../src/runner/archives.
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { temporaryFolder } from '../support/databases.ts';
+import { longestWait } from '../support/pauses.ts';
 import { archiveOf, kinds } from '../support/software.ts';
 import { tarOf } from '../support/tar.ts';
 
-const limits = { memoryBytes: 512 * 1024 * 1024, processes: 64, timeoutMs: 60_000 };
+const limits = { memoryBytes: 512 * 1024 * 1024, processes: 64, timeoutMs: longestWait };
 const bounds = { bytes: 100_000_000, entries: 1000 };
 
 describe('an archive', () => {

@@ -6,8 +6,9 @@ import { collectFiles, type CollectedFile, type Collection, type Wanted } from '
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import type { Job, RunFiles, Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { temporaryFolder } from '../support/databases.ts';
+import { longestWait } from '../support/pauses.ts';
 
-const limits = { memoryBytes: 512 * 1024 * 1024, processes: 64, timeoutMs: 60_000 };
+const limits = { memoryBytes: 512 * 1024 * 1024, processes: 64, timeoutMs: longestWait };
 
 for (const isolation of ['required', 'off'] as const)
   describe(`what a build left${isolation === 'off' ? ', without isolation,' : ''}`, () => {

@@ -16,6 +16,7 @@ import { rootUser, type Job, type Sandboxes } from '../../src/runner/sandbox/typ
 import { openSandboxes } from '../../src/runner/sandbox/index.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { startFakeRegistry, type FakeRegistry } from '../support/fake-registry.ts';
+import { longestWait } from '../support/pauses.ts';
 import { architecture, imageOf, shellLayer, startRegistry, type TestRegistry } from '../support/registry.ts';
 import type { TarEntry } from '../support/tar.ts';
 
@@ -63,7 +64,7 @@ describe('images', () => {
       allow: ['127.0.0.0/8'],
       imageBytes: 256 * 1024 * 1024,
       mostBytes: 1024 ** 3,
-      timeoutMs: 60_000,
+      timeoutMs: longestWait,
       disk: keepReserve({ folders: [folder], bytes: 0 }),
       log: () => {},
       ...changes,
@@ -81,7 +82,7 @@ describe('images', () => {
       environment: {},
       workspace: { empty: true },
       image,
-      limits: { memoryBytes: 256 * 1024 * 1024, processes: 64, timeoutMs: 30_000 },
+      limits: { memoryBytes: 256 * 1024 * 1024, processes: 64, timeoutMs: longestWait },
       output: (chunk) => void heard.push(chunk),
       signal: never,
       ...changes,

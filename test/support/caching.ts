@@ -8,8 +8,10 @@ import type { RunnerServices } from '../../src/runner/job-runner.ts';
 import type { Mirrors } from '../../src/runner/git/mirrors.ts';
 import type { Sandboxes } from '../../src/runner/sandbox/types.ts';
 import { openSuiteCache } from '../../src/runner/suite-cache.ts';
+import { longestWait } from './pauses.ts';
 
-const limits = { memoryBytes: 512 * 1024 * 1024, processes: 256, timeoutMs: 60_000 };
+/** Compilers of all kinds run in these builds, on slow machines too. */
+const limits = { memoryBytes: 512 * 1024 * 1024, processes: 256, timeoutMs: longestWait };
 
 /** What the server has of caches: blobs, of which a runner can be kept waiting. */
 export class Blobs implements Pick<Link, 'read' | 'store'> {

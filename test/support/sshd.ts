@@ -6,6 +6,7 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { run } from '../../src/lib/processes.ts';
+import { longestWait } from './pauses.ts';
 import { freePort } from './ports.ts';
 
 /** A git host: a real sshd on a loopback port that serves the repositories in one folder to authorized keys. */
@@ -122,7 +123,7 @@ export async function startGitHost({ name = 'git.test' } = {}): Promise<GitHost>
       await writeFile(serve, `#!/bin/sh\n: > '${mark}'\nexec cat > /dev/null\n`);
       return async () => {
         for (const start = Date.now(); !existsSync(mark); await pause(5)) {
-          if (Date.now() - start > 60_000) throw new Error('nobody came');
+          if (Date.now() - start > longestWait) throw new Error('nobody came');
         }
       };
     },

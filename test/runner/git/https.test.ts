@@ -7,6 +7,7 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import test, { type TestContext } from 'node:test';
 import { lfsTransferProgram } from '../../support/lfs-transfer.ts';
+import { longestWait } from '../../support/pauses.ts';
 import { createRepository, type Repository } from '../../support/repository.ts';
 import { startHttpsGitHost, type HttpsGitHost } from '../../support/https-git.ts';
 import { workplace, type Workplace } from './workplace.ts';
@@ -28,7 +29,7 @@ interface Place extends Workplace {
 async function placeAtForge(t: TestContext, gitAllow = ['127.0.0.0/8']): Promise<Place> {
   const forge = await startHttpsGitHost({ name: 'forge.test' });
   t.after(() => forge.close());
-  const place = await workplace(t, { authorities: forge.ca, gitAllow, rules: { resolve }, connectSeconds: 2 });
+  const place = await workplace(t, { authorities: forge.ca, gitAllow, rules: { resolve } });
   const app = await createRepository(join(forge.folder, 'team', 'app.git'));
   return { ...place, forge, app, own: { ...place.project, repositoryUrl: forge.url('team/app') } };
 }
@@ -95,9 +96,9 @@ test('a token opens one repository over HTTPS, and is shown to nothing else [pro
   };
   const opened = { ...own, credential };
   assert.equal((await mirrors.fetch({ ...opened, commitRef: 'main' })).sha, sha);
-  const { listing } = await mirrors.listRefs({ ...opened, digest: null, timeoutMs: 20_000, keepMs: 0 });
+  const { listing } = await mirrors.listRefs({ ...opened, digest: null, timeoutMs: longestWait, keepMs: 0 });
   assert.match(listing ?? '', new RegExp(`${sha} refs/heads/main`));
-  const found = await mirrors.checkAccess({ ...opened, timeoutMs: 20_000 });
+  const found = await mirrors.checkAccess({ ...opened, timeoutMs: longestWait });
   assert.deepEqual([found.defaultBranch, found.files.includes('a.bin')], ['main', true]);
   const tree = join(folder, 'tree');
   const { sentences } = await mirrors.checkout({ ...opened, credential: async () => credential, sha, into: tree });
@@ -232,7 +233,7 @@ test('SSH at a port: the address has it, and other ports of the host are strange
     await readFile(join(dir, 'known_hosts'), 'utf8'),
     new RegExp(`^\\[127\\.0\\.0\\.1\\]:${host.port} `, 'm'),
   );
-  const { listing } = await mirrors.listRefs({ ...own, digest: null, timeoutMs: 20_000, keepMs: 0 });
+  const { listing } = await mirrors.listRefs({ ...own, digest: null, timeoutMs: longestWait, keepMs: 0 });
   assert.match(listing ?? '', /refs\/heads\/main/);
   const pushed = { sha, localBranch: 'main', remoteUrl: at(host.port, 'lib.git'), remoteBranch: 'deployed' };
   await lib.git(['config', 'receive.denyCurrentBranch', 'ignore']);

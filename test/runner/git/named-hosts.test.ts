@@ -15,7 +15,7 @@ const { username } = userInfo();
 
 /** A place whose repository names submodules at other hosts than its own, and a second host that takes the same key. */
 async function placeWithTwo(t: TestContext, rules: NonNullable<MirrorsOptions['rules']>) {
-  const place = await workplace(t, { connectSeconds: 2, rules });
+  const place = await workplace(t, { rules });
   const second = await startGitHost({ name: 'second.test' });
   t.after(() => second.close());
   await second.authorize(place.key.publicKey);

@@ -9,6 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { publicAddressFilter } from '../../../src/lib/address-filter.ts';
 import { openCheckouts } from '../../../src/runner/checkouts.ts';
 import type { MirrorsOptions } from '../../../src/runner/git/mirrors.ts';
+import { longestWait } from '../../support/pauses.ts';
 import { createRepository, type Repository } from '../../support/repository.ts';
 import { startHttpsGitHost, type HttpsGitHost } from '../../support/https-git.ts';
 import { workplace, type Workplace } from './workplace.ts';
@@ -20,6 +21,8 @@ interface Place extends Workplace {
   naming: (urls: string | readonly string[], commit: string) => Promise<string>;
   /** Checks it out, and answers the folder with what is lacking. */
   checkOut: (sha: string) => Promise<{ tree: string; misses: string[]; areLasting: boolean }>;
+  /** The same, with a second for hosts of submodules. The commit itself is fetched before, without haste. */
+  checkOutHastily: Place['checkOut'];
 }
 
 /** The tests' host is on loopback, which nobody may reach but where an operator has allowed it. */
@@ -35,6 +38,11 @@ async function publicPlace(t: TestContext, options: Partial<MirrorsOptions> = {}
   });
   const lib = await createRepository(join(open.folder, 'lib.git'));
   let count = 0;
+  const checkOut = async (sha: string, mirrors = place.mirrors) => {
+    const tree = join(place.folder, `tree-${++count}`);
+    const { sentences, areLasting } = await mirrors.checkout({ ...place.project, sha, into: tree });
+    return { tree, misses: sentences, areLasting };
+  };
   return {
     ...place,
     open,
@@ -45,10 +53,10 @@ async function publicPlace(t: TestContext, options: Partial<MirrorsOptions> = {}
       const links = Object.fromEntries(named.map(({ path }) => [path, { submodule: commit }]));
       return place.repository.commit({ files: { '.gitmodules': modules.join(''), ...links } });
     },
-    checkOut: async (sha) => {
-      const tree = join(place.folder, `tree-${++count}`);
-      const { sentences, areLasting } = await place.mirrors.checkout({ ...place.project, sha, into: tree });
-      return { tree, misses: sentences, areLasting };
+    checkOut: (sha) => checkOut(sha),
+    checkOutHastily: async (sha) => {
+      await place.fetch(sha);
+      return checkOut(sha, await place.openMirrors({ connectSeconds: 1 }));
     },
   };
 }
@@ -100,7 +108,7 @@ test('a submodule of a public submodule is found beside it, and never with the k
 });
 
 test('a submodule that is not public or does not answer is left out, and the log says so', async (t) => {
-  const { open, lib, naming, checkOut } = await publicPlace(t, { connectSeconds: 1 });
+  const { open, lib, naming, checkOut, checkOutHastily } = await publicPlace(t);
   const sha = await lib.commit();
   open.instead = ({ url = '', method }, response) => {
     const status = /^\/status-(\d+)/.exec(url)?.[1];
@@ -148,7 +156,8 @@ test('a submodule that is not public or does not answer is left out, and the log
     ['silent', /does not answer/],
     ['lib.git', /closed the connection early/],
   ] as const) {
-    const passing = await checkOut(await naming([open.url(repository), open.url('beside')], sha));
+    const taking = repository === 'silent' ? checkOutHastily : checkOut;
+    const passing = await taking(await naming([open.url(repository), open.url('beside')], sha));
     assert.match(passing.misses[0] ?? '', why);
     // A host in trouble is not asked for the next one.
     assert.match(passing.misses[1] ?? '', /left out: its host does not answer \(https:.*beside\)/);
@@ -210,8 +219,7 @@ test('private addresses are not called, by whatever way a repository leads there
     { address: '192.0.43.10', family: 4 },
     { address: '127.0.0.1', family: 4 },
   ];
-  const { open, lib, naming, checkOut } = await publicPlace(t, {
-    connectSeconds: 1,
+  const { open, lib, naming, checkOut, checkOutHastily } = await publicPlace(t, {
     rules: { resolve, mayCall: publicAddressFilter([]) },
   });
   const sha = await lib.commit();
@@ -229,7 +237,7 @@ test('private addresses are not called, by whatever way a repository leads there
   assert.equal(all.misses.length, urls.length);
   for (const miss of all.misses) assert.match(miss, /its address is not public/);
   // The connection goes to the address that was judged, not to what the name says a moment later.
-  const { misses } = await checkOut(await naming(`https://turns.test:${open.port}/lib.git`, sha));
+  const { misses } = await checkOutHastily(await naming(`https://turns.test:${open.port}/lib.git`, sha));
   assert.match(misses[0] ?? '', /does not answer|not public/);
   assert.equal(looked.filter((host) => host === 'turns.test').length, 1);
   assert.equal(open.calls.length, 0);
@@ -280,7 +288,10 @@ test('a public host cannot send us elsewhere, but to where everybody may go [pro
 });
 
 test('what a public host sends is bounded, and its objects are checked [promise: git-limits]', async (t) => {
-  const { open, lib, naming, checkOut } = await publicPlace(t, { checkoutBytes: 4 * 1024 * 1024, timeoutMs: 20_000 });
+  const { open, lib, naming, checkOut } = await publicPlace(t, {
+    checkoutBytes: 4 * 1024 * 1024,
+    timeoutMs: longestWait,
+  });
   const sha = await lib.commit();
   const outer = await naming(open.url('lib.git'), sha);
   // An answer without end.

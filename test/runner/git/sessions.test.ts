@@ -9,10 +9,11 @@ import { removeTree } from '../../../src/lib/remove-tree.ts';
 import type { Way } from '../../../src/runner/git/channel.ts';
 import { openSessions, type Sessions } from '../../../src/runner/git/sessions.ts';
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
+import { longestWait } from '../../support/pauses.ts';
 
 const { signal } = new AbortController();
 const megabyte = 1024 * 1024;
-const limits = { memoryBytes: 256 * megabyte, processes: 64, timeoutMs: 60_000 };
+const limits = { memoryBytes: 256 * megabyte, processes: 64, timeoutMs: longestWait };
 
 /** Only one name leads to where one may call. */
 const rules = {

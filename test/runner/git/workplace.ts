@@ -7,6 +7,7 @@ import type { FetchedCommit, FetchRequest } from '../../../src/runner/git/fetch.
 import { openMirrors, type Mirrors, type MirrorsOptions } from '../../../src/runner/git/mirrors.ts';
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
 import type { Sandboxes } from '../../../src/runner/sandbox/types.ts';
+import { longestWait } from '../../support/pauses.ts';
 import { createRepository, type Repository } from '../../support/repository.ts';
 import { makeKeyPair, startGitHost, type GitHost } from '../../support/sshd.ts';
 
@@ -58,7 +59,9 @@ export async function workplace(
   await host.authorize(key.publicKey);
   const dir = join(folder, 'runner');
   const open = async (more: Partial<MirrorsOptions> = {}): Promise<Mirrors> => {
-    const mirrors = await openMirrors({ dir, sandboxes, sshConfig: host.sshConfig, ...options, ...more });
+    // Tests count connections, and on a slow machine they take longer than one is usually kept.
+    const usual = { dir, sandboxes, sshConfig: host.sshConfig, connectionMs: longestWait };
+    const mirrors = await openMirrors({ ...usual, ...options, ...more });
     opened.push(mirrors);
     return mirrors;
   };
