@@ -18,7 +18,7 @@ import { tarOf } from '../support/tar.ts';
 const megabyte = 1024 * 1024;
 const unlimited = { memoryBytes: 512 * megabyte, processes: 100, timeoutSeconds: longestWait / 1000 };
 
-/** The programs that unpack and pack have all their time, so that a short one ends the command and nothing before it. */
+/** The programs that unpack and pack have all their time: a short one ends the command, and nothing before it. */
 const withTimeForTools = (sandboxes: Sandboxes): Sandboxes => ({
   ...sandboxes,
   run: (job) => sandboxes.run(job.isBuild ? job : { ...job, limits: { ...job.limits, timeoutMs: longestWait } }),

@@ -37,7 +37,8 @@ function leftOf({ folder, dir }: Pick<Workplace, 'folder' | 'dir'>): string[] {
 }
 
 async function until(isIt: () => boolean): Promise<void> {
-  for (const start = Date.now(); !isIt(); await pause(5)) assert.ok(Date.now() - start < longestWait, 'it did not come');
+  for (const start = Date.now(); !isIt(); await pause(5))
+    assert.ok(Date.now() - start < longestWait, 'it did not come');
 }
 
 /** Calls the work off when something has happened, and expects its end soon. */
