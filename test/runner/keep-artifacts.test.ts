@@ -180,7 +180,8 @@ describe('keeping artifacts', () => {
     const [failed, killed, slow] = [
       await keep('mkdir m; touch m/a; exit 3', () => undefined),
       await keep('mkdir m; touch m/a; kill -9 $$', () => undefined),
-      await keep('mkdir m; touch m/a; sleep 1000', () => undefined, { limits: { ...limits, timeoutMs: 1500 } }),
+      // Time enough for the file also on a busy machine.
+      await keep('mkdir m; touch m/a; sleep 1000', () => undefined, { limits: { ...limits, timeoutMs: 5000 } }),
     ];
     assert.deepEqual([failed.ended.exitStatus, killed.ended.exitStatus, slow.ended.reason], [3, 137, 'timed_out']);
     for (const { requests } of [failed, killed, slow]) assert.deepEqual(requests, [['m/a']]);

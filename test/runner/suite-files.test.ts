@@ -87,7 +87,7 @@ class FilesRunner {
       steps: [{ name: 'command', command, when: 'passed' }],
       environment: {},
       secrets: [],
-      limits: { memoryBytes: 1024 ** 3, processes: 256, timeoutSeconds: 120 },
+      limits: { memoryBytes: 1024 ** 3, processes: 256, timeoutSeconds: longestWait / 1000 },
       software: [],
       prefixes: [],
       launches: [],

@@ -22,11 +22,11 @@ async function reached(t: TestContext, ...allow: string[]): Promise<string[]> {
 test('what was refused is told of a run that did not pass, and of few addresses, however many it tries [promise: build-network]', async (t) => {
   const { sh } = await open(t, { network: 'internet' });
   const call = (address: string, ports: string): string =>
-    `perl -MIO::Socket::INET -e 'IO::Socket::INET->new(PeerAddr => "${address}:$_", Timeout => 5) and print "reached" for ${ports}'`;
+    `perl -MIO::Socket::INET -e 'IO::Socket::INET->new(PeerAddr => "${address}:$_", Timeout => 30) and print "reached" for ${ports}'`;
   const tries = `${call('10.1.2.3', '443, 443, 80')}; ${call('169.254.169.254', '80')}; ${call('127.0.0.1', '9')}`;
   const began = performance.now();
   const failed = await sh(`${tries}; exit 3`);
-  assert.ok(performance.now() - began < 15_000, 'a refusal comes at once');
+  assert.ok(performance.now() - began < 30_000, 'a refusal comes at once'); // or the first try alone takes as long
   assert.equal(failed.text, '');
   assert.deepEqual(failed.refused?.toSorted(), ['10.1.2.3 port 443', '10.1.2.3 port 80', '169.254.169.254 port 80']);
   assert.equal((await sh(tries)).refused, undefined);

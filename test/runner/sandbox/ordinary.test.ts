@@ -4,6 +4,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import test from 'node:test';
 import { run } from '../../../src/lib/processes.ts';
+import { longestWait } from '../../support/pauses.ts';
 import { open, tree } from './support.ts';
 
 test('the exit status is the command’s, and a later run knows nothing of an earlier one', async (t) => {
@@ -186,6 +187,7 @@ test('cancel asks every process first', async (t) => {
   const chunks: string[] = [];
   const ended = await sh(command, {
     signal: cancel.signal,
+    graceMs: longestWait, // how soon they stop is the machine's affair
     output: (chunk) => {
       chunks.push(chunk.toString());
       if (chunk.includes('ready')) cancel.abort();

@@ -79,8 +79,10 @@ test('no run has the user, the group or a namespace of an earlier one [promise: 
   const seen: Facts[] = [];
   for (let turn = 0; turn < 4; turn += 1) {
     const mark = `single-use-${turn}`;
-    await sh('echo ready; sleep 0.3', {
+    const looked = new AbortController();
+    await sh('echo ready; sleep 600', {
       environment: { FIND_ME: mark },
+      signal: looked.signal,
       output: (chunk) => {
         if (!chunk.includes('ready')) return;
         const [pid = ''] = marked(mark);
@@ -91,6 +93,7 @@ test('no run has the user, the group or a namespace of an earlier one [promise: 
         });
         const user = /^Uid:\t(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '';
         seen.push({ user, groups: readFileSync(`/proc/${pid}/cgroup`, 'utf8'), namespaces });
+        looked.abort(); // not before: its process has to be there however late this looks
       },
     });
   }

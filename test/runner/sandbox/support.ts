@@ -7,6 +7,7 @@ import { basename, dirname, join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
 import type { Ended, Job, SandboxOptions, Sandboxes } from '../../../src/runner/sandbox/types.ts';
+import { longestWait } from '../../support/pauses.ts';
 
 export const isRoot = process.getuid?.() === 0;
 
@@ -24,7 +25,8 @@ export interface Bench {
 }
 
 export const megabyte = 1024 * 1024;
-export const usualLimits = { memoryBytes: 512 * megabyte, processes: 256, timeoutMs: 60_000 };
+/** Few tests are about the time that a run may take: those have a limit of their own. */
+export const usualLimits = { memoryBytes: 512 * megabyte, processes: 256, timeoutMs: longestWait };
 
 /** Opens sandboxes for one test; when it ends they are closed, and nothing of them may be left on the machine. */
 export async function open(

@@ -10,6 +10,7 @@ import test from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { openSandboxes } from '../../../src/runner/sandbox/index.ts';
+import { longestWait } from '../../support/pauses.ts';
 import { groupsOf, isRoot, marked, nothingLeft, open } from './support.ts';
 
 for (const network of isRoot ? (['none', 'internet'] as const) : (['none'] as const)) {
@@ -44,7 +45,7 @@ for (const network of isRoot ? (['none', 'internet'] as const) : (['none'] as co
     victim.kill('SIGKILL');
     await once(victim, 'exit');
     // Each of them is told by the kernel; how long that takes is the machine's affair, but it comes to an end.
-    for (let left = 200; (marked(mark).length > 0 || helpers.some(alive)) && left > 0; left--) await delay(50);
+    await untilNot(() => marked(mark).length > 0 || helpers.some(alive));
     assert.deepEqual([marked(mark), helpers.filter(alive)], [[], []]);
     const left = readdirSync(join(stateDir, 'runs'));
     const groups = groupsOf(stateDir);
@@ -98,7 +99,7 @@ test('a sandbox that is only half open when the runner is killed goes with it', 
     const args = ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program, mark];
     const ended = await once(spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] }), 'exit');
     assert.deepEqual(ended, [null, 'SIGKILL'], 'it did not come so far');
-    for (let left = 200; named(mark).length > 0 && left > 0; left--) await delay(50);
+    await untilNot(() => named(mark).length > 0);
     assert.deepEqual(named(mark), []);
   }
 });
@@ -144,9 +145,22 @@ test('a machine that cannot isolate is told why', async (t) => {
   assert.deepEqual(readdirSync(stateDir), []);
 });
 
+/** Waits until something is over; what never is, the caller sees. */
+async function untilNot(isSo: () => boolean): Promise<void> {
+  for (const deadline = performance.now() + longestWait; isSo() && performance.now() < deadline;) await delay(50);
+}
+
 function descendantsOf(pid: string): string[] {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
+  const children = childrenOf(pid).split(' ').filter(Boolean);
   return children.flatMap((child) => [child, ...descendantsOf(child)]);
+}
+
+function childrenOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
+  } catch {
+    return ''; // it ended since it was found
+  }
 }
 
 /** Processes with a word in their command line. */
