@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
 import type { TestDatabase } from './databases.ts';
+import { longestWait } from './pauses.ts';
 
 const program = 'chromium-headless-shell';
 
@@ -14,7 +15,7 @@ export function chromiumPath(): string {
 
 /** Chromium's own sandbox needs privileges that are not available everywhere. */
 async function launch(): Promise<Browser> {
-  return chromium.launch({ executablePath: chromiumPath(), args: ['--no-sandbox'] });
+  return chromium.launch({ executablePath: chromiumPath(), args: ['--no-sandbox'], timeout: longestWait });
 }
 
 /** A browser for the tests of a block. Each page has its own profile. */
@@ -29,7 +30,7 @@ export class TestBrowser {
   async open(options: BrowserContextOptions = {}): Promise<Page> {
     this.#browser ??= launch();
     const context = await (await this.#browser).newContext({ ignoreHTTPSErrors: true, ...options });
-    context.setDefaultTimeout(120_000); // much longer than anything takes on a busy machine
+    context.setDefaultTimeout(longestWait);
     return context.newPage();
   }
 

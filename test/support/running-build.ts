@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { SuiteOrder } from '../../src/protocol/index.ts';
 import type { Record_ } from './client.ts';
 import type { ScriptedRunner, Task } from './runner.ts';
@@ -28,11 +29,17 @@ export async function runningBuild(
   return { project, request, id, path: `/projects/${project.id}/builds/${id}`, task };
 }
 
-/** Keeps a build running during a test, and ends it afterwards. */
-export function held({ task }: RunningBuild, runner: ScriptedRunner): AsyncDisposable {
+/** Keeps a build running during a test, and ends it afterwards. Without that its claim lapses on a slow machine. */
+export function held({ task }: { task: Task }, runner: ScriptedRunner): AsyncDisposable {
   const stop = new AbortController();
+  const { signal } = stop;
+  const { claim } = task.order;
   const holding = (async () => {
-    while (!stop.signal.aborted) await runner.dispatch.extend(runner.self, { claims: [task.order.claim] }, stop.signal);
+    while (!signal.aborted) {
+      const heard = await runner.dispatch.extend(runner.self, { claims: [claim] }, signal);
+      // What is cancelled or over is told again at once.
+      if (claim in heard) await pause(1000, undefined, { signal }).catch(() => {});
+    }
   })();
   return {
     async [Symbol.asyncDispose]() {

@@ -4,6 +4,7 @@ import type { Page } from 'playwright-core';
 import type { ServiceState, StepState, TestReport } from '../../src/protocol/index.ts';
 import { assertAccessible } from '../support/accessibility.ts';
 import { TestBrowser } from '../support/browser.ts';
+import { growingPauses, longestWait } from '../support/pauses.ts';
 import { addArtifact } from '../support/rows.ts';
 import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { held, runningBuild, type RunningBuild } from '../support/running-build.ts';
@@ -11,6 +12,8 @@ import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 
 const lines = 700;
+/** For what moves on a page until it stands. */
+const patienceMs = longestWait / 5;
 const sizes = [
   [1280, 800],
   [1920, 1080],
@@ -142,23 +145,31 @@ describeWithRunnerOnOne('the page of a build', (service, runner, database) => {
   /** The line is in the window, and in the part of the log that is shown. */
   const assertSeen = async (shown: Page, line: number, about: string): Promise<void> => {
     await shown.locator(`.log-view [data-line="${line}"]`).waitFor();
-    // It is drawn in one frame, and scrolled to in another.
-    const [top, bottom, least, most] = await shown.evaluate<[number, number, number, number]>(`(async () => {
-      for (let frame = 0; frame < 5; frame += 1) await new Promise((done) => requestAnimationFrame(done));
-      const own = document.querySelector('.log-view [data-line="${line}"]').getBoundingClientRect();
-      const view = document.querySelector('.log-view').getBoundingClientRect();
-      return [own.top, own.bottom, Math.max(0, view.top), Math.min(innerHeight, view.bottom)];
-    })()`);
-    // Positions are fractions of a pixel.
-    const isSeen = top >= least - 1 && bottom <= most + 1;
-    assert.ok(isSeen, `${about}: line ${line} is at ${top} to ${bottom}, and ${least} to ${most} is seen`);
+    // It is drawn in one frame, and scrolled to in another; what loads meanwhile moves it once more.
+    const wait = growingPauses();
+    for (const deadline = performance.now() + patienceMs; ; await wait()) {
+      const [top, bottom, least, most] = await shown.evaluate<[number, number, number, number]>(`(async () => {
+        for (let frame = 0; frame < 5; frame += 1) await new Promise((done) => requestAnimationFrame(done));
+        const own = document.querySelector('.log-view [data-line="${line}"]')?.getBoundingClientRect();
+        const view = document.querySelector('.log-view').getBoundingClientRect();
+        return [own?.top ?? -1, own?.bottom ?? -1, Math.max(0, view.top), Math.min(innerHeight, view.bottom)];
+      })()`);
+      // Positions are fractions of a pixel.
+      if (bottom >= 0 && top >= least - 1 && bottom <= most + 1) return;
+      const places = `line ${line} is at ${top} to ${bottom}, and ${least} to ${most} is seen`;
+      assert.ok(performance.now() < deadline, `${about}: ${places}`);
+    }
   };
 
-  /** Without scripts. */
+  /** Without scripts. A click need not wait for the page that it leads to. */
   const isInWindow = async (shown: Page, line: number): Promise<boolean> => {
-    const box = await shown.locator(`#L${line}`).boundingBox();
-    const bottom = box ? box.y + box.height : -1;
-    return bottom > 0 && bottom <= (shown.viewportSize()?.height ?? 0);
+    const wait = growingPauses();
+    for (const deadline = performance.now() + patienceMs; performance.now() < deadline; await wait()) {
+      const box = await shown.locator(`#L${line}`).boundingBox();
+      const bottom = box ? box.y + box.height : -1;
+      if (bottom > 0 && bottom <= (shown.viewportSize()?.height ?? 0)) return true;
+    }
+    return false;
   };
 
   test('has the last line of its log in the window, when it opens and after G, at every size', async () => {

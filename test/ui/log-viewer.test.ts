@@ -128,14 +128,14 @@ describeServiceOnOne('the log viewer', (service, database) => {
     await line(7006)
       .locator('.log-number')
       .click({ modifiers: ['Shift'] });
-    assert.equal(new URL(page.url()).hash, '#L7004-L7006');
+    await page.waitForURL(/#L7004-L7006$/);
     assert.deepEqual(await chosen(), ['7004', '7005', '7006']);
 
     await page.keyboard.press('/');
     await page.keyboard.type('ne+dle h');
     await page.keyboard.press('Enter');
     await page.getByText('1 line in all').waitFor();
-    assert.equal(new URL(page.url()).hash, '#L10005');
+    await page.waitForURL(/#L10005$/);
     await seen(10_005);
     await page.keyboard.press('Escape');
     await page.keyboard.press('f');

@@ -58,6 +58,7 @@ onOneDatabase((database) => {
     assert.equal((await project.end(request)).build_state, 'cancelled');
     // The whole log, piece by piece, as somebody sees it who scrolls through it.
     const told = (await project.log(build)).split('\n').filter((text) => text !== '');
+    await line(told.length).waitFor(); // it follows the log, and may be a moment behind
     const seen = new Map<number, string>();
     for (let number = 1; number <= told.length; number += 20) {
       await page.evaluate(`location.hash = '#L${number}'`);

@@ -9,6 +9,7 @@ import { compiling } from '../support/compiling.ts';
 import { onOneDatabase } from '../support/databases.ts';
 import { addCommit, addDelivery, addDeliveryAttempt, setDependencyState } from '../support/rows.ts';
 import { ScriptedRunner } from '../support/runner.ts';
+import { held } from '../support/running-build.ts';
 import { Service } from '../support/service.ts';
 import { archiveOf } from '../support/software.ts';
 import type { User } from '../support/user.ts';
@@ -52,6 +53,17 @@ describe('settings, deploys and dependencies in a real browser', () => {
       assert.ok(!(await page.content()).includes('hush-hush'));
     });
 
+    /** What stands beside the bar of an upload, as it changes: it may be there for a moment only. */
+    const toldOn = async (page: Page): Promise<unknown[]> => {
+      const values: unknown[] = [];
+      await page.exposeFunction('tell', (value: unknown) => values.push(value));
+      await page.evaluate(`{
+        const told = document.querySelector('#upload-told');
+        new MutationObserver(() => tell(told.textContent)).observe(told, { childList: true, subtree: true });
+      }`);
+      return values;
+    };
+
     test('an upload shows how far it has come, says what is wrong, and leads to the compile, live', async () => {
       const dependency = await owner.createDependency({ name: 'libx' });
       const page = await signIn();
@@ -62,19 +74,14 @@ describe('settings, deploys and dependencies in a real browser', () => {
       await send.click();
       await page.getByText('This file is neither a tar nor a zip archive.').waitFor();
 
-      // What stands beside the bar, as it changes.
-      const values: unknown[] = [];
-      await page.exposeFunction('tell', (value: unknown) => values.push(value));
-      await page.evaluate(`{
-        const told = document.querySelector('#upload-told');
-        new MutationObserver(() => tell(told.textContent)).observe(told, { childList: true, subtree: true });
-      }`);
+      const values = await toldOn(page);
       const archive = await archiveOf({ noise: 'x'.repeat(1000) }, 'tar');
       await file.setInputFiles({ name: 'x.tar', mimeType: 'application/x-tar', buffer: archive });
       await send.click();
       await page.getByText('Uploaded. It is compiled next.').waitFor();
       assert.ok(values.includes('Starting…') && values.includes('Sent. It is being stored…'), String(values));
       const task = await runner.take('compile_dependency');
+      await using _ = held({ task }, runner);
       await task.writeLog('checking for a compiler\n');
       await page.getByText('checking for a compiler').waitFor();
       await page.locator('#dependency-facts').getByText('compiling').waitFor();
@@ -101,10 +108,11 @@ describe('settings, deploys and dependencies in a real browser', () => {
 
     test('an upload whose connection breaks goes on where it was', async () => {
       const { dependency, page, proxy, archive, offsets } = await overBreaking('goes on');
+      const values = await toldOn(page);
       proxy.breaksAfter(1_200_000);
       await page.getByRole('button', { name: 'Upload source' }).click();
-      await page.getByText('The connection broke. Going on…').waitFor();
       await page.getByText('Uploaded. It is compiled next.').waitFor();
+      assert.ok(values.includes('The connection broke. Going on…'), String(values));
       assert.ok(offsets.length >= 3, String(offsets));
       for (const [at, offset] of offsets.entries())
         assert.ok(at === 0 || offset > (offsets[at - 1] ?? 0), String(offsets));
