@@ -73,7 +73,8 @@ describeCommands('the everyday commands', ['unit', 'lint'], ({ service, runner, 
   test('shows tables that a person can read, and JSON with whole identifiers', async () => {
     const status = await at.developer.run(['status']);
     assert.equal(status.status, 0, status.err);
-    const [, request = ''] = /^request {2}(\d+) of main, (?:just now|\d+ minutes? ago), by person/m.exec(status.out) ?? [];
+    const [, request = ''] =
+      /^request {2}(\d+) of main, (?:just now|\d+ minutes? ago), by person/m.exec(status.out) ?? [];
     assert.match(status.out, /^project {2}Sluice$/m);
     assert.match(status.out, /^commit {3}c0ffee000000 Mend the sluice$/m);
     assert.match(status.out, /^SUITE {2}STATE {3}TIME {2}WHY {2}BUILD$/m);

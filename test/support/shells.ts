@@ -3,6 +3,8 @@ import { findUser } from '../../src/auth/users.ts';
 import type { Services } from '../../src/api/call.ts';
 import { sealIn } from '../../src/db/sealing.ts';
 import { sealedLocation, type KeptBuildRow, type ShellRow } from '../../src/db/schema.ts';
+import { repeatedly } from '../../src/lib/repeatedly.ts';
+import type { CleanUp } from './folders.ts';
 
 const location = 'a-location-without-a-runner';
 const holder = 'local nowhere';
@@ -63,6 +65,21 @@ export async function addShell(store: Services, place: Place, email: string): Pr
   };
   await db.transaction((trx) => trx.insertInto('shells').values(row).execute());
   return row;
+}
+
+/**
+ * The runner is there, and stays so until the end of the block: one that is not seen for some seconds counts as away,
+ * and a slow test takes longer.
+ */
+export async function staysThere(
+  { db }: Pick<Services, 'db'>,
+  { afterwards }: { afterwards: (cleanUp: CleanUp) => void },
+  runner: { holder: string } = { holder },
+): Promise<void> {
+  const beat = (): Promise<void> => recordHeartbeat(db, runner, { version: '', trouble: '' });
+  await beat();
+  const beating = repeatedly(5000, beat, () => {});
+  afterwards(() => beating.stop());
 }
 
 /** The build in a world has failed, and the runner that has its files is there. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { allRoutes } from '../../src/ui/index.ts';
 import { describeServiceOnOne } from '../support/service.ts';
-import { failAndKeep } from '../support/shells.ts';
+import { failAndKeep, staysThere } from '../support/shells.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 import { buildWorld, type World } from '../support/world.ts';
@@ -12,7 +12,7 @@ import { buildWorld, type World } from '../support/world.ts';
 const markup = `"'><img src=x onerror=alert(1)><script>alert(2)</script>&`;
 const pages = allRoutes.filter(({ path }) => /:(?:project|dependency)_id/.test(path));
 
-describeServiceOnOne('every page of a project', (service) => {
+describeServiceOnOne('every page of a project', (service, database) => {
   let alice: User;
   let world: World;
   let tab: Tab;
@@ -21,6 +21,7 @@ describeServiceOnOne('every page of a project', (service) => {
     alice = await service.user();
     world = await buildWorld(service, alice);
     await failAndKeep(service.store, world); // for the page of its shell
+    await staysThere(service.store, database);
     [tab, stranger] = [new Tab(service), new Tab(service)];
     await tab.signIn(alice.credentials);
     await stranger.signIn((await service.user()).credentials);

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import {
   shellFrame,
   shellFrameReader,
@@ -11,6 +10,7 @@ import {
 import { TestBrowser } from '../support/browser.ts';
 import { describeWithRunnerOnOne } from '../support/runner.ts';
 import { runningBuild } from '../support/running-build.ts';
+import { staysThere } from '../support/shells.ts';
 import { Tab } from '../support/tab.ts';
 import type { User } from '../support/user.ts';
 import { longestWait } from '../support/pauses.ts';
@@ -27,7 +27,7 @@ describeWithRunnerOnOne('a shell in the browser', (service, runner, database) =>
     alice = await service.user();
     const { task, path: made } = await runningBuild(alice, runner);
     path = made;
-    await recordHeartbeat(service.store.db, runner.self, { version: '', trouble: '' });
+    await staysThere(service.store, database, runner.self);
     const outcome = { kind: 'exited', status: 1 } as const;
     await runner.dispatch.finish(runner.self, { claim: task.order.claim, outcome, logSize: 0, kept: files });
   });
