@@ -4,7 +4,7 @@ import { packLog } from '../../src/streams/pack-log.ts';
 import { forgetOldLogs } from '../../src/streams/retention.ts';
 import { assertNotFound, assertWrongFields } from '../support/expect.ts';
 import { ScriptedRunner } from '../support/runner.ts';
-import { held, runningBuild } from '../support/running-build.ts';
+import { runningBuild } from '../support/running-build.ts';
 import { describeService } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
@@ -143,7 +143,6 @@ describeService('the lines of a log', (service) => {
 
   test('are found by what they say, in the order of the log, and further from where a search ended', async () => {
     const { task, path, id } = await runningBuild(alice, runner);
-    await using _ = held({ task }, runner);
     const noise = 'nothing to be seen here\n'.repeat(60_000);
     await task.writeLog(`${noise}first \x1b[31mfai\x1b[0mlure: 12\n${noise}`);
     await task.writeLog(`second failure: x\n${noise}third FAILURE: 99 é`);
@@ -192,7 +191,6 @@ describeService('the lines of a log', (service) => {
 
   test('are read in bounded pieces, whatever a log holds', async () => {
     const { task, path, id } = await runningBuild(alice, runner);
-    await using _ = held({ task }, runner);
     const long = Buffer.alloc(3 * 1024 * 1024, 'z');
     await task.writeLog(long);
     await task.writeLog(Buffer.from([0x0a, 0, 0xff, 0xc3, 0x0a]));

@@ -1,7 +1,4 @@
 import { after, before, describe } from 'node:test';
-import { repeatedly } from '../../src/lib/repeatedly.ts';
-import { claimSeconds } from '../../src/protocol/index.ts';
-import { extend, heldBy } from '../../src/queue/queue.ts';
 import type { Record_ } from './client.ts';
 import { onOneDatabase } from './databases.ts';
 import { Developer } from './developer.ts';
@@ -29,19 +26,9 @@ export function describeCommands(name: string, suites: string[], define: (settin
       const service = new Service(database);
       const runner = new ScriptedRunner();
       const at = {} as Sluice;
-      let extending: ReturnType<typeof repeatedly> | undefined;
-      // To start a command takes its time on a busy machine. No claim of the runner lapses meanwhile.
-      const extendAll = async (): Promise<void> => {
-        const { db } = service.store;
-        const { holder } = runner.self;
-        const claims = (await heldBy(db, holder)).flatMap(({ claim }) => claim ?? []);
-        if (claims.length === 0) return;
-        await db.transaction((trx) => extend(db, trx, { holder, claims, seconds: claimSeconds }));
-      };
       before(async () => {
         await service.start();
         await runner.begin(service.store);
-        extending = repeatedly(2000, extendAll, () => {});
         at.alice = await service.user();
         const form = { name: 'Sluice', repository_url: 'git@example.org:team/sluice.git' };
         at.project = await at.alice.createProject(form);
@@ -49,10 +36,7 @@ export function describeCommands(name: string, suites: string[], define: (settin
         at.developer = await Developer.of(service, at.alice);
         at.developer.clone('git@example.org:team/sluice.git');
       });
-      after(async () => {
-        await extending?.stop();
-        await runner.dispatch.close();
-      });
+      after(() => runner.dispatch.close());
       define({ service, runner, at });
     });
   });

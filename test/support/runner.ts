@@ -152,12 +152,6 @@ export class Task<W extends Work = Work> {
     ];
   }
 
-  /** Its claim begins anew, for a test that takes longer than a claim on a slow machine. */
-  async hold(): Promise<void> {
-    const claims = [this.order.claim];
-    await this.#runner.dispatch.extend(this.#runner.self, { claims }, AbortSignal.abort());
-  }
-
   finish(outcome: Outcome): Promise<Receipt> {
     return this.finishAt(this.#size, outcome);
   }

@@ -3,7 +3,6 @@ import { test } from 'node:test';
 import { assertAccessible } from '../support/accessibility.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { describeWithRunnerOnOne } from '../support/runner.ts';
-import { held } from '../support/running-build.ts';
 import { SuiteRuns } from '../support/suite-runs.ts';
 import { Tab } from '../support/tab.ts';
 
@@ -88,7 +87,6 @@ describeWithRunnerOnOne('the page of a request whose suites need others', (servi
     await page.getByRole('button', { name: 'Approve' }).click();
     await page.getByText('Approved').waitFor();
     const task = await runner.take('run_suite');
-    await using _ = held({ task }, runner);
     await page.locator('.build-state', { hasText: 'running' }).waitFor();
     assert.equal(await page.locator('.graph .node.busy').count(), 1, 'the drawing is live');
     await task.exit(1);

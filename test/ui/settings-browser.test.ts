@@ -9,7 +9,6 @@ import { compiling } from '../support/compiling.ts';
 import { onOneDatabase } from '../support/databases.ts';
 import { addCommit, addDelivery, addDeliveryAttempt, setDependencyState } from '../support/rows.ts';
 import { ScriptedRunner } from '../support/runner.ts';
-import { held } from '../support/running-build.ts';
 import { Service } from '../support/service.ts';
 import { archiveOf } from '../support/software.ts';
 import type { User } from '../support/user.ts';
@@ -81,7 +80,6 @@ describe('settings, deploys and dependencies in a real browser', () => {
       await page.getByText('Uploaded. It is compiled next.').waitFor();
       assert.ok(values.includes('Starting…') && values.includes('Sent. It is being stored…'), String(values));
       const task = await runner.take('compile_dependency');
-      await using _ = held({ task }, runner);
       await task.writeLog('checking for a compiler\n');
       await page.getByText('checking for a compiler').waitFor();
       await page.locator('#dependency-facts').getByText('compiling').waitFor();
