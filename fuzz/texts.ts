@@ -16,6 +16,7 @@ import { operators, subjects } from '../src/domain/rule-operators.ts';
 import { readCommitObject } from '../src/runner/git/commit-object.ts';
 import { withoutProgress } from '../src/runner/git/progress.ts';
 import { resolveSubmoduleUrl } from '../src/runner/git/submodules.ts';
+import { processorTime } from '../test/support/event-loop.ts';
 import { mutated, oddBytes } from './mutations.ts';
 import { pure } from './target.ts';
 
@@ -200,9 +201,9 @@ export const commits = pure(
   'commit-objects',
   100,
   fc.property(mutated(commit), (bytes) => {
-    const start = performance.now();
+    const start = processorTime();
     const { authoredDate, committedDate, ...texts } = readCommitObject(bytes);
-    assert.ok(performance.now() - start < 2000, 'it takes too long');
+    assert.ok(processorTime() - start < 2000, 'it takes too long');
     for (const date of [authoredDate, committedDate]) {
       assert.match(date, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d$/);
       assert.ok(!Number.isNaN(Date.parse(date)), date);
@@ -267,9 +268,9 @@ export const rules = pure(
         targetBranch: text,
         fromFork: 'false',
       };
-      const start = performance.now();
+      const start = processorTime();
       assert.equal(evaluate({ suites: [{ id: '1', rules: [{ subject, operator, value }] }], texts }).length, 1);
-      assert.ok(performance.now() - start < 5000, 'it takes too long');
+      assert.ok(processorTime() - start < 5000, 'it takes too long');
     },
   ),
 );
