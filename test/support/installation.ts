@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { removeTree } from '../../src/lib/remove-tree.ts';
+import { signalAll } from '../../src/runner/sandbox/descendants.ts';
 import type { Answer, Credentials } from './client.ts';
 import { copyTables, settingsFor, temporaryFolder, type TestDatabase } from './databases.ts';
 import type { CleanUp } from './folders.ts';
@@ -130,7 +131,7 @@ export async function startInstallation(
       const [runner = 0] = commandsWith(`runner\0--local\0--data-dir\0${folder}\0`);
       const helpers = commandsWith('/mount-helper.pl\0').filter((pid) => parentOf(pid) === runner);
       assert.notDeepEqual(helpers, []);
-      for (const pid of helpers) process.kill(pid, 'SIGKILL');
+      signalAll(helpers, 'SIGKILL'); // one may end with another
     },
     async project(name = 'app') {
       const repository = await createRepository(join(host.folder, `${name}.git`));
