@@ -402,7 +402,7 @@ describeWithRunner(
       const [first, ...rest] = await reported.settled(isOver);
       assert.deepEqual(
         first?.attempts.map(({ status, error }) => status ?? error),
-        [500, 429, 307, 'the connection was closed without an answer', 'no answer within 5 seconds', 401, 404, 201],
+        [500, 429, 307, 'the connection was closed without an answer', 'no answer within 3 seconds', 401, 404, 201],
       );
       assert.equal(new Set(forge.calls.slice(0, 8).map(({ body }) => body)).size, 1);
       assert.deepEqual(statesOf(forge).slice(7), ['pending', 'pending', 'success']);
@@ -612,7 +612,7 @@ describeWithRunner(
   },
   {
     settings: allowing,
-    webhooks: { retryPolicy: { answerWithin: 5000, firstWait: 20, longestWait: 40 } },
+    webhooks: { retryPolicy: { answerWithin: 3000, firstWait: 20, longestWait: 40 } },
   },
 );
 

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
-import { PutObjectCommand } from '@aws-sdk/client-s3';
+import { DeleteObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { isUnavailable } from '../../src/db/unavailable.ts';
 import { frameHead } from '../../src/domain/file-frames.ts';
 import { collectBlobs, removeDoomedBlobs } from '../../src/lifecycle/collect.ts';
@@ -152,6 +152,9 @@ describeInS3('a service', (service, runner, behind, { kind }) => {
       const answer = await service.api.get(`/runner/blobs/${far.digest}`, { headers });
       assert.equal(digestOf(answer.bytes), far.digest);
       behind.proxy.when(() => undefined);
+      // Its removal may have failed as often as it is tried: then the daily sweep has it.
+      for (const Key of (await keys()).filter((key) => key.startsWith('ci/incoming/')))
+        await behind.swift.client.send(new DeleteObjectCommand({ Bucket: behind.bucket, Key }));
       assert.deepEqual(await digests(), [far.digest]);
       await given(far);
     },

@@ -51,10 +51,14 @@ async function proveWritable(link: S3Link): Promise<void> {
   const sent = Buffer.from('Headrace was here to see whether it can store its blobs.');
   await putObject(link, key, sent);
   const get = new GetObjectCommand({ Bucket: link.place.bucket, Key: key });
-  const got = await link.ask(async (abortSignal) => {
-    const { Body: body } = await link.client.send(get, { abortSignal });
-    return body?.transformToByteArray();
-  });
-  await removeObject(link, key);
+  let got: Uint8Array | undefined;
+  try {
+    got = await link.ask(async (abortSignal) => {
+      const { Body: body } = await link.client.send(get, { abortSignal });
+      return body?.transformToByteArray();
+    });
+  } finally {
+    await removeObject(link, key);
+  }
   if (!got || !sent.equals(got)) throw new BlobsAwayError('S3 answered something else than what was stored');
 }
