@@ -22,9 +22,16 @@ export function readCallback(raw: unknown): string | undefined {
   return raw;
 }
 
-/** Two characters are valid in JSON but, in older engines, not in a script. */
+/**
+ * Two characters are valid in JSON but, in older engines, not in a script. There a key `__proto__` would name what the object
+ * inherits from; in brackets it is a key like any other. A quote within a text has a backslash before it, so only keys match.
+ */
 export function wrapInCallback(callback: string, json: string): string {
-  return `${callback}(${json.replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')})`;
+  const script = json
+    .replaceAll('\u2028', '\\u2028')
+    .replaceAll('\u2029', '\\u2029')
+    .replaceAll(/(?<!\\)"__proto__":/g, '["__proto__"]:');
+  return `${callback}(${script})`;
 }
 
 function refused(): ApiError {

@@ -131,7 +131,7 @@ describe('a callback that is accepted', () => {
         new Function(root, wrapInCallback(callback, JSON.stringify(value)))(object);
         assert.deepEqual(calls, [JSON.parse(JSON.stringify(value))]);
       }),
-      { numRuns: 2000 },
+      { numRuns: 2000, examples: [['f', { ['__proto__']: { a: '"__proto__":' } }]] },
     );
   });
 });
