@@ -148,6 +148,9 @@ export async function noteListing(context: WriteContext, report: ClaimedReport, 
   await applyEffects(context);
   if (result.outcome === 'build_requested' && !(await wasTold(trx, poll.project_id)))
     await checkSoon(context, poll.project_id);
+  // The project before its poll, in the order of who deletes it: what is stored below refers to the project.
+  const project = trx.selectFrom('projects').select('id').where('id', '=', poll.project_id);
+  await context.db.shareLocked(project, 'projects').execute();
   if (!(await settle(trx, poll, { ...result, failures: 0 }))) throw new PollLostError();
   await trx
     .insertInto('polled_refs')
