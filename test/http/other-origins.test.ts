@@ -85,6 +85,7 @@ describeWithRunnerOnOne('a page of another site', (service, runner, database) =>
       const other = createServer((_, response) => response.setHeader('content-type', 'text/html').end('<p>elsewhere'));
       await once(other.listen(0, '127.0.0.1'), 'listening');
       database.afterwards(() => void other.close());
+      const { path, task } = await runningBuild(alice, runner);
       const page = await browser.open();
       await page.goto(`http://127.0.0.1:${(other.address() as AddressInfo).port}/`);
       const url = service.address;
@@ -119,8 +120,6 @@ describeWithRunnerOnOne('a page of another site', (service, runner, database) =>
         'TypeError',
         'TypeError',
       ]);
-      // Not earlier: nobody extends its claim, and a browser may take long to start.
-      const { path, task } = await runningBuild(alice, runner);
       const following = page.evaluate(
         async ({ url }) => {
           const source = new EventSource(url);
