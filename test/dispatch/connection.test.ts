@@ -7,10 +7,9 @@ import { WebSocket } from 'ws';
 import { revokeRunner } from '../../src/auth/runners.ts';
 import { randomName } from '../../src/lib/random-name.ts';
 import { connectionPath, protocolHeader, protocolNumber } from '../../src/protocol/index.ts';
-import { detached } from '../../src/queue/lapses.ts';
 import { RefusedError } from '../../src/runner/failures.ts';
 import { RawRunner } from '../support/raw-runner.ts';
-import { authorityOf, registered } from '../support/registered.ts';
+import { authorityOf, keepClaim, registered } from '../support/registered.ts';
 import { describeServiceOnOne } from '../support/service.ts';
 import type { User } from '../support/user.ts';
 
@@ -100,10 +99,7 @@ describeServiceOnOne('the connection of a runner', (service) => {
     const { token, link } = await registered(service);
     await alice.requestBuild(await alice.createProject());
     const { claim } = (await link.next({ claim: randomName() }, patient)) ?? assert.fail();
-    // It holds its claim however long all this takes.
-    await service.store.db.transaction((trx) =>
-      trx.updateTable('jobs').set({ claimed_until: detached }).where('claim', '=', claim).execute(),
-    );
+    await keepClaim(service, claim);
     const raw = await RawRunner.open(service, token);
     const chunk = Buffer.alloc(1024 * 1024, 'x');
     const many = 64;

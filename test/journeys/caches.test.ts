@@ -8,15 +8,9 @@ import { randomName } from '../../src/lib/random-name.ts';
 import { openLink } from '../../src/runner/link.ts';
 import { command } from '../support/command.ts';
 import { onOneDatabase } from '../support/databases.ts';
+import { createGate } from '../support/gate.ts';
 import { growingPauses, longestWait } from '../support/pauses.ts';
-import {
-  commandsWith,
-  startInstallation,
-  type Build,
-  type Installation,
-  type Item,
-  type Project,
-} from '../support/installation.ts';
+import { startInstallation, type Build, type Installation, type Item, type Project } from '../support/installation.ts';
 import { startProgram } from '../support/program.ts';
 import { tarOf } from '../support/tar.ts';
 
@@ -45,11 +39,6 @@ onOneDatabase((database) => {
     await project.build(branch);
     const build = await newest(suite, sha);
     return { build, log: await project.log(build) };
-  };
-  /** A command that waits until a test ends its process, and what is in the command line of that. */
-  const awaiting = (): { waiting: string; wait: string } => {
-    const seconds = 100_000 + Math.floor(Math.random() * 900_000);
-    return { waiting: `sleep\0${seconds}\0`, wait: `sleep ${seconds} || :` };
   };
   const caches = async (suite: string): Promise<Item[]> =>
     (await project.api().get<Item[]>(`${project.path}/caches`)).filter(({ suite_id_str }) => suite_id_str === suite);
@@ -159,14 +148,12 @@ onOneDatabase((database) => {
   });
 
   test('of two builds that end at once the last one wins, and none sees the other', async (t) => {
-    // Each waits until the test ends its waiting, which it does when both are there.
-    const { waiting, wait: toWait } = awaiting();
-    const script = `mkdir -p deps; echo "$HEADRACE_COMMIT" >>deps/by; ${toWait}; cat deps/by`;
+    const gate = createGate();
+    const script = `mkdir -p deps; echo "$HEADRACE_COMMIT" >>deps/by; ${gate.command}; cat deps/by`;
     const suite = await cached(t, script, 'deps');
     const shas = [await project.repository.commit(), await project.repository.commit()];
     const requests = await Promise.all(shas.map((sha) => project.ask(sha)));
-    for (const wait = growingPauses(); commandsWith(waiting).length < 2; await wait());
-    for (const pid of commandsWith(waiting)) process.kill(pid);
+    await gate.open(2);
     await project.command(suite, 'cat deps/by; echo "$HEADRACE_COMMIT" >>deps/by');
     for (const request of requests) assert.equal((await project.end(request)).build_state, 'passed');
     for (const sha of shas)
@@ -200,14 +187,13 @@ onOneDatabase((database) => {
     await project.api().delete(`${project.path}/caches/${cache?.id_str}`);
     assert.match((await built(suite)).log, /^There is no cache yet\.\nSaved/);
     // It does not end before the cache was deleted.
-    const { waiting, wait: toWait } = awaiting();
-    await project.command(suite, `echo begun; ${toWait}; echo y >deps/g`);
+    const gate = createGate();
+    await project.command(suite, `echo begun; ${gate.command}; echo y >deps/g`);
     const sha = await project.repository.commit();
     const request = await project.ask('main');
     await project.untilLogged(suite, /begun/);
     await project.api().delete(`${project.path}/caches`);
-    for (const wait = growingPauses(); commandsWith(waiting).length === 0; await wait());
-    for (const pid of commandsWith(waiting)) process.kill(pid);
+    await gate.open();
     assert.equal((await project.end(request)).build_state, 'passed');
     assert.match(
       await project.log(await newest(suite, sha)),

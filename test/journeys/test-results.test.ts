@@ -2,15 +2,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import { onOneDatabase } from '../support/databases.ts';
-import {
-  commandsWith,
-  startInstallation,
-  type Build,
-  type Installation,
-  type Project,
-} from '../support/installation.ts';
+import { createGate } from '../support/gate.ts';
+import { startInstallation, type Build, type Installation, type Project } from '../support/installation.ts';
 
 const samples = join(import.meta.dirname, '../runner/reports/samples');
 const reports = Object.fromEntries(
@@ -136,18 +130,15 @@ onOneDatabase((database) => {
   test('a runner that is killed while it reads leaves no half results', async (t) => {
     const line = '<testcase name=\\"n$_\\"><system-out>".("x" x 2000)."</system-out></testcase>';
     const write = `perl -e 'print "<testsuite>"; print "${line}" for 1..20000; print "</testsuite>"' > r.xml; echo written`;
-    // The first attempt goes on when the test ends its waiting, so that the report is not read before the test looks.
-    const seconds = 100_000 + Math.floor(Math.random() * 900_000);
-    const command = `${write}; test "$HEADRACE_ATTEMPT" -ge 2 || sleep ${seconds} || :`;
+    // The first attempt waits, so that the report is not read before the test looks.
+    const gate = createGate();
+    const command = `${write}; test "$HEADRACE_ATTEMPT" -ge 2 || ${gate.command}`;
     const suite = await project.suite(t, 'long', command);
     await expectReports(suite, 'r.xml');
     await project.repository.commit({ message: 'Report much' });
     const request = await project.ask('main');
     await project.untilLogged(suite, /written/);
-    const waiting = (): number[] => commandsWith(`sleep\0${seconds}\0`);
-    while (waiting().length === 0) await pause(20);
-    for (const pid of waiting()) process.kill(pid);
-    while (waiting().length > 0) await pause(2);
+    await gate.open();
     await installation.killRunner();
     assert.equal((await project.end(request)).build_state, 'passed');
     const [second, first] = await attemptsOf(suite);

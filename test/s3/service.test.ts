@@ -20,7 +20,7 @@ import type { Answer, Record_ } from '../support/client.ts';
 import { compiled, compiling } from '../support/compiling.ts';
 import { temporaryFolder } from '../support/databases.ts';
 import { assertDestroyed, assertRefused } from '../support/expect.ts';
-import { registered, type Registered } from '../support/registered.ts';
+import { keepClaim, registered, type Registered } from '../support/registered.ts';
 import { runningBuild } from '../support/running-build.ts';
 import { describeInS3 } from '../support/s3-service.ts';
 import { archiveOf } from '../support/software.ts';
@@ -54,7 +54,7 @@ describeInS3('a service', (service, runner, behind, { kind }) => {
     const claim = randomName();
     const order = await far.link.next({ claim }, patient);
     assert.ok(order?.work.kind === 'compile_dependency');
-    void keepHold(far.link, claim);
+    await keepClaim(service, claim);
     return { ...far, digest: order.work.archive.digest, dependency };
   };
   const given = async ({ link, dependency }: Awaited<ReturnType<typeof ordered>>): Promise<void> => {
@@ -369,15 +369,6 @@ describeInS3('a service', (service, runner, behind, { kind }) => {
     stranger.close();
   });
 });
-
-/** Extends a claim until its link is closed, as a runner does: what it is for may take longer than a claim lasts. */
-async function keepHold(link: Registered['link'], claim: string): Promise<void> {
-  try {
-    while (!(claim in (await link.extend({ claims: [claim] }, patient))));
-  } catch {
-    // the link was closed
-  }
-}
 
 function digestOf(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');

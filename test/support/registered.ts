@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { insertRunner } from '../../src/auth/runners.ts';
+import { detached } from '../../src/queue/lapses.ts';
 import { openLink } from '../../src/runner/link.ts';
 import type { Service } from './service.ts';
 import { freshName, type User } from './user.ts';
@@ -28,6 +29,13 @@ export function linkWith(
   { tags = '', ...slots }: { tags?: string; slots?: number } = {},
 ): ReturnType<typeof openLink> {
   return openLink({ url: service.address, token, ca: authorityOf(service), tags, ...slots });
+}
+
+/** Nobody extends the claim of such a runner: it lasts however slow the machine is. */
+export async function keepClaim({ store: { db } }: Service, claim: string): Promise<void> {
+  await db.transaction((trx) =>
+    trx.updateTable('jobs').set({ claimed_until: detached }).where('claim', '=', claim).execute(),
+  );
 }
 
 export function authorityOf({ folder }: Service): string {
