@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { sql } from 'kysely';
 import { recordHeartbeat } from '../../src/auth/runner-heartbeats.ts';
 import { insertRunner } from '../../src/auth/runners.ts';
 import { digestOf, writeListing } from '../../src/domain/ref-listings.ts';
@@ -304,6 +306,29 @@ describeWithRunner('polls of repositories', (service, runner, database) => {
     await pollStrandedNow(service.store.db); // the clock was set back by an hour
     assert.equal((await due()).length, 1);
     await change({ next_poll_at: BigInt(Date.now() + 3_600_000), wait_ms: 3_600_000n }, project);
+  });
+
+  test('a first report holds nothing of a project that is deleted meanwhile', async (t) => {
+    if (database.kind === 'sqlite') return t.skip('it has one writer');
+    const project = await polled();
+    const order = await one();
+    const { db } = service.store;
+    let reporting: Promise<void> | undefined;
+    await db.transaction(async (trx) => {
+      const held = (table: 'projects' | 'polls', column: string) =>
+        sql`select 1 from ${sql.table(table)} where ${sql.ref(column)} = ${project.id} for update nowait`.execute(trx);
+      await held('projects', 'id');
+      reporting = see(order, { 'refs/heads/main': sha('1') });
+      const waiting = sql<{ waiting: bigint }>`select count(*) as waiting from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock'`;
+      while ((await waiting.execute(db.read)).rows[0]?.waiting === 0n) await pause(5);
+      // Who deletes the project takes its poll next. If the report had it, each would wait for the other.
+      await held('polls', 'project_id');
+      await trx.deleteFrom('projects').where('id', '=', project.id).execute();
+    });
+    await reporting;
+    const stored = db.read.selectFrom('polled_refs').select('project_id').where('project_id', '=', project.id);
+    assert.deepEqual(await stored.execute(), []);
   });
 
   test('wait for who asks: a poll that becomes due is answered at once', async () => {
