@@ -38,8 +38,8 @@ describe('blobs in S3', () => {
     for (const blobs of opened) await blobs.close();
     await swift.close();
   });
-  const open = (options: S3Options = {}): Blobs => {
-    const place = { bucket, prefix: 'some/place/', endpoint: swift.endpoint, region: swift.region, pathStyle: true };
+  const open = (options: S3Options = {}, endpoint = swift.endpoint): Blobs => {
+    const place = { bucket, prefix: 'some/place/', endpoint, region: swift.region, pathStyle: true };
     const blobs = openS3Blobs(place, { partSize: 5 * megabyte, copySize: 6 * megabyte, ...options });
     opened.push(blobs);
     return blobs;
@@ -171,6 +171,25 @@ describe('blobs in S3', () => {
     assert.deepEqual(await swift.keys(bucket), []);
   });
 
+  test('that another server removes at the same moment are missing, also where S3 then speaks of the bucket', async (t) => {
+    const proxy = await startFaultyProxy(swift.endpoint);
+    t.after(() => proxy.close());
+    const troubles: (string | undefined)[] = [];
+    const blobs = open({ onChange: (trouble) => void troubles.push(trouble) }, proxy.endpoint);
+    const { digest } = await blobs.put(inPieces(randomBytes(5)));
+    let isGone = false;
+    // What Swift answers when the source goes between its own look at it and the copy.
+    proxy.when(({ method, headers }) => {
+      isGone ||= 'x-amz-copy-source' in headers;
+      if (!isGone) return undefined;
+      return { status: 404, body: method === 'HEAD' ? '' : '<Error><Code>NoSuchBucket</Code></Error>' };
+    });
+    assert.equal(await blobs.remove(digest, async () => false), 'missing');
+    assert.deepEqual([isGone, troubles], [true, []]);
+    proxy.when(() => undefined);
+    await blobs.collect(-1000, nobody);
+  });
+
   test('that a dead server left half stored are swept when they are old, and not before', async () => {
     const Bucket = bucket;
     const [done, begun] = [
@@ -216,8 +235,9 @@ describe('blobs in S3', () => {
     await blobs.collect(-1000, nobody);
   });
 
-  test('are unavailable before long when S3 says nothing', async () => {
+  test('are unavailable before long when S3 says nothing', async (t) => {
     const proxy = await startFaultyProxy(swift.endpoint);
+    t.after(() => proxy.close());
     const troubles: (string | undefined)[] = [];
     const place = { bucket, prefix: '', endpoint: proxy.endpoint, region: swift.region, pathStyle: true };
     const blobs = openS3Blobs(place, { usualMs: 2000, onChange: (trouble) => void troubles.push(trouble) });
@@ -230,7 +250,6 @@ describe('blobs in S3', () => {
     proxy.when(() => undefined);
     await blobs.prove();
     assert.deepEqual(troubles, ['S3 does not answer in time', undefined]);
-    await proxy.close();
   });
 
   test('tell how long things took to who wants to know', async () => {

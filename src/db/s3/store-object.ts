@@ -135,8 +135,18 @@ export async function copyObject(
   const { ask, client, place } = link;
   const Bucket = place.bucket;
   const source = { Bucket, Key: to, CopySource: `${Bucket}/${from.split('/').map(encodeURIComponent).join('/')}` };
+  /** Swift says of a source that goes while it is copied that its bucket is missing, so the source is looked for. */
+  const copy = <T>(send: (signal: AbortSignal) => Promise<T>): Promise<T> =>
+    ask(async (signal) => {
+      try {
+        return await send(signal);
+      } catch (error) {
+        await client.send(new HeadObjectCommand({ Bucket, Key: from }), { abortSignal: signal });
+        throw error;
+      }
+    }, partWithinMs);
   if (size <= copySize) {
-    await ask((abortSignal) => client.send(new CopyObjectCommand(source), { abortSignal }), partWithinMs);
+    await copy((abortSignal) => client.send(new CopyObjectCommand(source), { abortSignal }));
   } else {
     const target = { Bucket, Key: to, ContentType: 'application/octet-stream' };
     const { UploadId } = await ask((abortSignal) =>
@@ -148,7 +158,7 @@ export async function copyObject(
         const PartNumber = Parts.length + 1;
         const CopySourceRange = `bytes=${at}-${Math.min(at + copySize, size) - 1}`;
         const part = new UploadPartCopyCommand({ ...source, UploadId, PartNumber, CopySourceRange });
-        const { CopyPartResult } = await ask((abortSignal) => client.send(part, { abortSignal }), partWithinMs);
+        const { CopyPartResult } = await copy((abortSignal) => client.send(part, { abortSignal }));
         Parts.push({ PartNumber, ETag: CopyPartResult?.ETag });
       }
       const whole = new CompleteMultipartUploadCommand({ Bucket, Key: to, UploadId, MultipartUpload: { Parts } });
