@@ -561,6 +561,26 @@ describe('images', () => {
     (await take(`${registry.host}/team/told:all`, '1', await telling('', '')))[Symbol.dispose]();
   });
 
+  test('an unpacker that crashes once begins again, with nothing of what it had', async () => {
+    const crash = `umoci() {
+      if [ -e /tmp/crashed ]; then command umoci "$@"; else touch /tmp/crashed /build/left; echo 'panic: a race'; return 2; fi
+    }`;
+    const crashing = await open({
+      folder: join(folder, 'crashing'),
+      toolSandboxes: {
+        ...sandboxes,
+        run: (job) =>
+          sandboxes.run({
+            ...job,
+            steps: job.steps.map((step) => ({ ...step, command: `${crash}\n${step.command}` })),
+          }),
+      },
+    });
+    await registry.push('team/whole', '1', imageOf([shellLayer()]));
+    using image = await take(`${registry.host}/team/whole:1`, '1', crashing);
+    assert.ok(existsSync(join(image.tree, 'bin', 'busybox')) && !existsSync(join(image.tree, 'left')));
+  });
+
   test('an image that unpacks to too much is ended, and nothing of it stays [promise: image-limits]', async () => {
     const small = await open({ imageBytes: 16 * 1024 * 1024, folder: join(folder, 'small') });
     const one = imageOf([shellLayer(), [{ name: 'huge', content: Buffer.alloc(24 * 1024 * 1024) }]]);

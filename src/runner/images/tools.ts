@@ -181,8 +181,10 @@ export function openImageTools({
     async unpack(layout, into, { mostBytes, signal }) {
       // With many users, files get the owners that they have in the image; otherwise all belong to the one there is.
       const rootless = sandboxes.hasManyUsers ? '' : '--rootless ';
+      // Where an unpacking fails, umoci at times crashes instead of saying why. Then it begins again.
       const command = [
-        `${fileLimit(mostBytes)}umoci raw unpack ${rootless}--image ${layoutPlace}:${layoutName} /build >/tmp/said 2>&1 || { cat /tmp/said; exit 1; }`,
+        `${fileLimit(mostBytes)}unpack() { umoci raw unpack ${rootless}--image ${layoutPlace}:${layoutName} /build >/tmp/said 2>&1; }`,
+        `unpack || { grep -q '^panic: ' /tmp/said && find /build -mindepth 1 -delete && unpack; } || { cat /tmp/said; exit 1; }`,
         `exec perl -e ${accountsProgram} -- ${quote(buildUser.name)} ${buildUser.uid} ${sandboxPaths.home}`,
       ].join('\n');
       const { ended, bytes } = await run({
