@@ -141,7 +141,7 @@ export async function copyObject(
       try {
         return await send(signal);
       } catch (error) {
-        await client.send(new HeadObjectCommand({ Bucket, Key: from }), { abortSignal: signal });
+        if (error instanceof Error && error.name === 'NoSuchBucket') await factsOf(link, from);
         throw error;
       }
     }, partWithinMs);
